@@ -12,17 +12,14 @@ ROOT = Path(nnet3.__file__).parent
 ROOMS = [
     *("errors", "text", "options", "drawing", "kaldi_io", "index", "ir", "schedule", "lowering", "families", "driver"),
     *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "cn", "train", "chain", "runs", "asr", "export", "serve", "cli"),
+    *("examples", "train", "chain", "runs", "asr", "export", "serve", "cn", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {
-    "cn": {"examples", "compiler"},
-    "train": {"cn"},
-    "chain": {"cn"},
-    "runs": {"cn"},
-    "asr": {"cn", "train", "runs"},
-    "serve": {"cn", "export", "train", "runs"},
-    "export": {"examples", "cn", "train", "chain", "runs"},
+    "asr": {"train", "runs"},
+    "export": {"examples", "train", "chain", "runs"},
+    "serve": {"export", "train", "runs"},
+    "cn": {"examples", "compiler", "train", "chain", "runs", "asr", "serve"},
 }
 
 

@@ -96,11 +96,7 @@ class EvaluatedNetwork(NetworkState):
         missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
             raise NetworkError(f"missing inputs: {', '.join(missing)}")
-        for statistic in self._nodes.statistics:
-            if statistic in needed and not statistic.is_computed:
-                raise NetworkError(
-                    f"the statistic '{self.names[statistic]}' is not known yet: call compute_statistics first"
-                )
+        self._check_statistics(needed)
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
         layout = SampleLayout.of(inputs[self.names[plain[0]]], f"input '{self.names[plain[0]]}'") if plain else None
@@ -111,6 +107,14 @@ class EvaluatedNetwork(NetworkState):
             rows = self._rows(node, inputs[name], layout, states.get(node), f"input '{name}'")
             self._stamps.give(node, rows.to(self.device), layout if node.shape.has_samples else None)
         return layout
+
+    def _check_statistics(self, needed: Collection[Node]) -> None:
+        """Raise NetworkError for a statistic that is needed but not computed."""
+        for statistic in self._nodes.statistics:
+            if statistic in needed and not statistic.is_computed:
+                raise NetworkError(
+                    f"the statistic '{self.names[statistic]}' is not known yet: call compute_statistics first"
+                )
 
     def _warn_of_lone_samples(self, needed: Iterable[Node], given: str) -> None:
         """Warn, once, if a node looks at other frames: of samples that are no sequences there are none."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from nnet3.cn import onnx
 from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.copying import copy_network
 from nnet3.cn.differentiation import DifferentiatedNetwork
@@ -25,6 +26,9 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
 from nnet3.runtime.profile import Profiler, ProfileReport
+
+if TYPE_CHECKING:
+    from nnet3.cn.onnx.metadata import NetworkMetadata
 
 
 class Network(DifferentiatedNetwork):
@@ -133,6 +137,19 @@ class Network(DifferentiatedNetwork):
     def to_nnet(self) -> Nnet:
         """The nnet3 network with the same outputs, where both sides have the operations; see `nnet3.cn.bridge`."""
         return to_nnet(self)
+
+    @takes_turns
+    def export_onnx(
+        self, path: str | os.PathLike[str], nodes: Node | str | Sequence[Node | str] = (), **options: Any
+    ) -> NetworkMetadata:
+        """Write `nodes` (default: all outputs, or else the criteria) as an ONNX file of standard operators.
+
+        Values are in test mode, as those of `evaluate`. Inputs and outputs have the names of nodes and of outputs;
+        those with samples are (batch, frames, rows), of any number of frames unless the option `frames` says one, those
+        without samples (rows, columns). The file is kept if onnxruntime gives for random inputs what `evaluate` gives,
+        to 1e-4. Raises ExportError, and leaves nothing behind, for networks that have no form in ONNX.
+        """
+        return onnx.export_network(self, path, nodes, options)
 
     def __str__(self) -> str:
         return describe_network(self)

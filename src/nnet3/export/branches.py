@@ -30,11 +30,7 @@ def one_of(graph: GraphBuilder, branches: Sequence[Branch], given: Sequence[ir.V
         _subgraph(graph, given, make) for make in (branch.make, lambda inner: one_of(inner, others, given))
     )
     condition = branch.holds(graph)
-    attributes = {"then_branch": then, "else_branch": otherwise}
-    found = graph.tape.op_multi_out("If", [condition], attributes, num_outputs=len(then.outputs))
-    for value in found:
-        value.name = graph.new_name("if")
-    return list(found)
+    return graph.several("If", [condition], {"then_branch": then, "else_branch": otherwise}, len(then.outputs))
 
 
 def _subgraph(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,6 +75,16 @@ class GraphBuilder:
             self._nodes[key] = value
             self._own.add(id(value))
         return self._nodes[key]
+
+    def several(
+        self, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any], num_outputs: int
+    ) -> list[ir.Value]:
+        """Returns the outputs of a node with bodies."""
+        values = list(self.tape.op_multi_out(op_type, inputs, attributes, num_outputs=num_outputs))
+        for value in values:
+            value.name = self.new_name(op_type.lower())
+        self._own |= set(map(id, values))
+        return values
 
     def integers(self, *numbers: int) -> ir.Value:
         """Returns a constant (len(numbers),)."""

@@ -95,9 +95,7 @@ def add_loop(
         name=graph.new_name("body"),
     )  # fmt: skip
     count = graph.op("Squeeze", graph.number(turns))
-    outputs = graph.tape.op_multi_out("Loop", [count, None, *given], {"body": made}, num_outputs=len(results))
-    for output in outputs:
-        output.name = graph.new_name("loop")
+    outputs = graph.several("Loop", [count, None, *given], {"body": made}, len(results))
     for (number, place, _), output in zip(carried, outputs, strict=False):
         if not steps[number]:
             before.write(number, place, graph.value(output, place.rows, place.right - place.left))

@@ -17,7 +17,7 @@ from nnet3.options.examples import (
     XvectorMakingOptions,
 )
 from nnet3.options.feature_transform import FeatureTransformOptions
-from nnet3.options.onnx import OnnxOptions
+from nnet3.options.onnx import NetworkOnnxOptions, OnnxOptions
 from nnet3.options.recognizer import (
     DecodingOptions,
     EndpointRule,
@@ -63,6 +63,7 @@ __all__ = [
     "MakingOptions",
     "MergingOptions",
     "MfccOptions",
+    "NetworkOnnxOptions",
     "OnlineCmvnOptions",
     "OnnxOptions",
     "Option",

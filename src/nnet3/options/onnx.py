@@ -9,7 +9,7 @@ from typing import ClassVar
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.options.declaring import Options, again, option
 from nnet3.options.utterances import UtteranceOptions
-from nnet3.text.values import Boolean, Integer, Number, Text, Texts, choice, within
+from nnet3.text.values import Boolean, Integer, Number, Text, Texts, at_least, choice, within
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,13 @@ class OnnxOptions(Options):
             )
         if self.streaming and (self.vector, self.extra_right_context, self.outputs) != (False, 0, ("output",)):
             yield "streaming", "streaming is of 'output' alone: leave out vector, extra_right_context and outputs"
+
+
+@dataclass(frozen=True)
+class NetworkOnnxOptions(Options):
+    """The form of the ONNX file of a computational network. Raises ExportError for wrong values."""
+
+    error: ClassVar[type[Nnet3Error]] = ExportError
+
+    frames: int = option(0, Integer(at_least(0)), "The frames of each sequence; 0: any number.")
+    opset: int = again(OnnxOptions, "opset", 18)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nnet3.components import Component
 from nnet3.index import T
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
@@ -41,6 +42,12 @@ def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> 
         if np.array_equal(reach, before):
             return float(max(reach[parts.node_number[name]] for name in outputs))
     return math.inf  # a recurrence gets further with every round
+
+
+def component_reach(component: Component) -> float:
+    """Returns the frames of its input after an output on which a component may look; infinity without a bound."""
+    period = component.rules_period
+    return _farthest(component.wanted_inputs(_times(period)), period) if period else math.inf
 
 
 def depends_on_what_is_there(parts: NetworkParts) -> bool:
@@ -101,9 +108,7 @@ def _looks_of(parts: NetworkParts, number: int) -> Iterator[tuple[int, float]]:
             yield from ((source, ahead) for source in np.unique(nodes).tolist())
     elif isinstance(node, ComponentNode):
         for source in parts.sources(number):
-            component = parts.component(node)
-            period = component.rules_period
-            yield source, _farthest(component.wanted_inputs(_times(period)), period) if period else math.inf
+            yield source, component_reach(parts.component(node))
     elif isinstance(node, DimRangeNode):
         yield parts.node_number[node.source], 0
 

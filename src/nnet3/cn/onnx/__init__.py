@@ -1,0 +1,5 @@
+"""Computational networks as ONNX files; imported when it is first asked for, because it needs packages of its own."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,53 @@
+"""Compares a file of a network in stock onnxruntime with the network itself on random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node
+from nnet3.cn.onnx.asked import Asked
+from nnet3.cn.samples import Sequences
+from nnet3.errors import ExportError
+from nnet3.export.agreement import TOLERANCE, difference
+
+
+def random_inputs(asked: Asked, random: np.random.Generator, batch: int, frames: int) -> dict[Node, np.ndarray]:
+    """Returns inputs as a file takes them: positive ones for one sequence, because some functions need these."""
+    shapes = {node: (node.shape.rows, node.shape.cols or 1) for node in asked.inputs}
+    for node in asked.inputs:
+        if node.shape.has_samples:
+            shapes[node] = (batch, abs(asked.states.get(node, frames)), node.shape.rows)  # type: ignore[assignment]
+    draw = random.standard_normal if batch > 1 else random.random
+    return {node: draw(shape).astype(np.float32) for node, shape in shapes.items()}
+
+
+def check_values(
+    session: onnxruntime.InferenceSession, asked: Asked, network: Network, given: Mapping[Node, np.ndarray]
+) -> None:
+    """Raise ExportError unless a file gives what the network gives."""
+    names = asked.network.names
+    found = session.run(list(asked.outputs), {names[node]: array for node, array in given.items()})
+    inputs = {
+        names[node]: Sequences(list(array.transpose(0, 2, 1))) if node.shape.has_samples else array
+        for node, array in given.items()
+    }
+    expected = network.evaluate([network._nodes.find(names[node]) for node in asked.outputs.values()], inputs)
+    for (name, node), ours, theirs in zip(asked.outputs.items(), found, expected, strict=True):
+        wanted = np.stack([part.T for part in theirs]) if node.shape.has_samples else np.atleast_2d(theirs)
+        error = _difference(name, ours, wanted)
+        if not error <= TOLERANCE:
+            raise ExportError(f"onnxruntime and nnet3 do not agree on output '{name}': the difference is {error:.2g}")
+
+
+def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> float:
+    """As `difference`, of finite numbers; infinity if others do not stand at the same places."""
+    if found.shape == expected.shape:
+        known = np.isfinite(expected)
+        if not np.array_equal(np.isfinite(found), known):
+            return np.inf
+        found, expected = (np.where(known, values, 0.0) for values in (found, expected))
+    return difference(name, found, expected)

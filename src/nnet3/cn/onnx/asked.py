@@ -1,0 +1,109 @@
+"""Asked: what a file is to compute, and its programs, for one length or for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from nnet3.cn.network_state import NetworkState
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.component import ComponentOperation
+from nnet3.cn.onnx.registry import emitted_nodes
+from nnet3.cn.order import needed_nodes
+from nnet3.cn.program import Program, Question
+from nnet3.cn.samples import SampleLayout
+from nnet3.driver import compile_task, precompute_of
+from nnet3.errors import ExportError
+from nnet3.export.emitters import Emitted
+from nnet3.export.family_program import FamilyProgram
+from nnet3.export.program import FixedProgram
+from nnet3.families.family import ProgramFamily
+from nnet3.lowering.continuation import frames_missing
+from nnet3.lowering.structure import structure_of
+from nnet3.structure.reach import component_reach
+
+_MEMBERS = 2  # say how a family goes on, the next one confirms it
+_MOST_FRAMES = 64  # of the shortest program of a family
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Values of a network in test mode, by the names of a file's outputs."""
+
+    network: NetworkState
+    outputs: Mapping[str, Node]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes that are needed, in forward order."""
+        return needed_nodes(self.network._nodes.nodes, list(self.outputs.values()), ())
+
+    @cached_property
+    def inputs(self) -> list[Node]:
+        return [node for node in self.nodes if node.operation.is_given]
+
+    @cached_property
+    def states(self) -> Mapping[Node, int]:
+        """The inputs that are initial states, with their lags."""
+        return {node: lag for node, lag in self.network.initial_states.items() if node in self.inputs}
+
+    @cached_property
+    def sequences(self) -> list[Node]:
+        """The inputs of which there is a column for each frame."""
+        return [node for node in self.inputs if node.shape.has_samples and node not in self.states]
+
+    @cached_property
+    def may_be_padded(self) -> bool:
+        """True if frames after the end of a sequence change nothing before it."""
+        return not any(map(_looks_at_the_end, self.nodes))
+
+    def program(self, frames: int) -> Program:
+        computed = tuple(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
+        layout = SampleLayout((frames,)) if self.sequences else None
+        question = Question(self.network._nodes, computed, layout)
+        return Program(question, optimize=self.network.optimize, cache=self.network.cache)
+
+    def fixed(self, frames: int) -> FixedProgram:
+        return FixedProgram(compile_task(self.program(frames).task))
+
+    @cached_property
+    def kernels(self) -> Mapping[str, Emitted]:
+        return emitted_nodes(self.program(1))
+
+    @cached_property
+    def step(self) -> int:
+        """The frames by which members of a family differ. Raises ExportError if there is none."""
+        source = self.program(1).source
+        if source.period is None:
+            raise ExportError("a component looks at times of its own: say how many frames")
+        return math.lcm(source.period, structure_of(source).lag)
+
+    def lengths(self) -> Iterator[int]:
+        """Yields numbers of frames, ascending, from which on longer programs may go on alike."""
+        frames, step = 2, self.step
+        while frames <= _MOST_FRAMES:
+            short, long = (self.program(frames + more).task.lowered_from() for more in (0, step))
+            missing = frames_missing(short, long, step)
+            if missing is None:
+                raise ExportError("it cannot be told from short sequences how longer ones go on: say how many frames")
+            if not missing:
+                yield frames
+            frames += missing or max(1, frames // 2)
+
+    def family(self, frames: int) -> FamilyProgram:
+        """Returns the programs for so many frames, `step` more, .... Raises NotAffineError if there are none."""
+        tasks = [self.program(frames + number * self.step).task for number in range(_MEMBERS + 1)]
+        *members, confirming = map(compile_task, tasks)
+        family = ProgramFamily(members)
+        family.check(_MEMBERS, confirming)
+        return FamilyProgram(family, precompute_of(tasks[0]))
+
+
+def _looks_at_the_end(node: Node) -> bool:
+    operation = node.operation
+    if isinstance(operation, ComponentOperation):
+        return component_reach(operation.component) > 0
+    sums = not node.shape.has_samples and any(operand.shape.has_samples for operand in node.operands)
+    return node.lag < 0 or (sums and not node.is_stored)

@@ -1,0 +1,210 @@
+"""What each type of node is in ONNX; the formulas are those of `nnet3.cn.nodes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from nnet3.cn.onnx.registry import NodeEmission, emitter
+
+
+def _named(op_type: str) -> Any:
+    return lambda made, operation, x: made.op(op_type, x)
+
+
+for _type, _op_type in (
+    *(("negate", "Neg"), ("sigmoid", "Sigmoid"), ("tanh", "Tanh"), ("relu", "Relu"), ("log", "Log"), ("exp", "Exp")),
+):
+    emitter(_type)(_named(_op_type))
+
+
+@emitter("copy", "dropout")
+def identity(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    """Dropout is off in test mode."""
+    return x
+
+
+@emitter("softmax")
+def softmax(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("Softmax", x, axis=2)
+
+
+@emitter("log_softmax")
+def log_softmax(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("LogSoftmax", x, axis=2)
+
+
+# ---- one number of all elements ----
+
+
+@emitter("sum_elements")
+def sum_elements(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.total(x)
+
+
+@emitter("l1_norm")
+def l1_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.total(made.op("Abs", x))
+
+
+@emitter("squared_norm")
+def squared_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.total(made.op("Mul", x, x))
+
+
+@emitter("l2_norm")
+def l2_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("Sqrt", squared_norm(made, operation, x))
+
+
+@emitter("classification_error")
+def classification_error(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    largest = [made.op("ArgMax", each, axis=2, keepdims=1) for each in (x, y)]
+    wrong = made.op("Not", made.op("Equal", *largest))
+    return made.total(made.op("Cast", wrong, to=ir.DataType.FLOAT.value))
+
+
+@emitter("square_error")
+def square_error(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("Mul", squared_norm(made, operation, made.op("Sub", x, y)), made.number(0.5))
+
+
+@emitter("cross_entropy")
+def cross_entropy(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _cross_entropy(made, x, made.op("Log", y))
+
+
+@emitter("cross_entropy_with_softmax")
+def cross_entropy_with_softmax(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _cross_entropy(made, x, log_softmax(made, operation, y))
+
+
+def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value:
+    """Returns -sum x log y, to which x = 0 adds nothing whatever y is."""
+    zero = made.number(0.0)
+    terms = made.op("Where", made.op("Equal", x, zero), zero, made.op("Mul", x, log_y))
+    return made.op("Neg", made.total(terms))
+
+
+# ---- sums and products ----
+
+
+@emitter("plus")
+def plus(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("Add", *_repeated(made, x, y))
+
+
+@emitter("minus")
+def minus(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("Sub", *_repeated(made, x, y))
+
+
+@emitter("element_times")
+def element_times(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("Mul", *_repeated(made, x, y))
+
+
+def _repeated(made: NodeEmission, *operands: ir.Value) -> list[ir.Value]:
+    """Returns operands with as many columns as the value, or with one, which engines repeat themselves."""
+    found = []
+    for x, shape in zip(operands, made.operands, strict=True):
+        if made.shape.cols is not None and shape.cols not in (None, 1, made.shape.cols):
+            x = made.op("Tile", x, made.graph.integers(1, made.shape.cols // shape.cols, 1))
+        found.append(x)
+    return found
+
+
+@emitter("scale", "diag_times")
+def scale(made: NodeEmission, operation: Any, factor: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("Mul", y, factor)
+
+
+@emitter("times")
+def times(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("MatMul", y, made.matrix(x))
+
+
+@emitter("khatri_rao_product")
+def khatri_rao_product(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    blocks = made.op("Mul", made.about.blocks(x, -1, 1), made.about.blocks(y, 1, -1))
+    return made.about.blocks(blocks, made.shape.rows)
+
+
+@emitter("cos")
+def cos(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    last = made.graph.integers(2)
+    found = made.op("ReduceSum", made.op("Mul", x, y), last, keepdims=1)
+    zero, one = made.number(0.0), made.number(1.0)
+    for operand in (x, y):  # that of a row of zeros is 0
+        norm = made.op("ReduceL2", operand, last, keepdims=1)
+        inverse = made.op("Div", one, norm)
+        found = made.op("Mul", found, made.op("Where", made.op("Equal", norm, zero), zero, inverse))
+    return found
+
+
+@emitter("per_dim_mean_var_norm")
+def per_dim_mean_var_norm(made: NodeEmission, operation: Any, x: ir.Value, mean: ir.Value, inv: ir.Value) -> ir.Value:
+    return made.op("Mul", made.op("Sub", x, mean), inv)
+
+
+# ---- rows ----
+
+
+@emitter("row_slice")
+def row_slice(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    """Of a value without samples; one with samples is a view."""
+    first, end = operation.first, operation.first + operation.rows
+    return made.op("Slice", x, made.graph.integers(first), made.graph.integers(end), made.graph.integers(2))
+
+
+@emitter("row_stack")
+def row_stack(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
+    """Of values some or all of which have no samples; others are gathered."""
+    graph = made.graph
+    values = [
+        graph.value(x, made.about.rows, shape.rows, repeats=made.shape.has_samples and not shape.has_samples)
+        for x, shape in zip(operands, made.operands, strict=True)
+    ]
+    return graph.whole(graph.side_by_side(values))
+
+
+# ---- images ----
+
+
+@emitter("convolution")
+def convolution(
+    made: NodeEmission, operation: Any, kernels: ir.Value, images: ir.Value, bias: ir.Value | None = None
+) -> ir.Value:
+    graph, channels = made.graph, made.operands[0].rows
+    by_channel = made.op("Transpose", made.matrix(kernels), perm=[1, 0])
+    shape = graph.integers(channels, *operation.window, operation.image[2])
+    weight = made.op("Transpose", made.op("Reshape", by_channel, shape), perm=[0, 3, 1, 2])
+    biases = [] if bias is None else [made.op("Reshape", bias, graph.integers(channels))]
+    return _of_windows(made, operation, "Conv", images, weight, *biases)
+
+
+@emitter("max_pooling")
+def max_pooling(made: NodeEmission, operation: Any, images: ir.Value) -> ir.Value:
+    return _of_windows(made, operation, "MaxPool", images)
+
+
+@emitter("average_pooling")
+def average_pooling(made: NodeEmission, operation: Any, images: ir.Value) -> ir.Value:
+    return _of_windows(made, operation, "AveragePool", images, count_include_pad=1)
+
+
+def _of_windows(
+    made: NodeEmission, operation: Any, op_type: str, images: ir.Value, *others: ir.Value, **attributes: Any
+) -> ir.Value:
+    """Returns what an operator makes of images (batch * frames, channels, rows, columns), as columns again."""
+    graph, margins = made.graph, operation.windows.margins
+    pixels = made.op("Reshape", images, graph.integers(-1, *operation.image))
+    pixels = made.op("Transpose", pixels, perm=[0, 3, 1, 2])
+    found = made.op(
+        op_type, pixels, *others, kernel_shape=list(operation.window), strides=list(operation.stride),
+        pads=[*margins, *margins], **attributes,
+    )  # fmt: skip
+    found = made.op("Transpose", found, perm=[0, 2, 3, 1])
+    rows = made.op("Shape", images, start=0, end=2)
+    return made.op("Reshape", found, made.op("Concat", rows, graph.integers(made.shape.rows), axis=0))

@@ -1,0 +1,38 @@
+"""What an ONNX file of a computational network says of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+from nnet3.cn.network import Network
+from nnet3.cn.text_form import to_text
+from nnet3.export.metadata import FileMetadata, read_metadata
+
+
+@dataclass(frozen=True)
+class NetworkMetadata(FileMetadata):
+    """The metadata of a file, each under its name after "nnet3.", as JSON.
+
+    `frames`: those of a sequence, 0 for any number. `may_be_padded`: frames after the end of a sequence change nothing
+    before it, so that sequences of several lengths can be given together. `states`: the inputs that are frames before
+    the first, or for negative numbers after the last, and how many.
+    """
+
+    frames: int
+    may_be_padded: bool
+    states: dict[str, int]
+
+
+def load_network_metadata(path: str | os.PathLike[str]) -> NetworkMetadata:
+    """Returns the metadata of a file that `Network.export_onnx` has written. Raises ExportError for any other file."""
+    return read_metadata(path, NetworkMetadata)
+
+
+def network_digest(network: Network) -> str:
+    """Returns the SHA-256 of the graph and its numbers."""
+    digest = hashlib.sha256(to_text(network).encode())
+    for node in network.stored:
+        digest.update(node.memory.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()

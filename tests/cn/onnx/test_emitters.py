@@ -1,0 +1,83 @@
+"""Each type of node in onnxruntime is what it is in `evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnet3 import cn
+from nnet3.cn.onnx import registry
+from nnet3.cn.registry import OPERATIONS
+from tests.cn.onnx.exported_network import ExportedNetwork
+from tests.seeds import RANDOM
+
+NODE_EMITTERS = registry.NODE_EMITTERS
+X, Y, P = cn.input("x", 6), cn.input("y", 6), cn.input("p", (6, 4))
+COLUMN, SQUARE = cn.parameter("column", (6, 1), RANDOM.normal(size=(6, 1))), cn.parameter("square", (6, 6))
+POSITIVE, LABELS = cn.exp(X, name="positive"), cn.softmax(Y, name="labels")
+IMAGE = {"image": (2, 3, 1), "window": (2, 2)}
+ONE_OPERAND = {
+    name: getattr(cn, name)
+    for name in (
+        *("negate", "sigmoid", "tanh", "relu", "exp", "copy", "softmax", "log_softmax"),
+        *("sum_elements", "l1_norm", "l2_norm", "squared_norm"),
+    )
+}
+NODES = {
+    **{name: make(X) for name, make in ONE_OPERAND.items()},
+    **{f"{name} without samples": make(P) for name, make in ONE_OPERAND.items()},
+    "log": cn.log(POSITIVE),
+    "dropout": cn.dropout(0.5, X),
+    "plus": X + COLUMN,
+    "plus of a number": X + 0.5,
+    "minus": cn.row_slice(X, 2, 1) - Y,
+    "element_times": X * Y,
+    "plus of repeated columns": P + cn.parameter("pair", (6, 2)),
+    "minus of repeated columns": cn.parameter("two", (1, 2), [[1.0, -2.0]]) - P,
+    "scale": cn.scale(cn.l1_norm(SQUARE), X),
+    "diag_times": cn.diag_times(COLUMN, X),
+    "diag_times without samples": cn.diag_times(COLUMN, P),
+    "times": SQUARE @ X,
+    "times without samples": SQUARE @ P,
+    "times of what is computed": cn.tanh(SQUARE @ SQUARE) @ X,
+    "khatri_rao_product": cn.khatri_rao_product(X, cn.row_slice(Y, 1, 2)),
+    "khatri_rao_product without samples": cn.khatri_rao_product(P, P),
+    "cos": cn.cos(X, Y),
+    "cos of zeros": cn.cos(cn.relu(X - 9.0), Y),
+    "cos without samples": cn.cos(P, cn.tanh(P)),
+    "classification_error": cn.classification_error(X, Y),
+    "square_error": cn.square_error(X, Y),
+    "cross_entropy": cn.cross_entropy(LABELS, cn.softmax(X)),
+    "cross_entropy of zeros": cn.cross_entropy(cn.relu(X), cn.relu(cn.exp(X) - 1.0)),
+    "cross_entropy_with_softmax": cn.cross_entropy_with_softmax(LABELS, X),
+    "per_dim_mean_var_norm": cn.per_dim_mean_var_norm(X, COLUMN, cn.exp(COLUMN)),
+    "row_slice": cn.row_slice(X, 1, 3),
+    "row_slice without samples": cn.row_slice(P, 1, 3),
+    "row_stack": cn.row_stack(X, Y),
+    "row_stack without samples": cn.row_stack(P, cn.tanh(P)),
+    "row_stack of both": cn.row_stack(X, COLUMN, Y),
+    "convolution": cn.convolution(cn.parameter("kernels", (3, 4)), X, cn.parameter("bias", (3, 1), 0.5), **IMAGE),
+    "convolution with margins": cn.convolution(SQUARE, X, image=(1, 2, 3), window=(1, 2), pad=True),
+    "convolution without samples": cn.convolution(cn.parameter("kernel", (2, 2)), P, image=(2, 3), window=(1, 2)),
+    "convolution with strides": cn.convolution(cn.parameter("k", (2, 3)), X, image=(3, 2), window=(3, 1), stride=2),
+    "max_pooling": cn.max_pooling(X, image=(2, 3), window=2, pad=True),
+    "average_pooling": cn.average_pooling(X, image=(2, 3), window=(2, 3), pad=True),
+    "average_pooling with strides": cn.average_pooling(X, image=(2, 3), window=(1, 2), stride=(1, 2)),
+}
+
+
+@pytest.mark.parametrize("frames", [0, 3])
+def test_all_types_are_what_evaluate_gives(frames: int, tmp_path: Path) -> None:
+    exported = ExportedNetwork(cn.Network(outputs=NODES), tmp_path, frames=frames)
+    for length in (3, 20)[: 1 if frames else 2]:
+        inputs = {name: cn.sequences(RANDOM.normal(size=(2, 6, length))) for name in ("x", "y")}
+        exported.check({**inputs, "p": RANDOM.normal(size=(6, 4))})
+
+
+def test_every_type_has_an_emitter() -> None:
+    """But those that are given, stored or gathered, and components, which have their own."""
+    ours = {name for name, made in OPERATIONS.items() if made.__module__.startswith("nnet3.")}
+    others = {"input", "parameter", "mean", "inv_std_dev", "delay", "component"}
+    assert set(NODE_EMITTERS) == ours - others
+    assert {name.split()[0] for name in NODES} == set(NODE_EMITTERS)
