@@ -215,6 +215,8 @@ class ComputationRequest:
     def _ends(self) -> np.ndarray | None:
         """The last time of each sequence in each input and output, (tables, sequences); None unless all have all."""
         count = int(self.rows[0][:, N].max()) + 1
+        if count > min(map(len, self.rows)):
+            return None
         ends = np.full((len(self.rows), max(1, count)), _INT32.min, dtype=np.int64)
         for row, table in zip(ends, self.rows, strict=True):
             if table[:, N].min() < 0 or table[:, N].max() != count - 1:
