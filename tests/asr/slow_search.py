@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.asr.raw_lattice import RawLattice
+from nnet3.asr.raw_lattice import RawLattice, longest_paths
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings
 
@@ -95,6 +95,36 @@ def paths_of(lattice: Lattice | RawLattice, acoustic_scale: float = 1.0) -> dict
         for dst, word, more, further in leaving[state]:
             waiting.append((dst, cost + more, (*words, word) if word else words, (*so_far, *further)))
     return dict(found)
+
+
+def best_paths(lattice: Lattice, acoustic_scale: float, beam: float) -> dict[Words, tuple[float, float, float]]:
+    """The best path of each sequence of words within the beam: total, graph and acoustic cost (not scaled)."""
+    fst = lattice.fst
+    depth = longest_paths(fst.num_states, fst.src, fst.dst)
+    acoustic = np.where(fst.final < np.inf, lattice.final_acoustic_cost, 0)
+    leaving, final = defaultdict(list), (fst.final + acoustic_scale * acoustic).astype(float)
+    columns = (fst.src, fst.dst, fst.ilabel, fst.cost, lattice.acoustic_cost)
+    for src, *arc in zip(*(column.tolist() for column in columns), strict=True):
+        leaving[src].append(arc)
+    order = np.argsort(depth, kind="stable").tolist()
+    behind = final.copy()
+    for state in order[::-1]:
+        ways = [graph + acoustic_scale * sound + behind[dst] for dst, _, graph, sound in leaving[state]]
+        behind[state] = min([behind[state], *ways])
+    most = behind[fst.start] + beam
+    reached: dict[int, dict[Words, tuple[float, float, float]]] = defaultdict(dict)
+    reached[fst.start][()] = (0.0, 0.0, 0.0)
+    found: dict[Words, tuple[float, float, float]] = {}
+    for state in order:
+        for words, (cost, *parts) in reached.pop(state, {}).items():
+            ways = [(found, words, fst.final[state], acoustic[state], 0.0)] if final[state] < np.inf else []
+            for dst, word, graph, sound in leaving[state]:
+                ways.append((reached[dst], (*words, word) if word else words, graph, sound, behind[dst]))
+            for table, further, graph, sound, ahead in ways:
+                total = cost + graph + acoustic_scale * sound
+                if total + ahead <= most and total < table.get(further, (np.inf,))[0]:
+                    table[further] = (float(total), float(parts[0] + graph), float(parts[1] + sound))
+    return found
 
 
 def _lists(strings: Strings) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""From scores to words: graphs of both kinds in a directory, grammars, and what Kaldi's own decoder found."""
+"""From scores to words: graphs of both kinds in a directory, and grammars."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import nnet3
 from nnet3.asr.decoding import DecodingGraph
 from nnet3.asr.model_folder import GraphFiles
 from nnet3.errors import ArgumentError, ModelFormatError
-from nnet3.kaldi_io import Fst, open_int_vector_table, open_matrix_table
+from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_file import save_fst
 from nnet3.kaldi_io.graph_file import load_graph
-from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.options import DecodingOptions
-from tests.asr.slow_search import paths_of
 from tests.asr.toy_phones import KINDS, PHONES, chain_model, ids_of_phones
 from tests.kaldi_io.graph_bytes import lookahead_bytes, ngram_bytes
-from tests.shared_data import SHARED
 
-ROAD = SHARED / "road"
-needs_road = pytest.mark.skipif(not ROAD.is_dir(), reason=f"the runs of Kaldi's decoders are not at {ROAD}")
 OPTIONS = DecodingOptions(beam=100, lattice_beam=60)
 #: Words of a model whose phones 2, 5 and 3 begin, go on in and end words; 4 is a word alone, 1 is silence.
 WORDS = {1: "long", 2: "short"}
@@ -170,46 +164,3 @@ def test_speech_that_fits_nothing(files: GraphFiles) -> None:
     segment = DecodingGraph.load(files, chain_model()).start(OPTIONS)
     segment.accept(scores_of((1, 3)))
     assert segment.found() is None
-
-
-# name: acoustic scale, beam, lattice beam, features' frames per row and per chunk
-RUNS = {
-    "decode_1": (0.1, DecodingOptions(beam=11, max_active=7000, lattice_beam=4), 1, 50),
-    "decode_2": (1.0, DecodingOptions(beam=11, max_active=7000, lattice_beam=5), 3, 51),
-}
-
-
-@needs_road
-@pytest.mark.parametrize("name", RUNS)
-def test_kaldis_own_runs(name: str) -> None:
-    """Best paths: words, alignments and costs; lattices: the same words within the beam, and their costs."""
-    case, (scale, options, factor, chunk) = ROAD / name, RUNS[name]
-    model = nnet3.load(case / "final.mdl")
-    assert isinstance(model, nnet3.AcousticModel)
-    files = GraphFiles({"HCLG.fst": case / "HCLG.fst"}, case / "words.txt", None)
-    graph = DecodingGraph.load(files, model.transition_model)
-    lattices = dict(open_lattice_table(f"ark,t:{case}/plain.lat.txt"))
-    alignments = dict(open_int_vector_table(f"ark,t:{case}/plain.ali.txt"))
-    words = dict(open_int_vector_table(f"ark,t:{case}/plain.words.txt"))
-    how = {"frame_subsampling_factor": factor, "frames_per_chunk": chunk, "use_priors": factor == 1}
-    checked = 0
-    for key, features in open_matrix_table(f"ark:{case}/feats.ark"):
-        segment = graph.start(options)
-        segment.accept((scale * model.compute(features, **how)).numpy())
-        path, found = segment.search.best_path(use_final=True), segment.found()
-        assert path is not None
-        assert found is not None
-        assert np.array_equal(path.words, words[key])
-        assert np.array_equal(path.transition_ids, alignments[key])
-        theirs, mine = (
-            {words: min(paths)[0] for words, paths in paths_of(*lattice).items()}
-            for lattice in ((lattices[key], scale), (found.lattice, 1.0))
-        )
-        best = min(theirs.values())
-        assert path.cost == pytest.approx(best, rel=1e-4, abs=2e-4)
-        most = best + options.lattice_beam - 0.01
-        inside, also = ({words for words, cost in each.items() if cost <= most} for each in (theirs, mine))
-        assert inside == also
-        assert max(abs(theirs[each] - mine[each]) for each in inside) < 2e-3
-        checked += 1
-    assert checked == len(lattices)

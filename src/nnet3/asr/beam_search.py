@@ -13,7 +13,7 @@ from nnet3.errors import ExecutionError, is_out_of_memory
 
 if TYPE_CHECKING:
     from nnet3.asr.search_graph import SearchGraph
-    from nnet3.options import DecodingOptions
+    from nnet3.options import SearchOptions
 
 Integers = npt.NDArray[np.integer]
 Doubles = npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ class BestPath(NamedTuple):
 class BeamSearch:
     """One search, from the start of the graph. `notices` tells what was narrowed because memory did not suffice."""
 
-    def __init__(self, graph: SearchGraph, options: DecodingOptions):
+    def __init__(self, graph: SearchGraph, options: SearchOptions):
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         none = np.zeros(0, np.int64)
@@ -137,8 +137,8 @@ class BeamSearch:
         src = good[place]
         weight = graph.cost[arc].astype(np.float64) - scores[graph.column_of_label[graph.ilabel[arc]]]
         cost = last.cost[src] + weight
-        cutoff = cost.min(initial=np.inf) + beam
-        kept = np.flatnonzero(cost < cutoff)
+        best_token = int(np.argmin(last.cost)) if len(last.cost) else _NONE
+        kept, cutoff = _within(cost, cost[src == best_token], beam)
         arc, src, weight, cost = arc[kept], src[kept], weight[kept], cost[kept]
         dst = graph.dst[arc]
         scratch = graph.take_scratch()
@@ -176,7 +176,7 @@ class BeamSearch:
         graph = self.graph
         changed = np.arange(len(row.state))
         for _ in range(_MOST_ROUNDS):
-            changed = changed[row.cost[changed] < cutoff]
+            changed = changed[row.cost[changed] < cutoff][::-1]  # what came last is followed first
             arc, place = graph.epsilon_arcs(row.state[changed])
             if not len(arc):
                 break
@@ -356,13 +356,26 @@ class BeamSearch:
         return BestPath(float(cost.min()), self.graph.ilabel[emitted], leaving, words[spoken], rows[spoken])
 
 
+def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:
+    """Returns which arcs are kept, and the highest cost of what may be reached without a row.
+
+    An arc is kept if it costs less than the best so far plus the beam, of the arcs before it and of those that leave
+    the best token. So some are kept that are worse than the best arc by more than the beam: they count for the limits
+    of active tokens, as in Kaldi, which looks at arcs in this order.
+    """
+    first = of_best.min(initial=np.inf) + beam
+    most = np.minimum.accumulate(np.append(first, cost + beam))
+    return np.flatnonzero(cost < most[:-1]), float(most[-1])
+
+
 def _distinct(states: Integers, scratch: Integers, first: int = 0) -> tuple[Integers, Integers]:
-    """Returns the states without repetition, and for each of `states` its number among them, from `first` on.
+    """Returns the states in the order of their first occurrence, and for each of `states` its number among them, from
+    `first` on.
 
     `scratch`, which has -1 for each of them, keeps these numbers.
     """
     places = np.arange(len(states), dtype=scratch.dtype)
-    scratch[states] = places
+    scratch[states[::-1]] = places[::-1]
     distinct = states[scratch[states] == places].astype(np.int64)
     scratch[distinct] = np.arange(first, first + len(distinct))
     return distinct, scratch[states].astype(np.int64)

@@ -107,6 +107,7 @@ class Segment:
             wider = {name: max(least, getattr(options, name)) for name, least in _FIRST_PASS.items()}
             options = replace(options, **wider)
         self.search = BeamSearch(graph.search, options)
+        self._of_lattice: list[str] = []
 
     def accept(self, scores: npt.NDArray[np.float32]) -> None:
         """Takes scores (rows, pdfs), scaled log-likelihoods."""
@@ -119,7 +120,8 @@ class Segment:
 
     @property
     def notices(self) -> list[str]:
-        return self.search.notices
+        """What was narrowed because memory did not suffice."""
+        return self.search.notices + self._of_lattice
 
     def relative_cost(self, words: npt.NDArray[np.integer]) -> float:
         """Returns what ending now costs more than the best path, which has these words; infinite if none can end.
@@ -141,7 +143,10 @@ class Segment:
         if self.graph.rescore is not None:
             first, language = self.graph.rescore
             lattice = rescored(lattice, first, language, self.search.options.lattice_beam)
-        return DecodedSegment(self.graph, word_lattice(lattice, self.options.lattice_beam))
+        beam = self.options.lattice_beam
+        found = word_lattice(lattice, beam, self.options.max_mem or np.inf)
+        self._of_lattice = found.notices(beam)
+        return DecodedSegment(self.graph, found.lattice)
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,7 @@ _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
 # Options of Kaldi's that change nothing here: its own program's memory, determinization, warnings, paths elsewhere.
 _IGNORED = {
     "settings": r"debug-computation|(optimization|computation|compiler|ivector-silence-weighting)\..*|hash-ratio|"
-    r"determinize-.*|max-mem|(phone|word)-determinize|minimize|delta|memory-pool-.*|feature-type|add-pitch|.*-config",
+    r"determinize-.*|(phone|word)-determinize|minimize|delta|memory-pool-.*|feature-type|add-pitch|.*-config",
     "cmvn": r"modulus|ring-buffer-size",
     "ivectors": r"(splice|cmvn)-config|lda-matrix|global-cmvn-stats|diag-ubm|ivector-extractor",
 }

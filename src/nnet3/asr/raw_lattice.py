@@ -85,7 +85,7 @@ class RawLattice:
 
     @cached_property
     def offsets(self) -> Integers:
-        """Arcs offsets[s] .. offsets[s + 1] - 1 leave state s."""
+        """Arcs offsets[s] .. offsets[s + 1] - 1 leave state s, (states + 1,)."""
         return np.searchsorted(self.src, np.arange(self.num_states + 1))
 
     @cached_property
@@ -129,7 +129,25 @@ class RawLattice:
 
     def pruned(self, beam: float) -> RawLattice:
         """Keeps the paths that cost at most `beam` more than the best one."""
-        states, arcs, final = self.within(beam)
+        return self._part(*self.within(beam))
+
+    def best_path(self) -> RawLattice:
+        """Keeps one path of least cost."""
+        states, arcs = np.zeros(self.num_states, bool), np.zeros(len(self.src), bool)
+        through = self.cost + self.backward[self.dst]
+        state = 0
+        states[state] = True
+        while self.final_cost[state] > self.backward[state]:
+            first, end = self.offsets[state], self.offsets[state + 1]
+            arc = int(first + np.argmin(through[first:end]))
+            state = int(self.dst[arc])
+            arcs[arc] = states[state] = True
+        final = np.full(self.num_states, np.inf)
+        final[state] = self.final_cost[state]
+        return self._part(states, arcs, final)
+
+    def _part(self, states: npt.NDArray[np.bool_], arcs: npt.NDArray[np.bool_], final: Doubles) -> RawLattice:
+        """Keeps these states and arcs, with these final costs."""
         number = np.cumsum(states) - 1
         return RawLattice(
             self.row_of_state[states],

@@ -331,9 +331,9 @@ class Recognizer:
         segment = self._segment
         if segment is None or segment.search.num_rows == 0:
             return _NOTHING
+        found = segment.found()
         for notice in segment.notices:
             _LOG.warning("%s", notice)
-        found = segment.found()
         if found is None:
             return _NOTHING
         return found.text(self.model.seconds_per_row, self._begin_time, self.alternatives)

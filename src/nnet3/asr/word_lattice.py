@@ -16,6 +16,10 @@ from nnet3.kaldi_io.lattice import Lattice, Strings
 Integers = npt.NDArray[np.integer]
 Doubles = npt.NDArray[np.float64]
 _NONE = -1
+_BYTES = 8  # of a number
+_NUMBERS_OF_SET = 16  # with its place in a dictionary
+_NARROWER = 0.75
+_NARROWEST_BEAM = 0.01
 _SAME = 2.0**-13  # costs this close are taken for equal, where that only makes the lattice smaller
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 
@@ -68,21 +72,75 @@ class _Spoken(NamedTuple):
     arc: Integers
 
 
-def word_lattice(lattice: RawLattice, beam: float) -> Lattice:
+class WordLattice(NamedTuple):
+    """A lattice of words, and the beam within which it has all paths."""
+
+    lattice: Lattice
+    beam: float
+
+    def notices(self, beam: float) -> list[str]:
+        """Says so if this is not the beam that was asked for."""
+        if self.beam == beam:
+            return []
+        return [f"the lattice needs too much memory: its beam is {self.beam:.3g} instead of {beam:.3g} (max-mem)"]
+
+
+class _TooLargeError(Exception):
+    """What is made of a lattice needs more memory than it may have."""
+
+
+class _Memory:
+    """Counts what is held of so many bytes, by the numbers of rows and columns. Infinite: any number."""
+
+    def __init__(self, most_bytes: float):
+        self._left = most_bytes
+
+    def hold(self, rows: int, columns: int) -> None:
+        self._left -= _BYTES * rows * columns
+        if self._left < 0:
+            raise _TooLargeError
+
+    def release(self, rows: int, columns: int) -> None:
+        self._left += _BYTES * rows * columns
+
+    def check(self, rows: int, columns: int) -> None:
+        """Raises _TooLargeError if so much could not be held besides."""
+        self.hold(rows, columns)
+        self.release(rows, columns)
+
+
+def word_lattice(lattice: RawLattice, beam: float, most_bytes: float = np.inf, minimize: bool = False) -> WordLattice:
     """Returns the paths within the beam; no two of them have the same words. Strings of transition-ids are complete.
 
     Lattices are determinized for that: a set of states that words lead to, each with what it costs more than the best
     one, is one state. Then each set is taken apart again, so that each path keeps its own transition-ids: a sequence of
-    words leads to one set, and from there the best path backward is known.
+    words leads to one set, and from there the best path backward is known. With `minimize`, states are one from which
+    the same paths go on.
+
+    Sets can be exponentially many. Where they need more than `most_bytes`, the beam is narrowed; the best path is left
+    in any case.
     """
-    lattice = lattice.pruned(beam)
+    narrowed = beam
+    while narrowed >= _NARROWEST_BEAM:
+        try:
+            return WordLattice(
+                _word_lattice(lattice.pruned(narrowed), narrowed, _Memory(most_bytes), minimize), narrowed
+            )
+        except _TooLargeError:
+            narrowed *= _NARROWER
+    return WordLattice(_word_lattice(lattice.best_path(), 0.0, _Memory(np.inf), minimize), 0.0)
+
+
+def _word_lattice(lattice: RawLattice, beam: float, memory: _Memory, minimize: bool) -> Lattice:
+    """Determinizes a lattice that is pruned already."""
     most = lattice.best_cost + beam + _SAME
-    pieces = _pieces(lattice, most)
-    spoken = _spoken(lattice, pieces, most)
+    pieces = _pieces(lattice, most, memory)
+    spoken = _spoken(lattice, pieces, most, memory)
     last_piece = _last_pieces(lattice, pieces)
-    sets = _Sets(lattice, spoken, np.where(last_piece >= 0, _total(lattice, pieces)[last_piece], np.inf), most)
+    end_cost = np.where(last_piece >= 0, _total(lattice, pieces)[last_piece], np.inf)
+    sets = _Sets(lattice, spoken, end_cost, most, memory)
     order = np.argsort(sets.entry, kind="stable")
-    number = np.empty(len(order), np.int64)
+    number: Integers = np.empty_like(order)
     number[order] = np.arange(len(order))
     arcs = np.argsort(number[sets.src], kind="stable")
     state, arc = sets.entry[order], sets.spoken[arcs]
@@ -101,13 +159,43 @@ def word_lattice(lattice: RawLattice, beam: float) -> Lattice:
     kept, kept_arcs, final = words.within(beam)
     number = np.cumsum(kept) - 1
     state, arc, final = state[kept], arc[kept_arcs], final[kept]
+    src, dst = number[words.src[kept_arcs]], number[words.dst[kept_arcs]]
+    if minimize:
+        first, number, chosen = _merged(words.level[kept], state, final, src, dst, arc)
+        state, final = state[first], final[first]
+        src, dst, arc = number[src[chosen]], number[dst[chosen]], arc[chosen]
+    rows = lattice.row_of_state
+    memory.check(int((rows[spoken.dst[arc]] - rows[spoken.src[arc]]).sum()), 1)
     ids, graph, acoustic = _walked(lattice, pieces, spoken.piece[arc], spoken.arc[arc])
     ends = np.where(final < np.inf, last_piece[state], _NONE)
     final_ids, final_graph, final_acoustic = _walked(lattice, pieces, ends)
     final_graph += np.where(ends >= 0, lattice.final_cost[pieces.state[ends]], np.inf)
-    src, dst = number[words.src[kept_arcs]], number[words.dst[kept_arcs]]
     fst = Fst.from_arcs(0, final_graph, src, dst, spoken.word[arc], graph)
     return Lattice(fst, acoustic.astype(np.float32), final_acoustic.astype(np.float32), ids, final_ids)
+
+
+def _merged(
+    level: Integers, state: Integers, final: Doubles, src: Integers, dst: Integers, arc: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Merges states from which the same paths go on, the last levels first.
+
+    Returns the first one of each kind in the order of states, the kind of each state, and the arcs of these first ones.
+    Arcs are sorted by `src`; `arc` says which of the lattice's way and word each is.
+    """
+    kind: Integers = _mixed(state, np.isfinite(final).astype(np.int64)).view(np.int64)
+    by_level = np.argsort(level[src], kind="stable")
+    edges = np.searchsorted(level[src][by_level], np.unique(level))
+    for arcs in np.split(by_level, edges[1:])[::-1]:
+        added = _mixed(arc[arcs], kind[dst[arcs]]).view(np.int64)
+        with np.errstate(over="ignore"):
+            np.add.at(kind, src[arcs], added)
+    _, first, of_kind = np.unique(kind, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    is_first = np.zeros(len(state), bool)
+    is_first[first] = True
+    return first[order], number[of_kind], np.flatnonzero(is_first[src])
 
 
 def _walked(
@@ -135,7 +223,7 @@ def _walked(
     return Strings(offsets, lattice.transition_id[arc[emits]].astype(np.int32)), graph, acoustic
 
 
-def _pieces(lattice: RawLattice, most: float) -> _Pieces:
+def _pieces(lattice: RawLattice, most: float, memory: _Memory) -> _Pieces:
     """Follows arcs without words from the start and from behind each word, level by level."""
     is_entry = np.zeros(lattice.num_states, bool)
     is_entry[0] = is_entry[lattice.dst[lattice.word > 0]] = True
@@ -144,6 +232,8 @@ def _pieces(lattice: RawLattice, most: float) -> _Pieces:
     waiting = Waiting[_Pieces]()
     entries = np.flatnonzero(is_entry)
     started = _Pieces(entries, entries, np.zeros(len(entries)), *np.full((2, len(entries)), _NONE))
+    columns = len(started)
+    memory.hold(len(entries), columns)
     waiting.add(started, lattice.level[entries])
     found, count = [], 0
     for level in range(int(lattice.level[-1]) + 1):
@@ -152,12 +242,15 @@ def _pieces(lattice: RawLattice, most: float) -> _Pieces:
             continue
         here = _best_of_each(arrived, arrived.entry * np.int64(lattice.num_states) + arrived.state)
         found.append(here)
+        memory.release(len(arrived.entry) - len(here.entry), columns)
+        memory.check(int(np.diff(offsets)[here.state].sum()), columns)
         number, place = arcs_leaving(offsets, here.state)
         arc = silent[number]
         entry, cost = here.entry[place], here.cost[place] + lattice.cost[arc]
         good = np.flatnonzero(lattice.forward[entry] + cost + lattice.backward[lattice.dst[arc]] <= most)
         arc = arc[good]
         further = _Pieces(entry[good], lattice.dst[arc], cost[good], count + place[good], arc)
+        memory.hold(len(arc), columns)
         waiting.add(further, lattice.level[further.state])
         count += len(here.entry)
     return joined(found)
@@ -169,8 +262,9 @@ def _best_of_each(values: _P, key: Integers) -> _P:
     return part(values, order[_changes(key[order])])
 
 
-def _spoken(lattice: RawLattice, pieces: _Pieces, most: float) -> _Spoken:
+def _spoken(lattice: RawLattice, pieces: _Pieces, most: float, memory: _Memory) -> _Spoken:
     """Returns the arcs of words behind all pieces; between two states the cheapest of each word. Sorted by `src`."""
+    memory.hold(int(np.diff(lattice.offsets)[pieces.state].sum()), len(_Spoken._fields))
     arc, piece = arcs_leaving(lattice.offsets, pieces.state)
     cost = pieces.cost[piece] + lattice.cost[arc]
     entry, dst, word = pieces.entry[piece], lattice.dst[arc], lattice.word[arc].astype(np.int64)
@@ -203,8 +297,9 @@ class _Sets:
     final: (members,), the cost of ending for the one member of a set that ends it best, infinite for others.
     """
 
-    def __init__(self, lattice: RawLattice, spoken: _Spoken, end_cost: Doubles, most: float):
+    def __init__(self, lattice: RawLattice, spoken: _Spoken, end_cost: Doubles, most: float, memory: _Memory):
         self._lattice, self._spoken, self._end_cost, self._most = lattice, spoken, end_cost, most
+        self._memory = memory
         self._offsets = np.searchsorted(spoken.src, np.arange(lattice.num_states + 1))
         self._number_of_hash: dict[int, int] = {}
         self._best = np.zeros(0)  # cost of the best path to each set
@@ -219,6 +314,7 @@ class _Sets:
             members = self._waiting.take(level)
             if members is not None:
                 self._expand(members)
+                memory.release(len(members.set), len(members))
         self.entry = np.concatenate(self._entries)
         self.src, self.dst, self.spoken = (np.concatenate(column) for column in zip(*self._arcs, strict=True))
         self.final = np.full(len(self.entry), np.inf)
@@ -229,6 +325,7 @@ class _Sets:
         """Follows all words from some sets, to which no further path leads."""
         best = self._best[members.set]
         self._end(members, best)
+        self._memory.check(int(np.diff(self._offsets)[members.entry].sum()), len(_Ways._fields))
         arc, place = arcs_leaving(self._offsets, members.entry)
         spoken = self._spoken
         cost = members.excess[place] + spoken.cost[arc]
@@ -243,6 +340,7 @@ class _Sets:
         group, starts = np.cumsum(is_new) - 1, np.flatnonzero(is_new)
         least = np.minimum.reduceat(ways.cost, starts)
         member = self._enter(group, ways.dst, ways.cost - least[group], ways.best[starts] + least)
+        self._memory.hold(len(member), len(self._arcs[0]))
         self._arcs.append((ways.member, member, ways.arc))
 
     def _end(self, members: _Members, best: Doubles) -> None:
@@ -271,6 +369,8 @@ class _Sets:
         self._best = np.append(self._best, np.full(len(made), np.inf))
         np.minimum.at(self._best, number, path_cost)
         member = self._first_member[number][group] + np.arange(len(group)) - starts[group]
+        self._memory.hold(len(index), 1 + len(_Members._fields))
+        self._memory.hold(len(made), _NUMBERS_OF_SET)
         self._entries.append(entry[index])
         level = self._lattice.level[entry[starts[made]]][place]
         self._waiting.add(_Members(number[made][place], member[index], entry[index], excess[index]), level)

@@ -14,7 +14,14 @@ from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
 from nnet3.cli.verb import take_internal, take_use_gpu
-from nnet3.options import BatchOptions, PrecisionOptions, StreamOptions, UtteranceOptions
+from nnet3.options import (
+    BatchOptions,
+    LatticeOptions,
+    PrecisionOptions,
+    SearchOptions,
+    StreamOptions,
+    UtteranceOptions,
+)
 from nnet3.text.values import Number
 
 ivector_options: Decorator = all_of(
@@ -53,6 +60,34 @@ score_options: Decorator = all_of(
 )
 
 
+decoding_options: Decorator = all_of(
+    [
+        takes("search", SearchOptions),
+        takes("lattices", LatticeOptions),
+        takes("precision", PrecisionOptions),
+        click.option(
+            "--acoustic-scale", type=click_type(Number()), default=0.1, show_default=True, help="Multiplies the scores."
+        ),
+        click.option(
+            "--allow-partial",
+            type=KALDI_BOOL,
+            default=False,
+            help="Take the best path though it reaches no final state, where none does.",
+        ),
+        click.option(
+            "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
+        ),
+        click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+        click.argument("model", metavar="MODEL"),
+        click.argument("graph", metavar="GRAPH"),
+        click.argument("features", metavar="FEATURES-RSPECIFIER"),
+        click.argument("output", metavar="LATTICE-WSPECIFIER"),
+        click.argument("words", metavar="[WORDS-WSPECIFIER", required=False, default=""),
+        click.argument("alignments", metavar="[ALIGNMENTS-WSPECIFIER]]", required=False, default=""),
+    ]
+)
+
+
 def check_ivector_options(
     ivectors: str | None, utt2spk: str | None, online_ivectors: str | None, online_ivector_period: int
 ) -> None:
@@ -67,9 +102,9 @@ def check_ivector_options(
 
 def _tables(given: dict[str, Any]) -> Any:
     """Takes the tables out of what a verb is given."""
-    ivectors = {name: given.pop(name) for name in ("ivectors", "utt2spk", "online_ivectors")}
+    ivectors = {name: given.pop(name, None) for name in ("ivectors", "utt2spk", "online_ivectors")}
     check_ivector_options(**ivectors, online_ivector_period=given["online_ivector_period"])
-    others = {name: given.pop(name) for name in ("features", "output", "resume")}
+    others = {name: given.pop(name) for name in ("features", "output", "resume") if name in given}
     return later.compute_tables.ComputedTables(**ivectors, **others)
 
 
@@ -85,7 +120,9 @@ def _running(given: dict[str, Any]) -> dict[str, Any]:
 def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **given: Any) -> None:
     """Computes and writes the matrices of a table, each utterance as a stream, and says how long chunks took."""
     tables, running = _tables(given), _running(given)
-    run = later.looped_tables.LoopedRunner(network, chunks, **running, **given)
+    period = given.pop("online_ivector_period")
+    scored = later.compute_tables.load_scored(network, running["device"], **given)
+    run = later.looped_tables.LoopedRunner(*scored, chunks, online_ivector_period=period, **running)
     later.compute_tables.compute_tables(tables, run)
     say(run.report(frame_shift))
 
@@ -93,17 +130,51 @@ def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **g
 def compute_matrices(chunks: UtteranceOptions, network: str, **given: Any) -> None:
     """Computes and writes the matrices of a table; chunks are short at the end unless `chunks` are of batches."""
     tables, running = _tables(given), _running(given)
-    is_given = click.get_current_context().get_parameter_source("frames_per_chunk") is not ParameterSource.DEFAULT
-    period = given.pop("online_ivector_period")
-    settings = later.compute_tables.ComputeSettings(
-        chunks=BatchOptions(**chunks.values() | ({"online_ivector_period": period} if period else {})),
-        short_last_chunk=not isinstance(chunks, BatchOptions),
-        whole_if_same=not is_given and tables.online_ivectors is None,
-        **running,
-        **given,
-    )
+    settings = _settings(chunks, tables, running, given)
     run = later.compute_tables.load(network, settings)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         later.shared_tables.compute_shared(tables, run)
     else:
         later.compute_tables.compute_tables(tables, run)
+
+
+def _settings(chunks: UtteranceOptions, tables: Any, running: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Takes the period of ivectors and scores out of what a verb is given; returns the settings of a computation."""
+    is_given = click.get_current_context().get_parameter_source("frames_per_chunk") is not ParameterSource.DEFAULT
+    period = given.pop("online_ivector_period")
+    scores = ("precision", "acoustic_scale", "apply_exp", "use_priors")
+    return later.compute_tables.ComputeSettings(
+        chunks=BatchOptions(**chunks.values() | ({"online_ivector_period": period} if period else {})),
+        short_last_chunk=not isinstance(chunks, BatchOptions),
+        whole_if_same=not is_given and tables.online_ivectors is None,
+        **running,
+        **{name: given.pop(name) for name in scores if name in given},
+    )
+
+
+def decode_streams(chunks: StreamOptions, **given: Any) -> None:
+    """Decodes the utterances of a table, each computed as a stream."""
+    tables, running, period = _tables(given), _running(given), given.pop("online_ivector_period")
+
+    def runner(nnet: Any, scoring: Any) -> Any:
+        return later.looped_tables.LoopedRunner(nnet, scoring, chunks, online_ivector_period=period, **running)
+
+    _decode(tables, runner, running["device"], given)
+
+
+def decode_utterances(chunks: UtteranceOptions, **given: Any) -> None:
+    """Decodes the utterances of a table; chunks are short at the end unless `chunks` are of batches."""
+    tables, running = _tables(given), _running(given)
+    kept = {name: given[name] for name in ("precision", "acoustic_scale")}
+    settings = _settings(chunks, tables, running, given)
+
+    def runner(nnet: Any, scoring: Any) -> Any:
+        return later.compute_tables.batch_runner(nnet, scoring, settings)
+
+    _decode(tables, runner, running["device"], given | kept)
+
+
+def _decode(tables: Any, runner: Any, device: str, given: dict[str, Any]) -> None:
+    names = {name: given.pop(name) for name in ("graph", "words", "alignments", "word_symbol_table")}
+    decoded = later.lattice_tables.DecodedTables(lattices=tables.output, **names)
+    later.lattice_tables.decode_tables(decoded, tables, runner=runner, device=device, **given)

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from nnet3.cli.files import load_model, load_network_to
+from nnet3.cli.files import load_model, load_network
 from nnet3.cli.messages import say
 from nnet3.cli.tally import UtteranceTally
 from nnet3.decode import BatchComputer, BatchOptions, Scoring, XvectorComputer, log_priors
@@ -23,8 +23,6 @@ from nnet3.errors import NetworkError, Nnet3Error, TableError
 from nnet3.kaldi_io import (
     Finished,
     RandomAccessTable,
-    TableReader,
-    TableWriter,
     finished_matrices,
     matrix_writer,
     open_matrix_table,
@@ -36,6 +34,9 @@ from nnet3.kaldi_io import (
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import CompileOptions, EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")
 _MOST_WAITING = 8  # results that are to be written
@@ -44,13 +45,41 @@ Utterance = tuple[str, np.ndarray, np.ndarray | None, np.ndarray | None]
 Result = tuple[str, Tensor | Nnet3Error]
 Runner = Callable[[Iterable[Utterance]], Iterator[Result]]
 """Computes utterances in order, or says why there is nothing for one; it may read ahead."""
+Worker = Callable[[Iterable[Utterance]], Iterator[tuple[str, Any]]]
+"""As a Runner; what it gives is what the table's writer takes, or tensors."""
+
+
+class Features(Protocol):
+    """Yields keys and features; an entry that cannot be had is an error, and the next one follows."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: object) -> None: ...
+    def __next__(self) -> tuple[str, np.ndarray]: ...
+    def leave_out(self, is_left_out: Callable[[str], bool]) -> None: ...
+
+
+class Output(Protocol):
+    """Takes results; it has the members of TableWriter that are used here."""
+
+    count: int
+
+    @property
+    def makes_files(self) -> bool: ...
+    def write(self, key: str, value: Any) -> None: ...
+    def close(self) -> None: ...
+    def keep(self) -> str: ...
+    def discard(self) -> None: ...
+
+
+class MissingError(Nnet3Error):
+    """A table has no entry for an utterance."""
 
 
 @dataclass(frozen=True)
 class ComputedTables:
     """Kaldi's specifiers of the input and output. With `resume` the output goes on from what it has already.
 
-    `writer` opens the output, for matrices unless said otherwise.
+    `opened` opens the features, `writer` the output, tables of matrices unless said otherwise.
     """
 
     features: str
@@ -59,7 +88,8 @@ class ComputedTables:
     utt2spk: str | None = None
     online_ivectors: str | None = None
     resume: bool = False
-    writer: Callable[[str, Finished | None], TableWriter[Any]] = matrix_writer
+    opened: Callable[[str], Features] = open_matrix_table
+    writer: Callable[[str, Finished | None], Output] = matrix_writer
 
 
 @dataclass(frozen=True)
@@ -84,7 +114,11 @@ class ComputeSettings:
 def load(path: str, settings: ComputeSettings) -> Runner:
     """Returns what computes by the model in a file. Raises Nnet3Error for priors that are not there or are 0."""
     scores = settings.acoustic_scale, settings.apply_exp, settings.use_priors
-    nnet, scoring = load_scored(path, settings.device, settings.precision, *scores)
+    return batch_runner(*load_scored(path, settings.device, settings.precision, *scores), settings)
+
+
+def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Runner:
+    """Returns what computes by a network that is on its device."""
     chunks = settings.chunks
     if settings.whole_if_same and is_the_same_in_pieces(nnet):
         chunks = replace(chunks, frames_per_chunk=0)
@@ -106,11 +140,13 @@ def load_scored(
     """Returns the network of the model in a file, on a device, and what makes scores of its outputs."""
     model = load_model(path)
     priors = _priors(model, path) if use_priors else None
-    nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=device)
-    return _in_precision(nnet, precision), Scoring(priors, acoustic_scale, apply_exp)
+    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    return on_device(nnet, device, precision), Scoring(priors, acoustic_scale, apply_exp)
 
 
-def _in_precision(nnet: Nnet, precision: PrecisionOptions) -> Nnet:
+def on_device(nnet: Nnet, device: str, precision: PrecisionOptions) -> Nnet:
+    """Returns the network on a device, with products of that precision."""
+    nnet = nnet.to(device=device)
     return nnet if precision.dtype == "float32" else nnet.quantize(precision.dtype)
 
 
@@ -122,7 +158,7 @@ def compute_xvectors(
     cache: ComputationCache,
 ) -> None:
     """Computes a vector for each utterance, as `compute_tables` does matrices."""
-    nnet = _in_precision(load_network_to(settings.device, network), settings.precision)
+    nnet = on_device(load_network(network), settings.device, settings.precision)
     compile_options = CompileOptions(optimize=settings.optimize)
     computer = XvectorComputer(
         nnet, options, settings.device, compile_options=compile_options, cache=cache, debug=settings.debug
@@ -131,7 +167,7 @@ def compute_xvectors(
     compute_tables(writes_vectors, lambda utterances: computer.compute_all(each[:2] for each in utterances))
 
 
-def compute_tables(tables: ComputedTables, run: Runner) -> None:
+def compute_tables(tables: ComputedTables, run: Worker) -> None:
     """Computes all utterances; one that fails is left out, with a warning.
 
     Raises Nnet3Error at the end if none was computed or a record could not be read. What is finished is kept then,
@@ -140,11 +176,11 @@ def compute_tables(tables: ComputedTables, run: Runner) -> None:
     conclude(tables, compute_share(tables, run))
 
 
-def compute_share(tables: ComputedTables, run: Runner, share: Container[str] | None = None) -> UtteranceTally:
+def compute_share(tables: ComputedTables, run: Worker, share: Container[str] | None = None) -> UtteranceTally:
     """Computes all utterances, or those of these keys, and returns how many there were."""
     ivectors = _Ivectors(tables)
     finished = finished_matrices(tables.output) if tables.resume else None
-    with open_matrix_table(tables.features) as features:
+    with tables.opened(tables.features) as features:
         writer = tables.writer(tables.output, finished)
         tally = UtteranceTally(quiet=sys.stdout.isatty() and not writer.makes_files)
         if share is not None:
@@ -173,12 +209,12 @@ def conclude(tables: ComputedTables, tally: UtteranceTally) -> None:
 
 
 def _compute_all(
-    features: TableReader[np.ndarray],
+    features: Features,
     finished: set[str],
     share: Container[str] | None,
     ivectors: _Ivectors,
-    run: Runner,
-    writer: TableWriter[Any],
+    run: Worker,
+    writer: Output,
     tally: UtteranceTally,
 ) -> None:
     lengths = deque[int]()  # of the utterances that are being computed
@@ -189,21 +225,21 @@ def _compute_all(
             if isinstance(result, Nnet3Error):
                 _leave_out(key, result, tally)
                 continue
-            rows = np.asarray(result.float().cpu())
+            value = np.asarray(result.float().cpu()) if isinstance(result, Tensor) else result
             if not writer.makes_files:  # a pipe may make us wait, which an interrupt is to end
-                writer.write(key, rows)
+                writer.write(key, value)
             else:
-                written.append(thread.submit(writer.write, key, rows))
+                written.append(thread.submit(writer.write, key, value))
                 while len(written) > _MOST_WAITING:
                     written.popleft().result()
             tally.add(done=1, frames=frames)
-            _LOG.debug("utterance '%s' computed: %d rows", key, len(rows))
+            _LOG.debug("utterance '%s' computed: %d rows", key, len(value))
         for each in written:
             each.result()
 
 
 def _utterances(
-    features: TableReader[np.ndarray],
+    features: Features,
     finished: set[str],
     share: Container[str] | None,
     ivectors: _Ivectors,
@@ -214,9 +250,9 @@ def _utterances(
     while True:
         try:
             entry = next(features, None)
-        except TableError as error:
+        except (MissingError, TableError) as error:
             say(f"warning: {error}")
-            tally.add(failed=1, damaged=1)
+            tally.add(failed=1, damaged=int(isinstance(error, TableError)))
             continue
         if entry is None:
             return
@@ -240,17 +276,13 @@ def _leave_out(key: str, error: Nnet3Error, tally: UtteranceTally) -> None:
     tally.add(failed=1, damaged=int(isinstance(error, TableError)))
 
 
-def _keep(writer: TableWriter[Any]) -> None:
+def _keep(writer: Output) -> None:
     """Keep what is finished, after a failure."""
     if writer.count == 0 or not writer.makes_files:
         writer.discard()
         return
     name = writer.keep()
     say(f"{writer.count} finished utterances are kept in {name}")
-
-
-class _MissingError(Nnet3Error):
-    """A table has no entry for an utterance."""
 
 
 class _Ivectors:
@@ -272,7 +304,7 @@ def _look_up(table: RandomAccessTable[T] | None, key: str, missing: str) -> T | 
     if table is None:
         return None
     if key not in table:
-        raise _MissingError(missing)
+        raise MissingError(missing)
     return table[key]
 
 

@@ -37,19 +37,21 @@ INTERNALS: dict[str, click.ParamType[Any]] = {
     "compiler.use-shortcut": click.BOOL,
     "computation.debug": click.BOOL,
     "debug-computation": click.BOOL,
+    "delta": click.FLOAT,
+    "hash-ratio": click.FLOAT,
+    "memory-pool-tokens-block-size": click.INT,
+    "memory-pool-links-block-size": click.INT,
 }
 
 # Options of Kaldi's nnet3 programs that no verb has: never taken for a misspelling of another option.
 ELSEWHERE = frozenset(
     _words("""
-    accumulate-stats add-deriv-weights allow-partial beam
-    combine-sum-to-one-penalty compute-prob-interval determinize-lattice eg-weight
-    enforce-sum-to-one generate-egs-scp hidden-layer-dim lattice-beam lda-rand-prune
-    learning-rate-factor learning-rate-scale max-active max-mem max-models measure-output-dims min-active
-    min-prob multilingual-eg multitask-egs normalize num-archives num-threads
-    pdf-map-filename priors-floor reduce-rank renamed-output self-loop-scale
+    accumulate-stats add-deriv-weights combine-sum-to-one-penalty compute-prob-interval eg-weight
+    enforce-sum-to-one generate-egs-scp hidden-layer-dim lda-rand-prune learning-rate-factor
+    learning-rate-scale max-models measure-output-dims min-prob multilingual-eg multitask-egs normalize
+    num-archives pdf-map-filename priors-floor reduce-rank renamed-output self-loop-scale
     separate-updates set-priors set-unigram shuffle-buffer-size sort-by-length stage transition-scale
-    truncate-deriv-weights update-scale use-frame-shift word-symbol-table write-per-thread
+    truncate-deriv-weights update-scale use-frame-shift write-per-thread
     """)
 )
 
@@ -159,5 +161,5 @@ def _internal_value(name: str, value: str) -> Any:
             return kind.convert(value, None, None)
         raise click.BadParameter("it is empty")
     except click.BadParameter:
-        words = "true or false" if kind is KALDI_BOOL else "an integer"
+        words = {KALDI_BOOL: "true or false", click.INT: "an integer"}.get(kind, "a number")
         raise click.UsageError(f"Invalid value for '{name}': it takes {words}, got '{value}'") from None

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 
-from nnet3.cli.compute_tables import Result, Utterance, load_scored
-from nnet3.decode import StreamComputer
+from nnet3.cli.compute_tables import Result, Utterance
+from nnet3.decode import Scoring, StreamComputer
 from nnet3.errors import Nnet3Error
-from nnet3.options import CompileOptions, PrecisionOptions, StreamOptions
+from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions, StreamOptions
 
 
 class LoopedRunner:
@@ -19,21 +20,17 @@ class LoopedRunner:
 
     def __init__(
         self,
-        path: str,
+        nnet: Nnet,
+        scoring: Scoring,
         options: StreamOptions,
         device: str,
         online_ivector_period: int,
-        precision: PrecisionOptions,
         *,
-        acoustic_scale: float = 1.0,
-        apply_exp: bool = False,
-        use_priors: bool = False,
         optimize: bool = True,
         debug: bool = False,
     ) -> None:
-        """Load the model in a file. Raises Nnet3Error for one that cannot be run in streams, and for its priors."""
-        nnet, self._scoring = load_scored(path, device, precision, acoustic_scale, apply_exp, use_priors)
-        compile_options = CompileOptions(optimize=optimize)
+        """Prepare a network that is on its device. Raises Nnet3Error for one that cannot be run in streams."""
+        self._scoring, compile_options = scoring, CompileOptions(optimize=optimize)
         self._streams = StreamComputer(
             nnet, **options.values(), device=device, compile_options=compile_options, debug=debug
         )

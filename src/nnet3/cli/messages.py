@@ -12,14 +12,14 @@ from typing import TextIO
 _LOGGER = logging.getLogger("nnet3")
 
 
-def say(message: str) -> None:
+def say(message: str, prefix: str = "nnet3: ") -> None:
     """One message. It may quote a file, and what files hold must not steer the terminal.
 
     A message that cannot be written is lost: nothing depends on it.
     """
     shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
     with contextlib.suppress(OSError):
-        print(f"nnet3: {shown}", file=sys.stderr)
+        print(f"{prefix}{shown}", file=sys.stderr)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

@@ -30,7 +30,12 @@ class GraphFile:
 
 def load_graph(path: str | os.PathLike[str]) -> GraphFile:
     """Reads a file of type vector, compact_acceptor, const, olabel_lookahead or ngram. Raises ModelFormatError."""
-    reader = Reader(map_file(path), os.fspath(path), binary=True)
+    return read_graph(Reader(map_file(path), os.fspath(path), binary=True))
+
+
+def read_graph(reader: Reader) -> GraphFile:
+    """Reads a graph that must end where the reader does. Raises ModelFormatError."""
+    reader.binary = True
     header = read_fst_header(reader, (*_READERS, LOOKAHEAD))
     try:
         graph = _read(reader, header)

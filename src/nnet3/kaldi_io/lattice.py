@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.tables import TableReader
 
 Integers = npt.NDArray[np.integer]
-_PLAIN, COMPACT = "lattice4", "compactlattice44"
+PLAIN, COMPACT = "lattice4", "compactlattice44"
 _COUNT, _LENGTH = struct.Struct("<q"), struct.Struct("<i")
 _PLAIN_ARC_WORDS, _COMPACT_ARC_WORDS = 5, 6  # of 4 bytes, without the string: labels, costs, its length, next state
 
@@ -57,6 +57,23 @@ class Lattice:
         if self.transition_ids.values.min(initial=1) < 1 or self.final_transition_ids.values.min(initial=1) < 1:
             raise ModelFormatError("a transition-id of a lattice is below 1")
 
+    def with_acoustic_scale(self, scale: float) -> Lattice:
+        """Returns the lattice with its acoustic costs multiplied."""
+        final = np.where(self.fst.final < np.inf, scale * self.final_acoustic_cost, self.final_acoustic_cost)
+        acoustic = (scale * self.acoustic_cost).astype(np.float32)
+        return replace(self, acoustic_cost=acoustic, final_acoustic_cost=final.astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class PlainLattice:
+    """A lattice as a search leaves it: a transducer from transition-ids to words.
+
+    fst: of the costs those of the graph. acoustic_cost: (arcs,) float32; ends have none.
+    """
+
+    fst: Fst
+    acoustic_cost: npt.NDArray[np.float32]
+
 
 def read_lattice(reader: Reader) -> Lattice:
     """Reads a lattice: text, which begins with white space, or binary. Raises ModelFormatError."""
@@ -65,7 +82,7 @@ def read_lattice(reader: Reader) -> Lattice:
         return _read_text(reader)
     binary, reader.binary = reader.binary, True
     start = reader.position
-    header = read_fst_header(reader, (VECTOR,), (COMPACT, _PLAIN))
+    header = read_fst_header(reader, (VECTOR,), (COMPACT, PLAIN))
     try:
         lattice = _read_compact(reader, header) if header.arc_type == COMPACT else _read_plain(reader, header)
     except ModelFormatError as error:

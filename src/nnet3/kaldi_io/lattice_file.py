@@ -1,4 +1,5 @@
-"""Writes lattices as Kaldi's type `compactlattice44`: acceptors whose arcs have two costs and transition-ids."""
+"""Writes lattices as Kaldi does: acceptors whose arcs have two costs and transition-ids (type `compactlattice44`), and
+those of a search, from transition-ids to words (`lattice4`)."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ import numpy.typing as npt
 from nnet3.kaldi_io.fst import NOT_FINAL
 from nnet3.kaldi_io.fst_header import VECTOR, write_fst_header
 from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE
-from nnet3.kaldi_io.lattice import COMPACT, Lattice, Strings, read_lattice
+from nnet3.kaldi_io.lattice import COMPACT, PLAIN, Lattice, PlainLattice, Strings, read_lattice
 from nnet3.kaldi_io.table_values import TableKind
 from nnet3.kaldi_io.writer import Writer
 
 Integers = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.floating]
 _STATE_WORDS, _ARC_WORDS = 5, 6  # of 4 bytes, without transition-ids
+_PLAIN_STATE_WORDS, _PLAIN_ARC_WORDS = 4, 5
 
 
 def write_lattice(writer: Writer, lattice: Lattice) -> None:
@@ -50,22 +52,55 @@ def _write_binary(writer: Writer, lattice: Lattice) -> None:
 
 def _put_weights(words: Integers, at: Integers, costs: tuple[Floats, Floats], strings: Strings) -> None:
     for number, cost in enumerate(costs):
-        words[at + number] = np.asarray(cost, "<f4").view("<i4")
+        words[at + number] = _bits(cost)
     words[at + 2] = strings.lengths
     words[np.arange(len(strings.values)) + np.repeat(at + 3 - strings.offsets[:-1], strings.lengths)] = strings.values
 
 
-def _write_text(writer: Writer, lattice: Lattice) -> None:
-    """Writes `src dst label weight` for each arc and `state weight` for each end, the lines of the start state first.
+def write_plain_lattice(writer: Writer, lattice: PlainLattice) -> None:
+    """Writes a file or an entry of a table."""
+    if writer.binary:
+        _write_plain_binary(writer, lattice)
+    else:
+        _write_text(writer, lattice)
 
-    A weight is two costs and transition-ids, such as 3.5,20.25,7_7_8; one of nothing is left out.
+
+def _write_plain_binary(writer: Writer, lattice: PlainLattice) -> None:
+    """Writes for each state its final weight (two costs) and number of arcs, then the arcs: labels, two costs, dst."""
+    fst = lattice.fst
+    write_fst_header(writer, VECTOR, EXPANDED | MUTABLE, fst, arcs=0, arc_type=PLAIN)
+    words = np.zeros(_PLAIN_STATE_WORDS * fst.num_states + _PLAIN_ARC_WORDS * fst.num_arcs, "<i4")
+    state_at = _PLAIN_STATE_WORDS * np.arange(fst.num_states) + _PLAIN_ARC_WORDS * fst.offsets[:-1]
+    arc_at = _PLAIN_STATE_WORDS * (fst.src + 1) + _PLAIN_ARC_WORDS * np.arange(fst.num_arcs)
+    acoustic = np.where(fst.final < np.inf, 0, NOT_FINAL)
+    words[state_at], words[state_at + 1] = _bits(fst.final), _bits(acoustic)
+    words[state_at + 2] = np.diff(fst.offsets)  # the low half; the high half is 0
+    values = (fst.ilabel, fst.olabel, _bits(fst.cost), _bits(lattice.acoustic_cost), fst.dst)
+    for number, column in enumerate(values):
+        words[arc_at + number] = column
+    writer.raw(words.tobytes())
+
+
+def _bits(costs: Floats) -> Integers:
+    return np.asarray(costs, "<f4").view("<i4")
+
+
+def _write_text(writer: Writer, lattice: Lattice | PlainLattice) -> None:
+    """Writes `src dst labels weight` for each arc and `state weight` for each end, the lines of the start state first.
+
+    A weight is two costs, and of a `Lattice` transition-ids, such as 3.5,20.25,7_7_8; one of nothing is left out.
     """
     fst = lattice.fst
     said = (fst.final < np.inf) | (np.diff(fst.offsets) == 0)
-    weights = _weights(fst.cost, lattice.acoustic_cost, lattice.transition_ids)
-    acoustic = np.where(fst.final < np.inf, lattice.final_acoustic_cost, NOT_FINAL)
-    final_weights = _weights(fst.final, acoustic, lattice.final_transition_ids)
-    columns = (column.tolist() for column in (fst.src, fst.dst, fst.ilabel))
+    if isinstance(lattice, Lattice):
+        labels, ids, final_ids = [fst.ilabel], lattice.transition_ids, lattice.final_transition_ids
+        final_acoustic = lattice.final_acoustic_cost
+    else:
+        labels, ids, final_ids = [fst.ilabel, fst.olabel], None, None
+        final_acoustic = np.zeros(fst.num_states, np.float32)
+    weights = _weights(fst.cost, lattice.acoustic_cost, ids)
+    final_weights = _weights(fst.final, np.where(fst.final < np.inf, final_acoustic, NOT_FINAL), final_ids)
+    columns = (column.tolist() for column in (fst.src, fst.dst, *labels))
     lines = [
         "\t".join(map(str, line)) + weight for line, weight in zip(zip(*columns, strict=True), weights, strict=True)
     ]
@@ -76,13 +111,16 @@ def _write_text(writer: Writer, lattice: Lattice) -> None:
     writer.text("\n" + "".join(f"{lines[number]}\n" for number in order.tolist()) + "\n")
 
 
-def _weights(graph: Floats, acoustic: Floats, strings: Strings) -> list[str]:
-    ids, edges = strings.values.tolist(), strings.offsets.tolist()
-    texts = ("_".join(map(str, ids[first:end])) for first, end in pairwise(edges))
-    rows = zip(graph.tolist(), acoustic.tolist(), texts, strict=True)
-    weights = (f"\t{first:g},{second:g},{text}".replace("inf", "Infinity") for first, second, text in rows)
-    return ["" if weight == "\t0,0," else weight for weight in weights]
+def _weights(graph: Floats, acoustic: Floats, strings: Strings | None) -> list[str]:
+    costs = [f"\t{first:g},{second:g}" for first, second in zip(graph.tolist(), acoustic.tolist(), strict=True)]
+    texts = ("" for _ in costs)
+    if strings is not None:
+        ids, edges = strings.values.tolist(), strings.offsets.tolist()
+        texts = ("," + "_".join(map(str, ids[first:end])) for first, end in pairwise(edges))
+    weights = ((cost + text).replace("inf", "Infinity") for cost, text in zip(costs, texts, strict=True))
+    return ["" if weight in ("\t0,0", "\t0,0,") else weight for weight in weights]
 
 
 _LATTICES = TableKind(read_lattice, write_lattice, header=False)
 lattice_writer, random_access_lattices = _LATTICES.writer, _LATTICES.by_key
+plain_lattice_writer = TableKind(read_lattice, write_plain_lattice, header=False).writer

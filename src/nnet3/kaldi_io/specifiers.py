@@ -109,6 +109,11 @@ def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tupl
     return kinds, options, name
 
 
+def is_table(name: str) -> bool:
+    """True for what begins as a table does, such as ark:graphs.fsts, and not for names of files."""
+    return _TABLE.match(name) is not None
+
+
 def parse_rxfilename(name: str) -> FileName:
     """A name to read from: a path, `path:offset`, `command |`, or `-`."""
     if name in ("", "-"):
@@ -135,7 +140,7 @@ def parse_wxfilename(name: str) -> FileName:
 def _check_name(name: str, verb: str) -> None:
     if name != name.strip():
         raise TableError(f"'{name}' cannot be {verb}: white space at the ends of a file name")
-    if _TABLE.match(name):
+    if is_table(name):
         raise TableError(f"'{name}' cannot be {verb}: a file name is expected here, not a table")
     pipe = name.rstrip("|") if verb == "read" else name.lstrip("|")
     wrong = name.startswith("|") if verb == "read" else name.endswith("|")

@@ -189,8 +189,8 @@ class IvectorOptions(Options):
 
 
 @dataclass(frozen=True)
-class DecodingOptions(Options):
-    """The search for words, and the network's chunks (model.conf). Costs are negative logarithms."""
+class SearchOptions(Options):
+    """The search for words and its lattices. Costs are negative logarithms."""
 
     beam: float = option(16.0, _COST, "Tokens this much worse than the best are dropped.")
     max_active: int = option(2**31 - 1, Integer(at_least(2)), "Most tokens per row.")
@@ -198,6 +198,19 @@ class DecodingOptions(Options):
     lattice_beam: float = option(10.0, _COST, "Paths this much worse than the best are no part of lattices.")
     prune_interval: int = option(25, _PERIOD, "Rows between prunings of the lattice.", unit="rows")
     beam_delta: float = option(0.5, _COST, "Added to the beam that max_active gives.")
+    max_mem: int = option(
+        50_000_000, _COUNT, "Most memory of determinizing a lattice; beyond it its beam narrows (0: any).", unit="bytes"
+    )
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.min_active > self.max_active:
+            yield "min_active", f"min_active must be at most max_active, {self.max_active}, got {self.min_active}"
+
+
+@dataclass(frozen=True)
+class DecodingOptions(SearchOptions):
+    """The search for words, and the network's chunks (model.conf). Costs are negative logarithms."""
+
     acoustic_scale: float = option(0.1, Number(above(0)), "Of the network's scores; chain models: 1.")
     frame_subsampling_factor: int = option(1, Integer(within(1, 1000)), "Frames per row.", unit="frames")
     frames_per_chunk: int = option(24, Integer(within(1, 100000)), "Frames per chunk.", unit="frames")
@@ -205,9 +218,17 @@ class DecodingOptions(Options):
         0, Integer(within(0, 1000000)), "Frames more at the left of the first chunk.", unit="frames"
     )
 
-    def conflicts(self) -> Iterator[tuple[str, str]]:
-        if self.min_active > self.max_active:
-            yield "min_active", f"min_active must be at most max_active, {self.max_active}, got {self.min_active}"
+
+@dataclass(frozen=True)
+class LatticeOptions(Options):
+    """How lattices are written. Each sequence of words is in a determinized lattice once, with its best path."""
+
+    determinize_lattice: bool = option(True, _BOOLEAN, "Determinize (false: write the lattice of the search).")
+    word_determinize: bool = option(True, _BOOLEAN, "Each sequence of words once.")
+    phone_determinize: bool = option(
+        True, _BOOLEAN, "Each sequence of phones and words once, for --word-determinize=false."
+    )
+    minimize: bool = option(False, _BOOLEAN, "Merge states from which all goes on alike.")
 
 
 @dataclass(frozen=True)

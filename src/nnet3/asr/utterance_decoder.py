@@ -1,0 +1,107 @@
+"""Utterances as Kaldi's decoders write them: words, an alignment and a lattice, from scores and a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.beam_search import BeamSearch
+from nnet3.asr.raw_lattice import RawLattice
+from nnet3.asr.search_graph import SearchGraph
+from nnet3.asr.word_lattice import WordLattice, word_lattice
+from nnet3.errors import ExecutionError
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.lattice import Lattice, PlainLattice, Strings
+
+if TYPE_CHECKING:
+    from nnet3.hmm import TransitionModel
+    from nnet3.options import LatticeOptions, SearchOptions
+
+Integers = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedUtterance:
+    """The best path and the lattice of an utterance.
+
+    words: (words,), transition_ids: (rows,), cost: of graph and scaled scores. The lattice's acoustic costs are not
+    scaled. `has_ended`: the path ends where the graph does. `notices` tells what was narrowed for want of memory.
+    """
+
+    words: Integers
+    transition_ids: Integers
+    cost: float
+    lattice: Lattice | PlainLattice
+    has_ended: bool
+    notices: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.transition_ids)
+
+
+@dataclass(frozen=True)
+class UtteranceDecoder:
+    """Searches whole utterances. `acoustic_scale` is what their scores were multiplied with."""
+
+    model: TransitionModel
+    search: SearchOptions
+    lattices: LatticeOptions
+    acoustic_scale: float
+    allow_partial: bool = False
+
+    def decode(self, graph: SearchGraph, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
+        """Returns what scores (rows, pdfs), scaled log-likelihoods, say. Raises ExecutionError if nothing fits them,
+        or if no path comes to an end of the graph, unless `allow_partial`."""
+        search = BeamSearch(graph, self.search)
+        search.advance(scores)
+        path = search.best_path(use_final=True)
+        if path is None:
+            raise ExecutionError("no path through the graph fits it: give a larger --beam")
+        if not search.can_end and not self.allow_partial:
+            raise ExecutionError(
+                "no path reached a final state of the graph: give a larger --beam, or --allow-partial=true for what "
+                "there is"
+            )
+        ended, raw = search.can_end, search.lattice()
+        assert raw is not None, "there is a path"
+        lattice, notices = self._lattice(raw)
+        return DecodedUtterance(path.words, path.transition_ids, path.cost, lattice, ended, [*search.notices, *notices])
+
+    def _lattice(self, raw: RawLattice) -> tuple[Lattice | PlainLattice, list[str]]:
+        options, scale = self.lattices, 1 / self.acoustic_scale if self.acoustic_scale else 1.0
+        if not options.determinize_lattice:
+            fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.transition_id, raw.graph_cost, raw.word)
+            return PlainLattice(fst, (scale * raw.acoustic_cost).astype(np.float32)), []
+        if not (options.word_determinize or options.phone_determinize):
+            return _compact(raw).with_acoustic_scale(scale), []
+        beam, most = self.search.lattice_beam, self.search.max_mem or np.inf
+        make = word_lattice if options.word_determinize else self._phone_lattice
+        found = make(raw, beam, most, options.minimize)
+        return found.lattice.with_acoustic_scale(scale), found.notices(beam)
+
+    def _phone_lattice(self, raw: RawLattice, beam: float, most_bytes: float, minimize: bool) -> WordLattice:
+        """Returns the paths within the beam; no two of them have the same words and phones."""
+        begins = np.flatnonzero(raw.transition_id)
+        ids = raw.transition_id[begins]
+        begins = begins[(self.model.hmm_state(ids) == 0) & ~self.model.is_self_loop(ids)]
+        base = self.model.num_phones + 1
+        code = raw.word.astype(np.int64) * base
+        code[begins] += self.model.phone(raw.transition_id[begins])
+        distinct, label = np.unique(np.append(0, code), return_inverse=True)
+        found = word_lattice(replace(raw, word=label[1:]), beam, most_bytes, minimize)
+        words = (distinct[found.lattice.fst.ilabel] // base).astype(np.int32)
+        fst = replace(found.lattice.fst, ilabel=words, olabel=words)
+        return found._replace(lattice=replace(found.lattice, fst=fst))
+
+
+def _compact(raw: RawLattice) -> Lattice:
+    """Returns the lattice of a search as an acceptor, an arc for each arc."""
+    fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.word, raw.graph_cost)
+    emits = raw.transition_id > 0
+    ids = Strings(np.append(0, np.cumsum(emits)), raw.transition_id[emits].astype(np.int32))
+    none = Strings(np.zeros(fst.num_states + 1, np.int64), ids.values[:0])
+    return Lattice(fst, raw.acoustic_cost.astype(np.float32), np.zeros(fst.num_states, np.float32), ids, none)

@@ -1,0 +1,219 @@
+"""Decodes tables of utterances: scores, the search, lattices, words and alignments."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from nnet3.asr.search_graph import SearchGraph
+from nnet3.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
+from nnet3.cli.compute_tables import (
+    ComputedTables,
+    MissingError,
+    Output,
+    Runner,
+    Utterance,
+    compute_share,
+    conclude,
+    on_device,
+)
+from nnet3.cli.files import load_acoustic_model
+from nnet3.cli.messages import say
+from nnet3.decode import Scoring, log_priors
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import Fst, int_vector_writer, open_fst_table, open_rxfilename, random_access_matrices
+from nnet3.kaldi_io.graph_file import read_graph
+from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
+from nnet3.kaldi_io.specifiers import is_table
+from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.hmm import TransitionModel
+    from nnet3.nnet import Nnet
+    from nnet3.options import PrecisionOptions
+
+Graphs = Callable[[str], Callable[[], SearchGraph]]
+"""Returns what makes the graph of an utterance; asked for in the order of utterances."""
+
+
+@dataclass(frozen=True)
+class DecodedTables:
+    """Specifiers of the graph, or of graphs by utterance, and of outputs; words and alignments may be ""."""
+
+    graph: str
+    lattices: str
+    words: str
+    alignments: str
+    word_symbol_table: str | None
+
+
+def decode_tables(
+    tables: DecodedTables,
+    inputs: ComputedTables,
+    model: str,
+    runner: Callable[[Nnet, Scoring], Runner],
+    device: str,
+    precision: PrecisionOptions,
+    acoustic_scale: float,
+    num_threads: int = 1,
+    **search: Any,
+) -> None:
+    """Decodes all utterances; one that fails is left out, with a warning. Errors are those of `compute_tables`.
+
+    `search` are the fields of an `UtteranceDecoder` that are not named here.
+    """
+    acoustic = load_acoustic_model(model)
+    decoder = UtteranceDecoder(acoustic.transition_model, acoustic_scale=acoustic_scale, **search)
+    scores = runner(on_device(acoustic.nnet, device, precision), Scoring(log_priors(acoustic), acoustic_scale))
+    symbols = None if tables.word_symbol_table is None else load_symbols(tables.word_symbol_table)
+    if is_table(tables.graph):
+        features = _GraphedFeatures(tables.graph, inputs.features, _columns(decoder.model))
+        inputs = replace(inputs, opened=lambda _: features)
+        graphs: Graphs = features.graph
+    else:
+        graphs = _one_graph(SearchGraph(read_graph(open_rxfilename(tables.graph)).fst, _columns(decoder.model)))
+    inputs = replace(inputs, writer=lambda *_: _Outputs(tables, plain=not decoder.lattices.determinize_lattice))
+    decoding = _Decoding(scores, graphs, decoder, symbols, num_threads)
+    tally = compute_share(inputs, decoding)
+    if decoding.rows:
+        mean = -decoding.cost / decoding.rows
+        say(f"Overall log-likelihood per frame is {mean:g} over {decoding.rows} frames.")
+    conclude(inputs, tally)
+
+
+def _columns(model: TransitionModel) -> np.ndarray:
+    """The column of the scores that each label of a graph takes, (transition-ids + 1,)."""
+    return np.append(-1, model.pdf(np.arange(1, model.num_transition_ids + 1)))
+
+
+def _one_graph(graph: SearchGraph) -> Graphs:
+    """Returns what gives all utterances the same graph."""
+    return lambda _: lambda: graph
+
+
+class _GraphedFeatures:
+    """The features of utterances that have graphs, in the order of these."""
+
+    def __init__(self, graphs: str, features: str, column_of_label: np.ndarray):
+        self._graphs, self._features = open_fst_table(graphs), random_access_matrices(features)
+        self._columns, self._read = column_of_label, deque[tuple[str, Fst]]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._graphs.close()
+
+    def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
+        self._graphs.leave_out(is_left_out)
+
+    def __next__(self) -> tuple[str, np.ndarray]:
+        key, fst = next(self._graphs)
+        if key not in self._features:
+            raise MissingError(f"utterance '{key}' left out: no features for it")
+        features = self._features[key]
+        self._read.append((key, fst))
+        return key, features
+
+    def graph(self, key: str) -> Callable[[], SearchGraph]:
+        """Returns what makes the graph of an utterance; those before it, which were left out, are forgotten."""
+        while True:
+            of, fst = self._read.popleft()
+            if of == key:
+                return partial(SearchGraph, fst, self._columns)
+
+
+class _Outputs:
+    """The tables that are written: lattices, and words and alignments where these are asked for."""
+
+    def __init__(self, tables: DecodedTables, plain: bool):
+        opened: list[Output] = []
+        opens: list[Callable[[], Output]] = [
+            partial(plain_lattice_writer if plain else lattice_writer, tables.lattices)
+        ]
+        opens += [partial(int_vector_writer, name) for name in (tables.words, tables.alignments) if name]
+        try:
+            for each in opens:
+                opened.append(each())
+        except BaseException:
+            for writer in opened:
+                writer.discard()
+            raise
+        self._lattices, *others = self._all = opened
+        self._words = others.pop(0) if tables.words else None
+        self._alignments = others.pop(0) if tables.alignments else None
+        self.count = 0
+
+    @property
+    def makes_files(self) -> bool:
+        return self._lattices.makes_files
+
+    def write(self, key: str, found: DecodedUtterance) -> None:
+        self._lattices.write(key, found.lattice)
+        if self._words is not None:
+            self._words.write(key, found.words)
+        if self._alignments is not None:
+            self._alignments.write(key, found.transition_ids)
+        self.count += 1
+
+    def close(self) -> None:
+        for writer in self._all:
+            writer.close()
+
+    def keep(self) -> str:
+        return ", ".join(writer.keep() for writer in self._all)
+
+    def discard(self) -> None:
+        for writer in self._all:
+            writer.discard()
+
+
+class _Decoding:
+    """Decodes utterances in order, several at once; says what the likelihood of each is, and adds up costs and rows."""
+
+    def __init__(
+        self, scores: Runner, graphs: Graphs, decoder: UtteranceDecoder, symbols: SymbolTable | None, num_threads: int
+    ):
+        self._scores, self._graphs, self._decoder, self._symbols = scores, graphs, decoder, symbols
+        self._num_threads, self.cost, self.rows = num_threads, 0.0, 0
+
+    def __call__(self, utterances: Iterable[Utterance]) -> Iterator[tuple[str, Any]]:
+        waiting = deque[tuple[str, Future[DecodedUtterance | Nnet3Error]]]()
+        with ThreadPoolExecutor(self._num_threads) as threads:
+            for key, scores in self._scores(utterances):
+                waiting.append((key, threads.submit(self._decode, self._graphs(key), scores)))
+                while len(waiting) > self._num_threads:
+                    yield self._told(*waiting.popleft())
+            while waiting:
+                yield self._told(*waiting.popleft())
+
+    def _decode(self, graph: Callable[[], SearchGraph], scores: Tensor | Nnet3Error) -> DecodedUtterance | Nnet3Error:
+        if isinstance(scores, Nnet3Error):
+            return scores
+        try:
+            return self._decoder.decode(graph(), np.asarray(scores.float().cpu()))
+        except Nnet3Error as error:
+            return error
+
+    def _told(self, key: str, waiting: Future[DecodedUtterance | Nnet3Error]) -> tuple[str, Any]:
+        found = waiting.result()
+        if isinstance(found, Nnet3Error):
+            return key, found
+        for notice in found.notices:
+            say(f"warning: utterance '{key}': {notice}")
+        if not found.has_ended:
+            say(f"warning: utterance '{key}': no path reached a final state of the graph, the output is partial")
+        if self._symbols is not None:
+            say(" ".join([key, *(self._symbols[word] for word in found.words.tolist())]), prefix="")
+        say(f"Log-like per frame for utterance {key} is {-found.cost / len(found):g} over {len(found)} frames.")
+        self.cost, self.rows = self.cost + found.cost, self.rows + len(found)
+        return key, found

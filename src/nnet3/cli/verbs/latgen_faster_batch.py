@@ -1,0 +1,29 @@
+"""`nnet3 latgen-faster-batch`: decode utterances to lattices, many at once (Kaldi: nnet3-latgen-faster-batch)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nnet3.cli.click_types import integer
+from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options
+from nnet3.cli.declared import takes
+from nnet3.cli.verb import RUNNING, verb
+from nnet3.options import BatchOptions
+
+
+@verb("decode utterances to lattices, many at once", RUNNING, program="nnet3-latgen-faster-batch")
+@ivector_options
+@takes("chunks", BatchOptions, omit=("online_ivector_period",))
+@click.option("--num-threads", type=integer(1), default=1, show_default=True, help="Utterances searched at once.")
+@decoding_options
+def command(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with chunks as `nnet3 compute-batch` cuts them.
+
+    \b
+    Example:
+      nnet3 latgen-faster-batch --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=150 \\
+        --minibatch-size=64 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    """
+    decode_utterances(**given)
