@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain speakers test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -37,6 +37,14 @@ digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequ
 
 speakers: $(VENV)/installed  ## the recipe recipes/spoken_digits_speakers: x-vectors and their equal-error rate, in speakers-out
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_speakers --recordings $(SHARED)/data/fsdd/recordings.zip --out speakers-out
+
+browser: $(VENV)/installed examples/browser/node_modules/.package-lock.json  ## a network in a headless browser: examples/browser/dist, docs/figures/browser.png (needs chromium, node)
+	OMP_NUM_THREADS=1 $(BIN)/python -m examples.browser.digits --recordings $(SHARED)/data/fsdd/recordings.zip --out examples/browser/dist --screenshot docs/figures/browser.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/export/test_browser.py
+
+examples/browser/node_modules/.package-lock.json: examples/browser/package-lock.json
+	cd examples/browser && npm ci --no-audit --no-fund
+	@touch $@
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -92,4 +100,4 @@ options: $(VENV)/installed  ## write docs/options.md: all options, from their de
 	$(BIN)/python -m tools.options_page
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
