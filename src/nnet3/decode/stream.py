@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -159,6 +160,8 @@ class StreamComputer:
         """
         with self._lock:
             newer = ivectors or {}
+            if not {**features, **newer}:
+                return {}
             for stream in {**features, **newer}:
                 self._check_open(stream)
             given = {
@@ -176,10 +179,10 @@ class StreamComputer:
         progress = stream._progress
         frames = progress.frames[:0]
         if features is not None and getattr(features, "shape", None) != frames.shape:
-            frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device).to(self._dtype)
+            frames = checked_matrix(self.nnet, "features", features, "input", 2, "cpu").to(self._dtype)
         if ivector is not None:
             check_ivectors_wanted(self.nnet, True)
-            newest = checked_matrix(self.nnet, "ivectors", ivector, "ivector", 1, self.device)
+            newest = checked_matrix(self.nnet, "ivectors", ivector, "ivector", 1, "cpu")
             return frames, newest.to(self._dtype, copy=True)
         if self._takes_ivectors and progress.ivector is None and progress.runs_with(len(frames)):
             check_ivectors_wanted(self.nnet, False)
@@ -214,18 +217,26 @@ class StreamComputer:
 
     def _scores(self, streams: Iterable[Stream]) -> dict[Stream, Tensor]:
         """Returns the rows that streams have ready, as scores."""
-        scores, failed = {}, []
-        for stream in streams:
+        ready = {stream: stream._progress.ready() for stream in streams}
+        try:  # all at once: each look at numbers waits for the device
+            scores = self.scoring.apply(torch.cat(list(ready.values())))
+        except NumericalError:
+            self._remove_not_finite(ready)
+        for stream in ready:
+            stream._progress.taken()
+        parts = scores.split([len(rows) for rows in ready.values()])
+        return {stream: part.clone() for stream, part in zip(ready, parts, strict=True)}  # each its own memory
+
+    def _remove_not_finite(self, ready: Mapping[Stream, Tensor]) -> NoReturn:
+        """Ends the streams whose rows make scores that are not finite; raises the NumericalError of the first."""
+        failed = []
+        for stream, rows in ready.items():
             try:
-                scores[stream] = self.scoring.apply(stream._progress.ready())
+                self.scoring.apply(rows)
             except NumericalError as error:
                 failed.append(error)
                 self._remove(stream)
-        if failed:
-            raise failed[0]
-        for stream in scores:
-            stream._progress.taken()
-        return scores
+        raise failed[0]
 
     def compute(
         self,
@@ -252,7 +263,7 @@ class StreamComputer:
         Of online ivectors (rows, dim), one every so many frames, each chunk takes that of the first frame after its
         input, or the last one, as Kaldi does. Raises ExecutionError as `open` and `accept` do.
         """
-        given = checked_inputs(self.nnet, self.device, features, ivector, online_ivectors)
+        given = checked_inputs(self.nnet, "cpu", features, ivector, online_ivectors)
         frames, online, newest = given.features, given.online_ivectors, given.ivector
         program, done = self.program, 0
         left = -(-len(frames) // program.frame_subsampling_factor)
@@ -262,7 +273,7 @@ class StreamComputer:
                 end = program.frames_until(number)
                 if online is not None:
                     newest = online[min(end // online_ivector_period, len(online) - 1)]
-                times = torch.arange(done, end, device=self.device).clamp_(max=len(frames) - 1)
+                times = torch.arange(done, end).clamp_(max=len(frames) - 1)
                 rows = stream.accept(frames[times], newest)[:left]
                 done, left = end, left - len(rows)
                 yield rows
@@ -291,14 +302,15 @@ class StreamComputer:
         for name, table in chunk.new.items():
             values = [each.new(name, len(table)) for each in streams]
             values += values[:1] * (width - len(values))
-            new = values[0] if width == 1 else torch.stack(values, dim=1).flatten(0, 1)
+            new = (values[0] if width == 1 else torch.stack(values, dim=1).flatten(0, 1)).to(self.device)
             inputs[name] = torch.cat([inputs[name], new]) if name in inputs else new
         after = self._computer(place, width).compute(inputs)
         rows = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         batch, left = Batch(after, width), {each.batch for each in streams if each.batch is not None}
-        for column, each in enumerate(streams):
-            each.go_on(batch, column, rows[column::width].contiguous())
+        of_streams = rows.unflatten(0, (-1, width))[:, : len(streams)].transpose(0, 1).contiguous()
+        for column, (each, its_rows) in enumerate(zip(streams, of_streams.unbind(), strict=True)):
+            each.go_on(batch, column, its_rows)
         for other in left:
             other.shrink()
 

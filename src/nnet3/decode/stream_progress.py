@@ -65,13 +65,14 @@ class StreamProgress:
     """A stream: `number` chunks are done, `num_frames` frames were given, `num_rows` rows were taken.
 
     `frames` (frames, dim): those for later chunks; `last` (1, dim): the last one; `rows`: those that nobody has taken.
-    The state is a column of a batch. All is changed by the computer, one thread at a time.
+    The state is a column of a batch. Frames wait in the processor's memory, state and rows on the `device`. All is
+    changed by the computer, one thread at a time.
     """
 
     def __init__(self, program: StreamProgram, dtype: torch.dtype, device: torch.device) -> None:
-        self.program = program
+        self.program, self.device = program, device
         self.number, self.num_frames, self.num_rows = 0, 0, 0
-        self.frames = torch.empty(0, program.nnet.node_dim("input"), dtype=dtype, device=device)
+        self.frames = torch.empty(0, program.nnet.node_dim("input"), dtype=dtype)
         self.last: Tensor | None = None
         self.ivector: Tensor | None = None
         self.rows: list[Tensor] = []
@@ -141,7 +142,7 @@ class StreamProgress:
     def ready(self) -> Tensor:
         """Returns the rows that nobody has taken, (rows, outputs)."""
         if len(self.rows) != 1:
-            empty = self.frames.new_empty(0, self.program.nnet.node_dim("output"))
+            empty = self.frames.new_empty(0, self.program.nnet.node_dim("output"), device=self.device)
             self.rows = [torch.cat([empty, *self.rows])]
         return self.rows[0]
 

@@ -67,8 +67,8 @@ def from_bytes(data: bytes, model: str, stream: StreamProgress) -> None:
     _check_tensors(stream, tensors)
     own = {name: value.to(stream.frames) for name, value in tensors.items()}
     stream.frames, stream.last, stream.ivector = own["frames"], own.get("last"), own.get("ivector")
-    stream.rows = [own["rows"]] if "rows" in own else []
-    state = {name.removeprefix(_STATE): value for name, value in own.items() if name.startswith(_STATE)}
+    stream.rows = [own["rows"].to(stream.device)] if "rows" in own else []
+    state = {name.removeprefix(_STATE): v.to(stream.device) for name, v in own.items() if name.startswith(_STATE)}
     if state:
         stream.go_to(Batch(state, 1))
 
