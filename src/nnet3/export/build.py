@@ -10,6 +10,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from nnet3.decode import Scoring
 from nnet3.export.emitters import emitted
+from nnet3.export.folding import fold_constants
 from nnet3.export.forms import Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import FileMetadata, OnnxMetadata
@@ -81,6 +82,7 @@ def finished(
         producer_version=about.version,
         metadata_props=about.to_properties(),
     )
+    fold_constants(made)
     RemoveUnusedNodesPass()(model)
     return model
 

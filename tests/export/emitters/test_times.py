@@ -52,3 +52,20 @@ def test_a_convolution_is_one_node_where_rows_move_alike(tmp_path: Path) -> None
         nnet = nnet3.Nnet.from_config(lines.format(component) + "output-node name=output input=c", seed=1)
         nodes = onnx.load(Exported(nnet, tmp_path, frames_per_chunk=9).path).graph.node
         assert sum(node.op_type == "Conv" for node in nodes) == count
+
+
+@pytest.mark.parametrize(("output_dim", "products", "joins"), [(5, 3, 0), (6, 1, 1)])
+def test_wide_rows_are_multiplied_before_they_are_put_side_by_side(
+    output_dim: int, products: int, joins: int, tmp_path: Path
+) -> None:
+    config = f"""
+        input-node name=input dim=6
+        component name=tdnn type=TdnnComponent input-dim=6 output-dim={output_dim} time-offsets=-1,0,2
+        component name=affine type=AffineComponent input-dim={2 * output_dim} output-dim={output_dim - 1}
+        component-node name=tdnn component=tdnn input=input
+        component-node name=affine component=affine input=Append(tdnn, Offset(tdnn, 2))
+        output-node name=output input=affine
+    """
+    exported = Exported(nnet3.Nnet.from_config(config, seed=1), tmp_path, frames_per_chunk=9)
+    found = [node.op_type for node in onnx.load(exported.path).graph.node]
+    assert (found.count("MatMul"), found.count("Concat")) == (products + 2, joins)

@@ -32,15 +32,21 @@ def product(
     weight: Callable[[], Tensor],
     bias: Callable[[], Tensor] | None = None,
 ) -> OnnxValue:
-    """Returns x W + b for W (inputs, outputs). What all rows have in common is multiplied once, not for each row."""
+    """Returns x W + b for W (inputs, outputs).
+
+    What all rows have in common is multiplied once, not for each row. Parts that are wider than the output have
+    products of their own, which take less time than putting them side by side.
+    """
     graph = about.graph
     ends = np.cumsum([0, *x.widths]).tolist()
     columns = [np.arange(*ends[i : i + 2]) for i in range(len(x.parts))]
     total: OnnxValue | None = None
-    for repeated in (True, False):
-        chosen = [i for i, repeats in enumerate(x.repeats) if repeats == repeated]
+    same, own = ([i for i, repeats in enumerate(x.repeats) if repeats == each] for each in (True, False))
+    apart = len(own) > 1 and min(x.widths[i] for i in own) > output_dim
+    for chosen in [same, *([i] for i in own)] if apart else [same, own]:
         if not chosen:
             continue
+        repeated = chosen is same
         part = graph.compact(x.selected(chosen))
         rows = np.concatenate([columns[i] for i in chosen])
         key = name if len(chosen) == len(x.parts) else f"{name}.{'same' if repeated else 'own'}{_digest(rows)}"
