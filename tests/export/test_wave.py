@@ -168,6 +168,11 @@ def test_samples_that_are_too_few_are_an_error_of_the_engine(
         ("mfcc:{}", "", "mfcc.conf: these features have dimension 13, the network's input has 3$"),
         ("fbank:{}", "--num-mel-bin=3", "mfcc.conf:1:1: there is no option '--num-mel-bin' here"),
         ("mfcc:{}", "--num-ceps=many", "mfcc.conf:1:12: --num-ceps must be an integer, got 'many'"),
+        (
+            "mfcc:{}",
+            "--frame-length=1000",
+            "Fourier transform in a file takes up to 8192 .* got 16384: choose",
+        ),
         ("mfcc:none.conf", "", "none.conf: cannot read this file"),
     ],
 )

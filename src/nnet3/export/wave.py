@@ -24,6 +24,7 @@ from nnet3.export.streams import NEXT, Streams
 WAVE, COUNT, FRAMES = "wave", "count", "frames"
 REST, LAST_FRAME, END = "wave.rest", "wave.frame", "wave.end"
 _LOUDNESS = 1000.0  # of random samples
+_MOST_SAMPLES = 8192  # of a Fourier transform, whose factors are 270 MB then
 _TO_END = 2**63 - 1
 
 
@@ -202,6 +203,11 @@ def read_wave(features: str, dim: int) -> Wave:
     options = read_feature_options(path, kind)
     if options.dither:
         raise ExportError(f"{path}: dither cannot be in the file, which computes the same every time: say --dither=0")
+    if options.transform_samples > _MOST_SAMPLES:
+        raise ExportError(
+            f"{path}: a Fourier transform in a file takes up to {_MOST_SAMPLES} samples, as it is a product with a "
+            f"matrix, got {options.transform_samples}: choose shorter frames"
+        )
     if options.dim != dim:
         raise ExportError(f"{path}: these features have dimension {options.dim}, the network's input has {dim}")
     return Wave(kind, options)
