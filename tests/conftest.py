@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.effort import EFFORT
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
+from tests.torchrun import PROGRAMS
 
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
@@ -25,6 +29,8 @@ settings.register_profile(
 )
 settings.load_profile("nnet3")
 torch.set_num_threads(1)
+# Hundreds of programs import the same modules: the first one keeps what it has compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
 # start are to get both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -60,6 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, mark in enumerate(item.own_markers):
             if str(mark.kwargs.get("reason", "")).startswith("got empty parameter set"):
                 item.own_markers[place] = there_is_none
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Path]:
+    """A folder with the programs that installation puts on the path, torchrun, and some for it that die."""
+    with prepared_programs({**installed_scripts(), **PROGRAMS}) as folder:
+        yield folder
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nnet3 import Nnet
-from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell
 from tests.shared_data import GOLDEN
 
@@ -22,13 +20,6 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     Path("net.config").write_text(CONFIG)
     Nnet.from_config(CONFIG).save("net.raw")
     return Cli(capsys)
-
-
-@pytest.fixture(scope="session")
-def programs() -> Iterator[Path]:
-    """A folder with the programs that installation puts on the path."""
-    with prepared_programs(installed_scripts()) as folder:
-        yield folder
 
 
 @pytest.fixture

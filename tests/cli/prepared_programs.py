@@ -21,40 +21,50 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 _CLIENT = """#!{python} -SEs
 from __future__ import annotations
-import json, os, socket, sys
+import json, os, signal, socket, sys
 {ask}
+def pass_on(process):
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(process, number))
+
 files = [None if stream is None else number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr))]
-status = ask({address!r}, {place!r}, sys.argv, os.getcwd(), dict(os.environ), files)
+status = ask({address!r}, {place!r}, sys.argv, os.getcwd(), dict(os.environ), files, pass_on)
 sys.exit("the process was killed" if status is None else status)
 """
 _LONGEST_MESSAGE = 1 << 17
-_PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def installed_scripts() -> dict[str, str]:
     """What installation puts on the path: names, and the functions that they call."""
-    _, _, section = _PROJECT.read_text().partition("[project.scripts]\n")
+    _, _, section = (_ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")
     return dict(re.findall(r'^(\S+) = "(\S+)"$', section.partition("\n[")[0], re.MULTILINE))
 
 
 def ask(
-    address: str, place: str, words: list[str], folder: str, environment: dict[str, str], files: list[int | None]
+    address: str,
+    place: str,
+    words: list[str],
+    folder: str,
+    environment: dict[str, str],
+    files: list[int | None],
+    begun: Callable[[int], object] = lambda _: None,
 ) -> int | None:
     """Let the server run `place` as a program with these words; returns its exit status, None if it was killed.
 
-    `files` are its standard input, output and error, None where they are closed. The source of this function is part
-    of each program.
+    `files` are its standard input, output and error, None where they are closed; `begun` gets its process number. The
+    source of this function is part of each program.
     """
     numbers = [number for number, file in enumerate(files) if file is not None]
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(address)
         message = json.dumps([place, numbers, words, folder, environment]).encode()
         socket.send_fds(server, [message], [file for file in files if file is not None])
+        begun(int.from_bytes(server.recv(4), "little"))
         status = server.recv(1)
     return status[0] if status else None
 
@@ -63,6 +73,7 @@ def ask(
 def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[Path]:
     """A folder with a program for each name; what it runs is a `module:function`, as in pyproject.toml.
 
+    A program can also be in a module of `tests` or `tools`.
     Beside it is `socket`, the address for `ask`. The modules of `package`, if given, are loaded beforehand too: then
     programs begin at once, and do not show how they import.
     """
@@ -76,7 +87,10 @@ def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[
                 _CLIENT.format(python=sys.executable, address=address, place=place, ask=inspect.getsource(ask))
             )
             path.chmod(0o755)
-        server = subprocess.Popen([sys.executable, __file__, address, package], stdout=subprocess.PIPE)
+        path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
+        command = [sys.executable, __file__, address, package]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n"
@@ -87,7 +101,7 @@ def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[
 
 
 def _serve(address: str, package: str) -> None:
-    import torch  # noqa: F401  (the processes are to have it)
+    import torch.distributed.run  # noqa: F401  (the processes are to have PyTorch)
 
     if package:
         _import_all(package)
@@ -117,6 +131,7 @@ def _import_all(package: str) -> None:
 def _answer(client: socket.socket) -> None:
     """Be the program that the client stands for, and end."""
     message, files, _, _ = socket.recv_fds(client, _LONGEST_MESSAGE, 3)
+    client.send(os.getpid().to_bytes(4, "little"))
     place, streams, words, folder, environment = json.loads(message)
     for number, file in zip(streams, files, strict=True):
         os.dup2(file, number)

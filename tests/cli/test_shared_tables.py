@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,31 +13,7 @@ from nnet3.cli.shared_tables import shares, table_sizes
 from nnet3.errors import TableError
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.cli.run_command import Cli
-from tests.patience import PATIENCE
-
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-DIES = """
-import os, signal
-from nnet3.kaldi_io.table_writer import TableWriter
-
-original = TableWriter.write
-
-def write(table, key, value):
-    original(table, key, value)
-    if table.count == 3 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-TableWriter.write = write
-"""
-
-
-def _torchrun(*words: str, hook: str = "") -> subprocess.CompletedProcess[str]:
-    Path("hook").mkdir(exist_ok=True)
-    Path("hook/sitecustomize.py").write_text(hook)
-    environment = {**os.environ, "PYTHONPATH": f"{Path('hook').resolve()}:{SOURCE}", "OMP_NUM_THREADS": "1"}
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    command = [sys.executable, *launch, "-m", "nnet3", "compute", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+from tests.torchrun import torchrun
 
 
 def _read(rspecifier: str) -> dict[str, np.ndarray]:
@@ -58,14 +31,15 @@ def features(cli: Cli) -> Cli:
     return cli
 
 
-def test_processes_share_a_table_and_nothing_is_lost_with_one(features: Cli) -> None:
-    result = _torchrun("net.raw", "scp:feats.scp", "ark,scp:out.ark,out.scp", hook=DIES)
-    assert result.returncode == 0, result.stderr
+@pytest.mark.usefixtures("features")
+def test_processes_share_a_table_and_nothing_is_lost_with_one(programs: Path) -> None:
+    words = ["compute", "net.raw", "scp:feats.scp", "ark,scp:out.ark,out.scp"]
+    printed = torchrun(programs, "nnet3-dying-at-a-table", *words)
     found, alone = _read("scp:out.scp"), _read("ark:alone.ark")
     assert list(found) == list(alone)
     for key, rows in alone.items():
         np.testing.assert_allclose(found[key], rows, rtol=1e-4, atol=1e-6)
-    said = [line for line in result.stderr.splitlines() if " utterances computed" in line]
+    said = [line for line in printed.splitlines() if " utterances computed" in line]
     assert len(said) == 1
     resumed = int(said[0].split()[1])
     assert "were there already" in said[0]

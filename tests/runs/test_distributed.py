@@ -10,18 +10,23 @@ from pathlib import Path
 import pytest
 
 from tests.runs.task import Task
-from tests.runs.torchrun import torchrun
+from tests.torchrun import torchrun
+
+
+def _torchrun(task: Task, programs: Path, program: str = "nnet3") -> str:
+    task.change(distributed__check="true")
+    return torchrun(programs, program, "train-model", "--resume", task.settings)
 
 
 @pytest.mark.parametrize("mode", ["all-reduce", "averaging"])
-def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tmp_path: Path, mode: str) -> None:
+def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, programs: Path, mode: str) -> None:
     task.change(distributed__mode=f'"{mode}"', distributed__round=5, data__minibatch_size=4)
     task.use_folder("undisturbed")
-    torchrun(task, tmp_path)
+    _torchrun(task, programs)
     expected = task.final
     assert task.events("valid")[-1]["accuracy"] > 0.6
     task.use_folder("disturbed")
-    said = torchrun(task, tmp_path, dies=True).splitlines()
+    said = _torchrun(task, programs, "nnet3-dying-in-training").splitlines()
     assert [line for line in said if "lost" in line or "Traceback" in line] == [
         "nnet3: process 0 of 2 has lost the others: one of them has ended, see what it said, or did not come in time "
         "([distributed] timeout). The same command with --resume goes on from the last checkpoint; torchrun "
@@ -31,7 +36,7 @@ def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tm
     assert task.final == expected
 
 
-def test_processes_with_fewer_rows_than_a_matrix_has_columns_keep_in_step(task: Task, tmp_path: Path) -> None:
+def test_processes_with_fewer_rows_than_a_matrix_has_columns_keep_in_step(task: Task, programs: Path) -> None:
     """Minibatches of 16 examples of 4 frames, and in the end of 2: more rows than 40, and fewer."""
     config = (
         (task.folder / "net.config").read_text().replace("output-dim=8", "output-dim=40").replace("dim=8", "dim=40")
@@ -39,16 +44,16 @@ def test_processes_with_fewer_rows_than_a_matrix_has_columns_keep_in_step(task: 
     (task.folder / "net.config").write_text(config)
     task.write_examples(task.folder / "train.ark", 100, 1)
     task.change(data__minibatch_size='"1:16"', training__momentum=0.5)
-    torchrun(task, tmp_path)
+    _torchrun(task, programs)
     assert [event["step"] for event in task.events("epoch")] == [4, 8, 12]
 
 
 def test_what_one_process_must_skip_is_skipped_by_all_and_reported_by_the_one_that_writes(
-    task: Task, tmp_path: Path
+    task: Task, programs: Path
 ) -> None:
     task.spoil("train.ark", {"example-17"})
     task.change(training__epochs=1, data__minibatch_size='"1:8"')
-    torchrun(task, tmp_path)
+    _torchrun(task, programs)
     skips = task.events("skip")
     assert [event["process"] for event in skips] == [0, 1]
     (bad,) = [event for event in skips if "example-17" in event["keys"]]
