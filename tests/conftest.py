@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ settings.register_profile(
 )
 settings.load_profile("nnet3")
 torch.set_num_threads(1)
-# Hundreds of programs import the same modules: the first one keeps what it has compiled.
+# Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
 # start are to get both.
 signal.signal(signal.SIGINT, signal.default_int_handler)

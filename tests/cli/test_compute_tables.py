@@ -171,8 +171,10 @@ def test_resume_only_what_belongs_together(features: Cli) -> None:
     _bad(outcome, "cannot resume, ")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize(
+    ("number", "status", "old"),
+    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True), (signal.SIGHUP, 129, True)],
+)
 def test_a_signal_keeps_finished_utterances(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
     if old:
         Path("out.ark").write_bytes(b"old")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -41,25 +43,49 @@ def _imports(arguments: list[str], before: str) -> tuple[int, set[str]]:
     return process.returncode, set(process.stderr.splitlines()[-1].split())
 
 
-def _rooms(modules: set[str]) -> set[str]:
+def _rooms(modules: Iterable[str]) -> set[str]:
     return {name.split(".")[1] for name in modules if name.startswith("nnet3.")}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status"),
-    [(["--help"], 0), (["--version"], 0), (["inof"], 2), ([], 2)]
-    + [([verb, "--help"], 0) for verb in verb_names()]
-    + [([verb, "--bogus"], 2) for verb in verb_names()],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_help_and_wrong_usage_import_little(arguments: list[str], status: int) -> None:
+# The same for a command a line, each in a child of one process that has imported what others wrote; a line for each.
+MANY_IMPORTS = """
+import json, os, sys
+import click, lazy_loader
+{before}
+before = set(sys.modules)
+for line in sys.stdin:
+    sys.stdout.flush()
+    if os.fork() == 0:
+        result, status = os.dup(1), 0
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        try:
+            from nnet3.cli import main
+            main(json.loads(line))
+        except SystemExit as end:
+            status = end.code
+        os.write(result, json.dumps([status, sorted(set(sys.modules) - before)]).encode() + b"\\n")
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_help_and_wrong_usage_import_little() -> None:
     """No PyTorch, no room but the command line, and of the verbs the one that is asked for."""
-    found, modules = _imports(arguments, NO_TORCH)
-    assert found == status
-    assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL
-    assert _rooms(modules) <= {"cli", "errors", "options", "text"}
-    verbs = {name for name in verb_names() if f"nnet3.cli.verbs.{name.replace('-', '_')}" in modules}
-    assert verbs == ({*arguments} & {*verb_names()} if "--help" in arguments[1:] else verbs)
+    commands = [["--help"], ["--version"], ["inof"], []]
+    commands += [[verb, option] for verb in verb_names() for option in ("--help", "--bogus")]
+    process = subprocess.run(
+        [sys.executable, "-c", MANY_IMPORTS.format(before=NO_TORCH)],
+        input="".join(json.dumps(command) + "\n" for command in commands), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for command, line in zip(commands, process.stdout.splitlines(), strict=True):
+        status, modules = json.loads(line)
+        assert status == (0 if {"--help", "--version"} & {*command} else 2), command
+        assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL, command
+        assert _rooms(modules) <= {"cli", "errors", "options", "text"}, command
+        if command[1:] == ["--help"]:
+            verbs = {name for name in verb_names() if f"nnet3.cli.verbs.{name.replace('-', '_')}" in modules}
+            assert verbs == {command[0]}
 
 
 MODEL_ROOMS = {
@@ -115,6 +141,9 @@ def test_mistakes_in_settings_are_found_before_pytorch_is_loaded(cli: Cli, name:
     status, modules = _imports(["train-model", name], "sys.modules['torch'] = None")
     assert status == 1
     assert "nnet3.runs.kinds" in modules
+
+
+def test_settings_without_mistakes_load_pytorch_and_their_description_does_not(cli: Cli) -> None:
     Path("run.toml").write_text(SETTINGS.format(1))
     assert _imports(["train-model", "run.toml"], "")[1] & {"torch"} == {"torch"}
     assert _imports(["train-model", "--describe"], "sys.modules['torch'] = None")[0] == 0
@@ -155,7 +184,10 @@ def test_a_reader_that_stops_early_is_no_error(cli: Cli, tmp_path: Path, argumen
     Path("feats.ark").write_text("utt1 [ 1 2 3 ]\n" + "utt2 [\n" + "1 2 3\n" * 3000 + "]\n")
     words = " ".join(f"'{word}'" for word in (*PROGRAM, *arguments))
     script = f"set -o pipefail; ({words} 2>err) | {reader} >/dev/null"
-    assert subprocess.run(["bash", "-c", script], cwd=tmp_path).returncode == 0, Path("err").read_text()
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment).returncode == 0, Path(
+        "err"
+    ).read_text()
     assert "Error" not in Path("err").read_text()
     assert "Traceback" not in Path("err").read_text()
 

@@ -23,7 +23,7 @@ def _blocks(kind: str) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, programs: Path) -> Path:
     data = importlib.import_module("tools.kill_training_data")
     (tmp_path / "egs").mkdir()
     data.write_examples(tmp_path / "egs" / "train.ark", 100, 1)
@@ -32,13 +32,12 @@ def folder(tmp_path: Path) -> Path:
     (xconfig,) = _blocks("xconfig")
     (tmp_path / "net.xconfig").write_text(xconfig)
     (tmp_path / "bin").mkdir()
-    nnet3 = tmp_path / "bin" / "nnet3"
-    nnet3.write_text(f'#!/bin/sh\nexec {sys.executable} -m nnet3 "$@"\n')
-    nnet3.chmod(0o755)
+    (tmp_path / "bin" / "nnet3").symlink_to(programs / "nnet3")
     return tmp_path
 
 
 def _shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """`nnet3` is forked from a process that has PyTorch, torchrun and what it starts are as users have them."""
     path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)

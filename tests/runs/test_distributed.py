@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.task import Task
+from tests.runs.thread_world import run_in_threads
 from tests.torchrun import torchrun
 
 
@@ -22,7 +23,7 @@ def _torchrun(task: Task, programs: Path, program: str = "nnet3") -> str:
 def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, programs: Path, mode: str) -> None:
     task.change(distributed__mode=f'"{mode}"', distributed__round=5, data__minibatch_size=4)
     task.use_folder("undisturbed")
-    _torchrun(task, programs)
+    assert run_in_threads(task) == [0, 0]
     expected = task.final
     assert task.events("valid")[-1]["accuracy"] > 0.6
     task.use_folder("disturbed")
