@@ -141,8 +141,9 @@ def test_half_of_a_digit_is_written_dark(tmp_path: Path, figure: list[Any]) -> N
     assert sum(colors.to_rgb(half.get_color())) < 1
 
 
-@pytest.mark.parametrize(("wrong", "shown"), [(3, 3), (12, 12), (20, 12)])
-@pytest.mark.parametrize(("shape", "aspect"), [((4, 4), 1.0), ((4, 3), 1.0), ((4, 5), "auto")])
+@pytest.mark.parametrize(
+    ("wrong", "shown", "shape", "aspect"), [(3, 3, (4, 4), 1.0), (12, 12, (4, 3), 1.0), (20, 12, (4, 5), "auto")]
+)
 def test_what_was_wrong(
     tmp_path: Path, figure: list[Any], wrong: int, shown: int, shape: tuple[int, int], aspect: object
 ) -> None:

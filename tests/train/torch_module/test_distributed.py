@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ import nnet3
 from tests.train.torch_module.networks import TDNN, features, network
 
 STEPS = 3
+multiprocessing.set_forkserver_preload(["nnet3.train", "nnet3.nnet", "tests.train.torch_module.networks"])
+
+
+def _start(train: Callable[[int, str], None], folder: Path) -> None:
+    """Let two ranks train; they are forked from one process, which has loaded PyTorch."""
+    multiprocessing.start_processes(train, (str(folder),), nprocs=2, start_method="forkserver")
 
 
 def _train(rank: int, folder: str) -> None:
@@ -61,7 +68,7 @@ def _train_synchronized(rank: int, folder: str) -> None:
 
 
 def test_ranks_that_normalise_together_are_one_rank(tmp_path):
-    multiprocessing.spawn(_train_synchronized, (str(tmp_path),), nprocs=2)
+    _start(_train_synchronized, tmp_path)
     first, second = (nnet3.load(tmp_path / f"rank{rank}.raw") for rank in (0, 1))
     module = nnet3.TorchModule(network(TDNN))
     optimizer = torch.optim.SGD(module.parameters(), lr=0.001)
@@ -93,7 +100,7 @@ def _alone() -> nnet3.Nnet:
 
 @pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
 def test_two_ranks_are_one_rank_on_the_joined_batch(tmp_path):
-    multiprocessing.spawn(_train, (str(tmp_path),), nprocs=2)
+    _start(_train, tmp_path)
     saved = [nnet3.load(tmp_path / f"rank{rank}.raw") for rank in (0, 1)]
     alone = _alone()
     for name, component in alone.components.items():
