@@ -22,7 +22,7 @@ from tests.torchrun import PROGRAMS
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
-    max_examples=100 * EFFORT,
+    max_examples=50 * EFFORT,
     deadline=None,
     database=None,
     derandomize=SHIFT == 0,
