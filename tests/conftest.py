@@ -14,6 +14,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
+from tests.device import DEVICE
 from tests.effort import EFFORT
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
@@ -30,6 +31,8 @@ settings.register_profile(
 )
 settings.load_profile("nnet3")
 torch.set_num_threads(1)
+if DEVICE.type == "cpu":  # then verbs take no GPU either, in this process and in programs
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
