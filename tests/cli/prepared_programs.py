@@ -87,8 +87,8 @@ def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[
                 _CLIENT.format(python=sys.executable, address=address, place=place, ask=inspect.getsource(ask))
             )
             path.chmod(0o755)
-        path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path}
+        places_of_modules = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": places_of_modules}
         command = [sys.executable, __file__, address, package]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
         try:

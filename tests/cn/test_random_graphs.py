@@ -34,13 +34,13 @@ def network_of(made) -> tuple[cn.Network, dict[str, object]]:
     return network, {node.name: inputs[node.name] for node in network.inputs}
 
 
-@settings(max_examples=200 * EFFORT)
+@settings(max_examples=100 * EFFORT)
 @given(networks())
 def test_values_and_gradients_equal_autograd(made) -> None:
     compare(*network_of(made))
 
 
-@settings(max_examples=100 * EFFORT)
+@settings(max_examples=50 * EFFORT)
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
@@ -50,7 +50,7 @@ def test_the_optimizer_changes_nothing(made) -> None:
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-10)
 
 
-@settings(max_examples=100 * EFFORT)
+@settings(max_examples=50 * EFFORT)
 @given(networks(), st.sampled_from(sorted(POLICIES)))
 def test_asynchronous_equals_synchronous(made, policy) -> None:
     network, inputs = network_of(made)

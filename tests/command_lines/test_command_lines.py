@@ -86,7 +86,7 @@ def test_a_changed_help_and_a_changed_default_are_found(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
     for name in ("src", "tools/command_lines", "tests/cli"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.egg-info"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "golden").mkdir()
     (tmp_path / "tools/command_lines/commands.txt").write_text(COMMANDS)
