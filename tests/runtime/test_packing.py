@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3.runtime import packing
-from nnet3.runtime.packing import ALIGNMENT, lowest_gap, most_alive
+from nnet3.runtime.packing import ALIGNMENT, Stacking, lowest_gap, most_alive
 
 KIB = 1024
 
@@ -52,6 +53,22 @@ def test_blocks_alive_together_do_not_overlap(blocks: list[Block]) -> None:
             alive_together = a.first <= b.last and b.first <= a.last
             disjoint = offsets[i] + a.num_bytes <= offsets[j] or offsets[j] + b.num_bytes <= offsets[i]
             assert disjoint or not alive_together
+
+
+@given(random_blocks(), st.randoms(use_true_random=False))
+def test_blocks_of_other_sizes_are_stacked_likewise(blocks: list[Block], rng: random.Random) -> None:
+    offsets, total = pack(blocks)
+    _, first, last = np.array(blocks).T
+    meet = (first[:, None] <= last) & (last[:, None] >= first)
+    stacking = Stacking(np.array(offsets), meet)
+    assert stacking.packed(np.array(blocks)[:, 0])[1] <= total
+    sizes = np.array([rng.randint(0, 1000) for _ in blocks])
+    begins, total = stacking.packed(sizes)
+    ends = begins + sizes
+    apart = (ends[:, None] <= begins) | (ends <= begins[:, None])
+    assert (apart | ~meet | np.eye(len(blocks), dtype=bool)).all()
+    assert not (begins % ALIGNMENT).any()
+    assert ends.max() <= total < ends.max() + ALIGNMENT
 
 
 @given(random_blocks())

@@ -116,7 +116,7 @@ def test_views_of_several_matrices_may_be_more(counts: list[int], is_by_views: b
     table = pieces(counts)
     whole = program.matrix(len(table), 3, zeroed=True)
     first, second = program.matrix(len(table), 3, zeroed=True), program.matrix(len(table), 3, zeroed=True)
-    half = len(table) // 2
+    half = sum(counts[len(counts) // 2 :])  # the pieces of one matrix end there
     multi = program.multi_table([(second if row >= half else first, row) for row in table])
     program.add(cmd.AddToRowsMulti(whole, multi) if scatters else cmd.AddRowsMulti(whole, multi))
     kinds = kinds_of_last(program)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
-from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes
+from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes, stored_attachments
 from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest
 from nnet3.driver.ragged import RaggedFamily
@@ -333,8 +333,9 @@ class ComputationCache:
 
     def _stored(self, digest: str, data: bytes) -> NnetComputation:
         """The computation in the contents of a file. Raises CacheFileError."""
-        computation = StoredComputation(SectionReader(data, digest))
-        computation.attachments = Attachments(self._attached(digest, computation), computation.stored_attachments())
+        reader = SectionReader(data, digest)
+        computation = StoredComputation(reader)
+        computation.attachments = Attachments(self._attached(digest, computation), stored_attachments(reader))
         return computation
 
     def _write(self, digest: str, computation: NnetComputation) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
 from nnet3.driver.cache_file import CacheFileError, Section, SectionReader
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.lazy import LazyComputation
 
 # Bytes of Python objects, measured on compiled networks.
 _PER_COMMAND = 400
@@ -20,7 +19,7 @@ _PER_MATRIX = 400
 
 def num_bytes(computation: NnetComputation) -> int:
     """About how much memory a computation takes, with what is attached to it."""
-    if isinstance(computation, StoredComputation):
+    if isinstance(computation, LazyComputation):
         return computation.stored_bytes
     arrays = [*computation.index_tables, *computation.multi_tables, *computation.range_tables]
     arrays += [array for entry in computation.precomputed if entry is not None for array in entry.values()]
@@ -71,48 +70,21 @@ def about(computation: NnetComputation) -> dict[str, Any]:
     return {name: getattr(computation, name) for name in _KNOWN} | {"num_bytes": num_bytes(computation)}
 
 
-class StoredComputation(NnetComputation):
-    """A computation in a file, read when one of its fields is asked for; then it is an NnetComputation like any other.
-
-    Who has a plan for it can run it without its commands.
-    """
+class StoredComputation(LazyComputation):
+    """A computation in a file, which is read when more is asked of it than what stands before the rest."""
 
     def __init__(self, reader: SectionReader) -> None:
         header, _ = reader.read("about")
         if set(header) != {*_KNOWN, "num_bytes"}:
             raise CacheFileError(f"it says {', '.join(header)} of its computation, not {', '.join(_KNOWN)}")
-        self.__dict__.update({name: header[name] for name in _KNOWN})
-        self.stored_bytes: int = header["num_bytes"]
-        self._reader = reader
-
-    def stored_attachments(self) -> dict[str, Callable[[], Section]]:
-        """Functions that read what was attached to it when it was written, by name."""
-        names = [name for name in self._reader.names() if name not in ("about", "computation")]
-        return {name: partial(self._reader.read, name) for name in names}
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _FIELDS:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        StoredComputation._decode(self)
-        return self.__dict__[name]
-
-    def _decode(self) -> None:
-        """Read the file, unless another thread has done so meanwhile: then this is of the other class already."""
-        with _DECODING:
-            if type(self) is not StoredComputation:
-                return
-            read = serialize.from_data(*self._reader.read("computation"))
-            for name in _FIELDS:
-                self.__dict__.setdefault(name, getattr(read, name))
-            del self._reader
-            self.__class__ = NnetComputation  # type: ignore[assignment]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        StoredComputation._decode(self)
-        return self.__reduce_ex__(protocol)
+        known = {name: header[name] for name in _KNOWN}
+        super().__init__(lambda: serialize.from_data(*reader.read("computation")), header["num_bytes"], **known)
 
 
-_DECODING = threading.Lock()
-_FIELDS = frozenset(field.name for field in fields(NnetComputation))
+def stored_attachments(reader: SectionReader) -> dict[str, Callable[[], Section]]:
+    """Returns functions that read what was attached to a computation when it was written, by name."""
+    return {name: partial(reader.read, name) for name in reader.names() if name not in ("about", "computation")}
+
+
 #: Fields with a default of the class, which are there before the file is read.
 _KNOWN = ("num_memos", "need_model_derivative", "fingerprint")

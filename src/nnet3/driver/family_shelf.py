@@ -264,7 +264,7 @@ class FamilyShelf:
             return None
         assert place.family is not None
         try:
-            program = place.family.at(form.k - place.first, precompute_of(task))
+            program = place.family.member(form.k - place.first, precompute_of(task))
         except NotAffineError:  # its numbers have more than 32 bits
             return None
         if task.options.check:

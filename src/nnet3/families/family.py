@@ -10,15 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnet3.families.continued import Continued, NotAffineError, NumberTable, continued, table_of
-from nnet3.families.precomputed import EntryForm, Precompute, precomputed_entries, precomputed_tables
+from nnet3.families.precomputed import Entry, EntryForm, Precompute, precomputed_entries, precomputed_tables
 from nnet3.families.rolled import RolledCommands, Template
-from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import (
+    FamilyMember,
+    IoInfo,
+    KernelRows,
+    Matrix,
+    MatrixInfo,
+    NnetComputation,
+    OutsideMatrix,
+    SubMatrix,
+)
 from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table
+from nnet3.ir.lazy import LazyComputation
 
 _COMPARED = 4  # members in which families are compared
 _TABLES = ("index_tables", "multi_tables", "range_tables")
@@ -137,11 +148,12 @@ class ProgramFamily:
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
         self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.templates)
+        self._reached, self._kept = -1, dict[str, Any]()
 
     def with_tables(self, tables: Continued) -> ProgramFamily:
         """Returns a family that is like this one, but for its numbers."""
         family = copy(self)
-        family.tables = tables
+        family.tables, family._reached, family._kept = tables, -1, {}
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.templates)
         return family
 
@@ -162,6 +174,27 @@ class ProgramFamily:
         for k in range(_COMPARED):
             self.tables.check(k, other.tables.at(k))
 
+    def member(self, k: int, precompute: Precompute) -> NnetComputation:
+        """Returns what `at` returns, made when it is looked at, if a longer one has been made before."""
+        if k > self._reached:
+            return self.at(k, precompute)
+        (memos,) = self.tables.pieces(self.names.index("memos"))
+        return LazyComputation(
+            partial(self.at, k, _nothing),
+            0,
+            num_memos=int(memos.base[0, 0] + k * memos.slope[0, 0]),
+            need_model_derivative=self.first.need_model_derivative,
+            fingerprint=self.first.fingerprint,
+            attachments=None,
+            member=self._as_member(k),
+        )
+
+    def _as_member(self, k: int) -> FamilyMember | None:
+        """Returns the place of a program in the family, if all members can be had without their network."""
+        if any(form.arrays is None for form in self._words.entries):
+            return None
+        return FamilyMember(k, partial(self.at, precompute=_nothing), self._kept)
+
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one; what recurs is in a Repeat."""
         values = self.tables.at(k, left_out=self.names.index("commands"))
@@ -180,6 +213,7 @@ class ProgramFamily:
             num_memos=int(numbers["memos"][0, 0]),
             need_model_derivative=first.need_model_derivative,
             fingerprint=first.fingerprint,
+            member=self._as_member(k),
         )
         result.add_submatrices(self._program.blocks_at(k))
         result.commands = self._program.commands_at(k)
@@ -201,7 +235,12 @@ class ProgramFamily:
         for entry, rows in precomputed_entries(tables, list(self._words.entries), precompute):
             result.precomputed.append(entry)
             result.precomputed_rows.append(rows)
+        self._reached = max(self._reached, k) if result.member else -1
         return result
+
+
+def _nothing(rows: KernelRows) -> Entry:
+    raise AssertionError(f"{rows.node} precomputes something that goes on")
 
 
 def _constants_of(member: NnetComputation) -> Any:

@@ -108,6 +108,7 @@ class RaggedProgram:
             outputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.outputs],
             submatrices=table.blocks,
             attachments=None,
+            member=None,
             **tables,
         )
         self.slots = table.slots()

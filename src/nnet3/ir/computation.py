@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,6 +81,19 @@ class KernelRows(NamedTuple):
     go_on: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class FamilyMember:
+    """A program as one of a family: `at` gives the others, by k, and `kept` is what was derived for all of them."""
+
+    k: int
+    at: Callable[[int], NnetComputation]
+    kept: dict[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy of a program is of no family."""
+        return type(None), ()
+
+
 @dataclass(repr=False)
 class NnetComputation:
     """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
@@ -115,6 +128,8 @@ class NnetComputation:
     fingerprint: dict[str, str] = field(default_factory=dict)
     #: Things that others have derived from the finished program, such as plans; None if it may still change.
     attachments: MutableMapping[str, Any] | None = field(default=None, compare=False)
+    #: Its place in a family; None for a program that was made alone, or may have been changed.
+    member: FamilyMember | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return print_computation(self)
@@ -124,8 +139,10 @@ class NnetComputation:
 
     def copy(self) -> NnetComputation:
         """Returns a copy whose lists may be changed; the immutable entries are shared."""
-        lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
-        return replace(self, matrix_info=dict(self.matrix_info), turns=dict(self.turns), attachments=None, **lists)
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values |= {name: list(value) for name, value in values.items() if isinstance(value, list)}
+        values |= {"matrix_info": dict(self.matrix_info), "turns": dict(self.turns)}
+        return NnetComputation(**values | {"attachments": None, "member": None})
 
     # ---- declaring ----
 

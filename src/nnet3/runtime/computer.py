@@ -22,7 +22,7 @@ from nnet3.runtime.memory import Lease, checked_device, pool_of
 from nnet3.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.runtime.outside import accepted_matrix, check_outside, outside_dtype
 from nnet3.runtime.plan import Plan, Port, SegmentPlan
-from nnet3.runtime.planner import plan_of
+from nnet3.runtime.plan_family import plan_of
 from nnet3.text import did_you_mean
 
 

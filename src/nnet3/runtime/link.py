@@ -69,9 +69,7 @@ class Linker:
         self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
         self._rows: list[list[int]] = plan.views.tolist()
-        self._fixed: list[Tensor | None] = [
-            None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0] for row in self._rows
-        ]
+        self._fixed = self._tensors_of_fixed()
         self._moving: dict[int, Sequence[Tensor]] = {}
         self._cuts: dict[int, _Cuts] = {}
         self.turns, self._steps = _ONCE, (0, 0)
@@ -81,6 +79,14 @@ class Linker:
         self._kinds = [_kind(name) for name in plan.kinds]
         self._args, self._starts = plan.call_args.tolist(), plan.call_start.tolist()
         self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
+
+    def _tensors_of_fixed(self) -> list[Tensor | None]:
+        """Returns the views that do not move. Many are of matrices that take turns in one place: they are made once."""
+        known: dict[tuple[int, ...], Tensor | None] = {}
+        for row in map(tuple, self._rows):
+            if row not in known:
+                known[row] = None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0]
+        return [known[tuple(row)] for row in self._rows]
 
     # ---- binding ----
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life
@@ -44,7 +45,7 @@ def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
     return dict(spans)
 
 
-def pack(sizes: Sequence[int], first: Sequence[int], last: Sequence[int]) -> tuple[list[int], int]:
+def pack(sizes: ArrayLike, first: ArrayLike, last: ArrayLike) -> tuple[list[int], int]:
     """Returns byte offsets of blocks that live from command `first` to `last`, both included, and the total size.
 
     Offsets are multiples of ALIGNMENT. Blocks with equal live ranges are placed as one. Best fit is tried in time
@@ -76,6 +77,33 @@ def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
     sums = np.cumsum(changes)
     ends = np.append(np.diff(times[order]) > 0, True)  # all changes of one time have been made
     return int(sums[ends].max(initial=0))
+
+
+class Stacking:
+    """Which blocks lie on which in one packing: the same blocks with other sizes can be stacked likewise."""
+
+    def __init__(self, offsets: np.ndarray, meet: np.ndarray) -> None:
+        """`meet` (blocks, blocks): true for two that live at the same time."""
+        self._order = np.argsort(offsets, kind="stable").tolist()
+        below_all: dict[int, int] = {}  # of each block, as bits
+        self._below: list[list[int]] = []  # of each block in order, without those that lie below one of these
+        lower = np.zeros(len(offsets), dtype=bool)
+        for block in self._order:
+            found, seen = [], 0
+            candidates = np.flatnonzero(meet[block] & lower)
+            for other in candidates[np.argsort(-offsets[candidates], kind="stable")].tolist():
+                if not seen >> other & 1:
+                    found.append(other)
+                seen |= below_all[other] | 1 << other
+            lower[block], below_all[block] = True, sum(1 << other for other in candidates.tolist())
+            self._below.append(found)
+
+    def packed(self, sizes: np.ndarray) -> tuple[np.ndarray, int]:
+        """Returns the byte offsets of blocks of these sizes, multiples of ALIGNMENT, and the total size."""
+        units, ends = (-(-sizes // ALIGNMENT)).tolist(), [0] * len(sizes)
+        for block, below in zip(self._order, self._below, strict=True):
+            ends[block] = max([ends[other] for other in below], default=0) + units[block]
+        return (np.array(ends, dtype=np.int64) - units) * ALIGNMENT, max(ends, default=0) * ALIGNMENT
 
 
 def _pack_groups(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[Sequence[int], int]:

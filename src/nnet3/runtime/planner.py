@@ -1,9 +1,13 @@
-"""Planning: memory is laid out, and every command becomes calls on views of it."""
+"""Planning: every command becomes calls on views of matrices, and matrices are laid out in one arena.
+
+The calls come first, in an `Outline`: its views begin relative to their block of memory, wherever that will lie.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -17,7 +21,7 @@ from nnet3.ir.objects import many_objects
 from nnet3.ir.repeats import repeats
 from nnet3.runtime.lanes import LANES, lane_of
 from nnet3.runtime.packing import ALIGNMENT, Span, lowest_gap, matrix_spans, pack
-from nnet3.runtime.plan import PLAN_VERSION, OutsidePlan, Plan, PlannedKernel, Port, SegmentPlan
+from nnet3.runtime.plan import OutsidePlan, Plan, PlannedKernel, Port, SegmentPlan
 from nnet3.runtime.row_blocks import RowBlocks
 from nnet3.runtime.row_moves import RowPattern, row_pattern
 from nnet3.runtime.rules import plan_command
@@ -26,12 +30,72 @@ _COMPRESSED = "bool"  # the lane of a matrix while it is compressed
 _ALWAYS: Span = (-1, 1 << 60)
 
 
+#: Where addresses count: a lane, a column, and a block of memory, -1 for none. See `Outline`.
+Space = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A plan without the places of matrices.
+
+    `blocks` (blocks, 6): matrix (negative: its compressed form; 0: scratch memory), first and last command, elements,
+    bytes of each, turn. Scratch blocks of one command share memory unless they are of one turn. Views of `plan` begin
+    relative to block `block_of_view`, (views,); -1 for those outside of the arena. `plan.places` are without offsets.
+    """
+
+    plan: Plan
+    blocks: np.ndarray
+    block_of_view: np.ndarray
+
+    @property
+    def num_bytes(self) -> np.ndarray:
+        """The sizes of the blocks."""
+        return np.asarray(self.blocks[:, 3] * self.blocks[:, 4])
+
+    def packed(self) -> tuple[np.ndarray, int]:
+        """Returns offsets of the blocks and the size of all, in bytes; scratch memory lies in gaps between matrices."""
+        sizes = self.num_bytes
+        matrices = np.flatnonzero(self.blocks[:, 0])
+        spans = self.blocks[matrices, 1:3]
+        offsets = np.zeros(len(sizes), dtype=np.int64)
+        offsets[matrices], num_bytes = pack(sizes[matrices], spans[:, 0], spans[:, 1])
+        begins, units, before, end = offsets[matrices] // ALIGNMENT, -(-sizes // ALIGNMENT), (-1, -1), 0
+        for number in np.flatnonzero(self.blocks[:, 0] == 0).tolist():
+            _, command, _, _, _, turn = self.blocks[number].tolist()
+            alive = (spans[:, 0] <= command) & (command <= spans[:, 1])
+            first, last = begins[alive], begins[alive] + units[matrices[alive]]
+            if before == (command, turn):  # behind what this turn has taken before
+                first, last = np.append(first, 0), np.append(last, end)
+            start = lowest_gap(first, last, int(units[number]))
+            before, end = (command, turn), start + int(units[number])
+            offsets[number] = start * ALIGNMENT
+            num_bytes = max(num_bytes, end * ALIGNMENT)
+        return offsets, num_bytes
+
+    def meet(self) -> np.ndarray:
+        """Returns which blocks must not share memory, (blocks, blocks)."""
+        key, first, last, _, _, turn = self.blocks.T
+        both_scratch = (key[:, None] == 0) & (key == 0)
+        return np.asarray(
+            (first[:, None] <= last) & (last[:, None] >= first) & ~(both_scratch & (turn[:, None] != turn))
+        )
+
+    def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
+        """Returns the plan with the blocks at these places, in bytes."""
+        sizes = np.array([LANES[lane].itemsize for lane in self.plan.lanes], dtype=np.int64)
+        views, places = self.plan.views.copy(), self.plan.places.copy()
+        is_inside = np.flatnonzero(self.block_of_view >= 0)
+        views[is_inside, 1] += offsets[self.block_of_view[is_inside]] // sizes[views[is_inside, 0]]
+        places[:, 3] = offsets[np.flatnonzero(self.blocks[:, 0])]
+        return replace(self.plan, num_bytes=num_bytes, views=views, places=places)
+
+
 class View(int):
     """The number of a view, among the integers of a call."""
 
 
 class ViewTable:
-    """The views of a plan, each once; see `Plan.views`."""
+    """The views of an outline, each once: its block, then the columns of `Plan.views`."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []
@@ -47,7 +111,7 @@ class ViewTable:
 
 #: A call: its kind, its integers, its number.
 Call = tuple[int, Sequence[int], float]
-_Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with rows of `Plan.views` among its integers
+_Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with rows of a ViewTable among its integers
 
 
 class Planner:
@@ -67,19 +131,14 @@ class Planner:
         self.lanes: list[str] = [dtype]
         self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
         self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
-        self._spans = matrix_spans(computation)
-        keys = [(key, span) for key, spans in self._spans.items() for span in spans]
-        sizes = [self._num_bytes(key) for key, _ in keys]
-        offsets, self.num_bytes = pack(sizes, [span[0] for _, span in keys], [span[1] for _, span in keys])
-        self.places = np.array(
-            [(key, *span, offset) for (key, span), offset in zip(keys, offsets, strict=True)], dtype=np.int64
-        ).reshape(-1, 4)
-        self._sizes = np.array(sizes, dtype=np.int64)
-        self._offsets: dict[int, list[tuple[Span, int]]] = defaultdict(list)
-        for (key, span), offset in zip(keys, offsets, strict=True):
-            self._offsets[key].append((span, offset))
+        self.blocks = list[tuple[int, ...]]()
+        self._blocks: dict[int, list[tuple[Span, int]]] = defaultdict(list)
+        for key, spans in matrix_spans(computation).items():
+            for span in spans:
+                self._blocks[key].append((span, len(self.blocks)))
+                self.blocks.append((key, *span, *self._size(key), 0))
         self._known_views: dict[int, tuple[View, int, int]] = {}  # and the first and last command with this view
-        self._scratch_end = (-1, 0)
+        self._scratch_turn = 0
 
     # ---- calls ----
 
@@ -126,7 +185,8 @@ class Planner:
             for command in commands
             for s in command.form.operands(command)
         ), "some move evenly, and some do not"
-        planned = [self._in_turn(body, turn) for turn in ((0,) if is_uneven else (0, min(1, turns - 1), turns - 1))]
+        looked_at, scratch = (0,) if is_uneven else (0, min(1, turns - 1), turns - 1), len(self.blocks)
+        planned = [self._in_turn(body, turn, scratch) for turn in looked_at]
         found: list[tuple[int, Call]] = []
         for calls in zip(*planned, strict=True):
             command, kind, _, number = calls[0]
@@ -137,10 +197,14 @@ class Planner:
             found.append((command, (kind, args, number)))
         return found
 
-    def _in_turn(self, body: range, turn: int) -> list[_Planned]:
-        """Returns the calls of a body in one turn, with views in the place of their numbers."""
+    def _in_turn(self, body: range, turn: int, scratch: int) -> list[_Planned]:
+        """Returns the calls of a body in one turn, with views in the place of their numbers.
+
+        Scratch memory begins with block `scratch`.
+        """
         kept = self.views, self.calls, self._known_views
         self.turn, self.views, self.calls, self._known_views = turn, ViewTable(), [], {}
+        del self.blocks[scratch:]  # that of the turn before
         found: list[_Planned] = []
         for self.command in body:
             plan_command(self.computation.commands[self.command], self)
@@ -173,87 +237,82 @@ class Planner:
             if uneven > len(self.uneven):
                 self.uneven.append(turns)
             origin = start - block.row_offset * step
-            lane, col = space
-            number = self.views.add((lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
-        first, last = self._span_now(block.matrix)[0] if block.matrix in self._offsets else _ALWAYS
+            lane, col, memory = space
+            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
+        first, last = self._block_now(block.matrix)[0] if block.matrix in self._blocks else _ALWAYS
         if not self.computation.submatrices[submatrix].row_step:
             self._known_views[submatrix] = number, first, last
         return number
 
-    def place(self, submatrix: int) -> tuple[tuple[int, int], int, int]:
-        """Returns the space (lane and column) of a sub-matrix, the address of its first row, the distance of rows.
+    def place(self, submatrix: int) -> tuple[Space, int, int]:
+        """Returns the space of a sub-matrix, the address of its first row there, the distance of rows.
 
-        Addresses count elements of the lane, and rows in outside memory.
+        Addresses count elements from the beginning of a block, and rows in outside memory.
         """
         block = self.block(submatrix)
         if block.matrix in self._outside:
-            return (-1 - self._outside[block.matrix], block.col_offset), block.row_offset, 1
+            return (-1 - self._outside[block.matrix], block.col_offset, -1), block.row_offset, 1
         lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
-        offset = 0 if block.matrix == 0 else self._span_now(block.matrix)[1]
-        start = offset // LANES[self.lanes[lane]].itemsize
-        return (lane, 0), start + block.row_offset * stride + block.col_offset, stride
+        memory = -1 if block.matrix == 0 else self._block_now(block.matrix)[1]
+        return (lane, 0, memory), block.row_offset * stride + block.col_offset, stride
 
     def lane(self, submatrix: int) -> int:
         """Returns the lane of a sub-matrix."""
         return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
 
     def rows_view(
-        self, space: tuple[int, int], start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
+        self, space: Space, start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
     ) -> View:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
-        lane, col = space
-        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step, 0, 0))
+        lane, col, memory = space
+        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, 0, 0))
 
     def block_views(
-        self, space: tuple[int, int], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
+        self, spaces: Iterable[Space], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
     ) -> list[int]:
-        """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`."""
+        """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`.
+
+        `spaces`: that of each block.
+        """
         return [
             self.rows_view(space, start + first * unit, inner, inner_step * unit, num_cols)
             if outer == 1
             else self.rows_view(
                 space, start + first * unit, inner, inner_step * unit, num_cols, outer, outer_step * unit
             )
-            for first, outer, outer_step, inner, inner_step in zip(
+            for space, first, outer, outer_step, inner, inner_step in zip(
+                spaces,
                 blocks.start[:, column].tolist(),
                 blocks.outer.tolist(),
                 blocks.outer_step[:, column].tolist(),
                 blocks.inner.tolist(),
                 blocks.inner_step[:, column].tolist(),
-                strict=True,
+                strict=False,
             )
         ]
 
     def compressed(self, submatrix: int) -> int:
         """Returns the view of the compressed form of a whole matrix."""
         block = self.computation.submatrices[submatrix]
-        lane = self._lane(_COMPRESSED)
-        start = self._span_now(-block.matrix)[1] // LANES[self.lanes[lane]].itemsize
-        return self.rows_view((lane, 0), start, block.num_rows, block.num_cols, block.num_cols)
+        space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1]
+        return self.rows_view(space, 0, block.num_rows, block.num_cols, block.num_cols)
 
     # ---- memory within a command ----
 
     def scratch(self, rows: int, cols: int, lane: int) -> int:
-        """Returns a matrix for this command, valid up to `release_scratch`, in a gap between those alive."""
+        """Returns a matrix for this command, valid up to `release_scratch`."""
+        space = lane, 0, len(self.blocks)
         itemsize = LANES[self.lanes[lane]].itemsize
-        units = -(-rows * cols * itemsize // ALIGNMENT)
-        alive = (self.places[:, 1] <= self.command) & (self.command <= self.places[:, 2])
-        begins = self.places[alive, 3] // ALIGNMENT
-        ends = begins - -self._sizes[alive] // ALIGNMENT
-        if self._scratch_end[0] == self.command:  # behind what this command has taken before
-            begins, ends = np.append(begins, 0), np.append(ends, self._scratch_end[1])
-        start = lowest_gap(begins, ends, units)
-        self._scratch_end = self.command, start + units
-        self.num_bytes = max(self.num_bytes, (start + units) * ALIGNMENT)
-        return self.rows_view((lane, 0), start * ALIGNMENT // itemsize, rows, cols, cols)
+        self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_turn))
+        return self.rows_view(space, 0, rows, cols, cols)
 
     def release_scratch(self) -> None:
         """Give back the scratch memory that this command has taken so far."""
-        self._scratch_end = (-1, 0)
+        self._scratch_turn += 1
 
     def converted(self, view: int, lane: int) -> int:
         """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
-        old, _, _, _, rows, cols, *_ = self.views.rows[view]
+        _, old, _, _, _, rows, cols, *_ = self.views.rows[view]
         if old == lane:
             return view
         result = self.scratch(rows, cols, lane)
@@ -262,9 +321,9 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        lane, start, col, _, rows, cols, _, step, *_ = self.views.rows[view]
+        memory, lane, start, col, _, rows, cols, _, step, *_ = self.views.rows[view]
         inner = rows // outer
-        return self.rows_view((lane, col), start, inner, step, cols, outer, inner * step)
+        return self.rows_view((lane, col, memory), start, inner, step, cols, outer, inner * step)
 
     # ---- memory ----
 
@@ -273,16 +332,17 @@ class Planner:
             self.lanes.append(name if name == "bool" else lane_of(name))
         return self.lanes.index(name)
 
-    def _num_bytes(self, key: int) -> int:
+    def _size(self, key: int) -> tuple[int, int]:
+        """Returns the elements of a matrix or its compressed form, and the bytes of each."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
-        return matrix.num_rows * matrix.num_cols * LANES[name].itemsize
+        return matrix.num_rows * matrix.num_cols, LANES[name].itemsize
 
-    def _span_now(self, key: int) -> tuple[Span, int]:
-        """Returns the span of a matrix that holds the present command, and its offset."""
-        for span, offset in self._offsets.get(key, ()):
+    def _block_now(self, key: int) -> tuple[Span, int]:
+        """Returns the span of a matrix that holds the present command, and its block."""
+        for span, block in self._blocks.get(key, ()):
             if span[0] <= self.command <= span[1]:
-                return span, offset
+                return span, block
         form = "compressed" if key < 0 else "in memory"
         raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
 
@@ -293,12 +353,14 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
     Matrices that name no dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
     for one that uses a matrix that is not in memory, and for unknown dtypes.
     """
-    with many_objects():
-        return _plan(Planner(computation, lane_of(dtype)))
+    made = outline(computation, dtype)
+    return made.placed(*made.packed())
 
 
-def _plan(planner: Planner) -> Plan:
-    computation = planner.computation
+@many_objects()
+def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Outline:
+    """Decide by which calls each command runs. Raises what `plan` raises."""
+    planner = Planner(computation, lane_of(dtype))
     owners: list[int] = []
     loops: list[tuple[int, ...]] = []
     bodies = {body.start: (repeat, body) for repeat, body in repeats(computation)}
@@ -321,12 +383,14 @@ def _plan(planner: Planner) -> Plan:
     dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
-    return Plan(
+    views = np.array(planner.views.rows, dtype=np.int64).reshape(-1, 11)
+    blocks = np.array(planner.blocks, dtype=np.int64).reshape(-1, 6)
+    made = Plan(
         dtype=planner.dtype,
-        num_bytes=planner.num_bytes,
+        num_bytes=0,
         lanes=tuple(planner.lanes),
         outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
-        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 10),
+        views=views[:, 1:],
         kinds=tuple(planner.kinds),
         texts=tuple(planner.texts),
         call_kind=np.array(kinds, dtype=np.int32),
@@ -342,23 +406,9 @@ def _plan(planner: Planner) -> Plan:
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
         segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
-        places=planner.places,
+        places=np.pad(blocks[blocks[:, 0] != 0, :3], ((0, 0), (0, 1))),
     )
-
-
-def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
-    """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
-
-    A kept plan of another version is made anew.
-    """
-    kept, name = computation.attachments, f"plan {lane_of(dtype)}"
-    if kept is None:
-        return plan(computation, dtype)
-    if name not in kept or kept[name][0].get("version") != PLAN_VERSION:
-        made = plan(computation, dtype)
-        kept[name] = made.to_data()
-        return made
-    return Plan.from_data(*kept[name])
+    return Outline(made, blocks, views[:, 0])
 
 
 def _moving(in_turns: Sequence[Any], turns: int) -> Any:
@@ -367,9 +417,9 @@ def _moving(in_turns: Sequence[Any], turns: int) -> Any:
     if not isinstance(first, tuple):
         assert first == second == last, "an integer changes from turn to turn"
         return first
-    moved = second[1] - first[1]
-    assert last[1] - first[1] == moved * (turns - 1), "a view does not move evenly"
-    assert all(view[:1] + view[2:] == first[:1] + first[2:] for view in (second, last)), "a view changes its form"
+    moved = second[2] - first[2]
+    assert last[2] - first[2] == moved * (turns - 1), "a view does not move evenly"
+    assert all(view[:2] + view[3:] == first[:2] + first[3:] for view in (second, last)), "a view changes its form"
     return (*first[:-2], moved, 0)
 
 

@@ -1,7 +1,7 @@
 """Regular patterns in lists of row addresses, which strided views can copy without an index.
 
-Addresses are element numbers in the arena. Copying rows from T step matrices into one, picking each third frame,
-or turning frames-within-sequence into sequence-within-frames all come out as a few blocks.
+Addresses are element numbers in a block of memory. Joining rows of several sub-matrices, picking each third frame, or
+turning frames-within-sequence into sequence-within-frames all come out as a few blocks.
 """
 
 from __future__ import annotations
@@ -31,12 +31,22 @@ class RowBlocks:
     def __len__(self) -> int:
         return len(self.outer)
 
+    @property
+    def first_rows(self) -> np.ndarray:
+        """Where each block begins in the lists."""
+        rows = self.outer * self.inner
+        return np.asarray(np.cumsum(rows) - rows)
 
-def find_blocks(addresses: np.ndarray) -> RowBlocks:
-    """Split address lists, (rows, lists), into blocks that are regular in all lists at once."""
-    first, inner, inner_step = _runs(addresses, np.ones(max(len(addresses) - 1, 0), dtype=bool))
-    heads = addresses[first]
-    first_run, outer, outer_step = _runs(heads, inner[1:] == inner[:-1])
+
+def find_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> RowBlocks:
+    """Split address lists, (rows, lists), into blocks that are regular in all lists at once.
+
+    With `memory`, of the same shape, all rows of a block lie in one memory.
+    """
+    memory = addresses[:, :0] if memory is None else memory
+    first, inner, inner_step = _runs(addresses, (memory[1:] == memory[:-1]).all(axis=1))
+    heads, memory = addresses[first], memory[first]
+    first_run, outer, outer_step = _runs(heads, (inner[1:] == inner[:-1]) & (memory[1:] == memory[:-1]).all(axis=1))
     return RowBlocks(heads[first_run], outer, outer_step, inner[first_run], inner_step[first_run])
 
 

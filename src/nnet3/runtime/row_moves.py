@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from nnet3.runtime.row_blocks import RowBlocks, find_blocks
 
 if TYPE_CHECKING:
-    from nnet3.runtime.planner import Planner
+    from nnet3.runtime.planner import Planner, Space
 
 # When views beat an index, from timings on a CPU: one more view costs about as much as 16 more rows by index, one
 # group by index (three calls) as much as 8 views.
@@ -154,7 +155,7 @@ def _can_join(blocks: RowBlocks) -> bool:
 def _views(planner: Planner, submatrix: int, blocks: RowBlocks, column: int) -> list[int]:
     """Returns views of the blocks of rows of a sub-matrix."""
     space, start, step = planner.place(submatrix)
-    return planner.block_views(space, start, step, planner.block(submatrix).num_cols, blocks, column)
+    return planner.block_views(repeat(space), start, step, planner.block(submatrix).num_cols, blocks, column)
 
 
 def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
@@ -168,7 +169,7 @@ def _goes_up_by_one(rows: np.ndarray) -> bool:
     return len(rows) > 0 and bool((np.diff(rows) == 1).all())
 
 
-# ---- addresses in the arena, where several matrices make one pattern ----
+# ---- addresses in blocks of memory, where several sub-matrices make one pattern ----
 
 
 def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
@@ -178,7 +179,7 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
 
     def space_of(submatrices: np.ndarray) -> np.ndarray:
         numbers, which = np.unique(submatrices, return_inverse=True)
-        return np.array([planner.place(number)[0] for number in numbers.tolist()])[which.reshape(-1)].T
+        return np.array([planner.place(number)[0][:2] for number in numbers.tolist()])[which.reshape(-1)].T
 
     columns = np.concatenate([space_of(moves.dest), space_of(moves.source)])
     if (columns == columns[:, :1]).all():
@@ -190,20 +191,21 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
 
 def _blocks_of_addresses(
     planner: Planner, moves: RowMoves
-) -> tuple[RowBlocks | None, list[tuple[tuple[int, int], int, int, int]]]:
+) -> tuple[RowBlocks | None, list[tuple[list[Space], int, int, int]]]:
     """Returns blocks that are regular on both sides, None if there are too many, and the arguments for views."""
     num_cols = planner.block(int(moves.dest[0])).num_cols
-    addresses, sides, most = [], [], 1
+    addresses, spaces, most = [], [], 1
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
         numbers, which = np.unique(submatrices, return_inverse=True)
         places = [planner.place(number) for number in numbers.tolist()]
         starts, steps = np.array([place[1:] for place in places], dtype=np.int64).T
         addresses.append(starts[which.reshape(-1)] + rows * steps[which.reshape(-1)])
-        sides.append((places[0][0], 0, 1, num_cols))
+        spaces.append(np.array([place[0] for place in places])[which.reshape(-1)])
         most = max(most, len(numbers))
-    blocks = find_blocks(np.stack(addresses, axis=1))
-    too_many = len(blocks) > VIEWS_PER_GROUP * most + len(moves) // _ROWS_PER_VIEW
-    return None if too_many else blocks, sides
+    blocks = find_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
+    if len(blocks) > VIEWS_PER_GROUP * most + len(moves) // _ROWS_PER_VIEW:
+        return None, []
+    return blocks, [(space[blocks.first_rows].tolist(), 0, 1, num_cols) for space in spaces]
 
 
 def _pairs(moves: RowMoves) -> Iterator[tuple[int, int, RowPattern]]:
@@ -267,5 +269,5 @@ def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lan
 
 
 def _is_contiguous(planner: Planner, submatrix: int) -> bool:
-    (lane, _), _, step = planner.place(submatrix)
+    (lane, *_), _, step = planner.place(submatrix)
     return lane >= 0 and step == planner.block(submatrix).num_cols

@@ -1,0 +1,203 @@
+"""PlanFamily: the plans of a family's programs. Like the programs, they differ in numbers that are affine in k.
+
+Three programs are planned: two say how the numbers go on, a longer one confirms it, and plans up to that are had by
+arithmetic. Twice as long ones are confirmed by another one, and so on. What lies on what in memory is found for lengths
+from the row 2, 3, 4, 6, 8, 12, ..., and taken over for those below.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import torch
+
+from nnet3.driver.task import rounded_up
+from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
+from nnet3.ir.computation import FamilyMember, NnetComputation
+from nnet3.runtime.lanes import lane_of
+from nnet3.runtime.packing import Stacking
+from nnet3.runtime.plan import PLAN_VERSION, Plan, SegmentPlan
+from nnet3.runtime.planner import Outline, outline, plan
+
+
+class PlanFamily:
+    """The plans of a family's members in one dtype, as functions of k. Threads take turns."""
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype, self._lock = dtype, threading.Lock()
+        self._first_k: int | None = None  # of the first program, which is planned alone
+        self._outlines: _OutlineFamily | None = None
+        self._refused: int | None = None  # k from which on numbers do not go on alike
+        self._stackings: dict[int, Stacking] = {}
+
+    def plan(self, member: FamilyMember) -> Plan | None:
+        """Returns the plan of a member; None if it must be planned alone."""
+        with self._lock:
+            if self._refused is not None and member.k >= self._refused:
+                return None
+            try:
+                if not self._reaches(member):
+                    return None
+                assert self._outlines is not None
+                made = self._outlines.at(member.k)
+                size = rounded_up(member.k)
+                if size not in self._stackings:
+                    longer = self._outlines.at(size)
+                    self._stackings[size] = Stacking(longer.packed()[0], longer.meet())
+            except NotAffineError:
+                self._refused = member.k
+                return None
+            return made.placed(*self._stackings[size].packed(made.num_bytes))
+
+    def _reaches(self, member: FamilyMember) -> bool:
+        """True if plans are known up to this k; else longer ones are looked at, but not for the first program alone.
+
+        Raises NotAffineError.
+        """
+        if self._outlines is None:
+            if self._first_k in (None, member.k):
+                self._first_k = member.k
+                return False
+            self._outlines = _OutlineFamily([outline(member.at(k), self._dtype) for k in (0, 1)])
+        if member.k > self._outlines.longest_k:
+            k = max(rounded_up(member.k), rounded_up(2 * self._outlines.longest_k))
+            self._outlines.confirm(k, outline(member.at(k), self._dtype))
+        return True
+
+
+class _OutlineFamily:
+    """Outlines as functions of k."""
+
+    def __init__(self, members: Sequence[Outline]) -> None:
+        """`members`: those for k = 0 and k = 1. Raises NotAffineError."""
+        self._first, self.longest_k = members[0], 1
+        arrays, longer = (_arrays(member.plan) for member in members)
+        if len(arrays) != len(longer):
+            raise NotAffineError("plans have other tables")
+        self._arrays = arrays
+        self._grows = [one.shape != other.shape for one, other in zip(arrays, longer, strict=True)]
+        self._constants = self._constants_of(members[0])
+        if self._constants != self._constants_of(members[1]):
+            raise NotAffineError("plans have other calls")
+        self._base, after = (self._numbers_of(member) for member in members)
+        self._slope = after - self._base
+        self._tables = continued([self._tables_of(member) for member in members])
+        plan = members[0].plan
+        counts = [plan.views.size, plan.loops.size, len(members[0].blocks), len(_row_counts(plan))]
+        self._ends = np.cumsum(counts)
+        fixed = [number for number, grows in enumerate(self._grows) if not grows]
+        ends = self._ends[-1] + np.cumsum([arrays[number].size for number in fixed], dtype=np.int64)
+        slices = [slice(end - arrays[number].size, end) for number, end in zip(fixed, ends.tolist(), strict=True)]
+        self._moving = [(number, part) for number, part in zip(fixed, slices, strict=True) if self._slope[part].any()]
+
+    def confirm(self, k: int, member: Outline) -> None:
+        """Raise NotAffineError unless `at` gives this outline; from then on it reaches so far."""
+        if self._constants != self._constants_of(member):
+            raise NotAffineError("plans have other calls")
+        if not np.array_equal(self._base + k * self._slope, self._numbers_of(member)):
+            raise NotAffineError("numbers of plans do not go on")
+        self._tables.check(k, self._tables_of(member))
+        self.longest_k = k
+
+    def at(self, k: int) -> Outline:
+        first, plan = self._first, self._first.plan
+        numbers = self._base + k * self._slope
+        views, loops, elements, counts, _ = np.split(numbers, self._ends)
+        num_memos, *rows = counts.tolist()
+        blocks, arrays = first.blocks.copy(), self._arrays.copy()
+        blocks[:, 3] = elements
+        for number, part in self._moving:
+            arrays[number] = numbers[part].astype(arrays[number].dtype).reshape(arrays[number].shape)
+        growing = [number for number, grows in enumerate(self._grows) if grows]
+        for number, table in zip(growing, self._tables.at(k), strict=True):
+            arrays[number] = table.values.astype(arrays[number].dtype).reshape(-1, *arrays[number].shape[1:])
+        of_kernels = iter(arrays[len(plan.indexes) :])
+        result = replace(
+            plan,
+            views=views.reshape(plan.views.shape),
+            loops=loops.reshape(plan.loops.shape),
+            num_memos=num_memos,
+            outside=tuple([replace(each, num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
+            segments=_with_rows(plan, iter(rows[len(plan.outside) :])),
+            indexes=tuple(arrays[: len(plan.indexes)]),
+            precomputed=tuple([each and {name: next(of_kernels) for name in each} for each in plan.precomputed]),
+        )
+        return Outline(result, blocks, first.block_of_view)
+
+    def _numbers_of(self, member: Outline) -> np.ndarray:
+        """Returns all numbers but those in tables that grow."""
+        plan = member.plan
+        fixed = [array for array, grows in zip(_arrays(plan), self._grows, strict=True) if not grows]
+        parts = [plan.views, plan.loops, member.blocks[:, 3], np.array(_row_counts(plan)), *fixed]
+        return np.concatenate([part.reshape(-1).astype(np.int64) for part in parts])
+
+    def _tables_of(self, member: Outline) -> list[NumberTable]:
+        return [table_of(array) for array, grows in zip(_arrays(member.plan), self._grows, strict=True) if grows]
+
+    def _constants_of(self, member: Outline) -> Any:
+        """Returns all of an outline but its numbers."""
+        plan = member.plan
+        arrays = _arrays(plan)
+        if len(arrays) != len(self._grows) or any((array != array.astype(np.int64)).any() for array in arrays):
+            raise NotAffineError("plans have other tables")
+        calls = (plan.call_kind, plan.call_start, plan.call_args, plan.call_number, plan.call_command)
+        memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.places
+        return (
+            *(plan.dtype, plan.lanes, plan.kinds, plan.texts, plan.kernels, plan.need_model_derivative),
+            *(array.tobytes() for array in (*calls, *memory)),
+            *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
+            [replace(each, num_rows=0) for each in plan.outside],
+            _with_rows(plan, repeat(0)),
+            [each and list(each) for each in plan.precomputed],
+            [(array.dtype, array.shape[grows:]) for array, grows in zip(arrays, self._grows, strict=True)],
+        )
+
+
+def _arrays(plan: Plan) -> list[np.ndarray]:
+    """Returns the tables of row numbers, and what kernels have derived from indexes."""
+    return [*plan.indexes, *(np.asarray(array) for each in plan.precomputed for array in (each or {}).values())]
+
+
+def _row_counts(plan: Plan) -> list[int]:
+    """Returns the number of memos, and the rows of outside memory and of all that is accepted and provided."""
+    ports = (port for segment in plan.segments for port in (*segment.accepts, *segment.provides))
+    return [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
+
+
+def _with_rows(plan: Plan, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
+    """Returns the segments with these numbers of rows for what they accept and provide."""
+    return tuple(
+        [
+            replace(
+                segment,
+                accepts=tuple([replace(port, num_rows=next(rows)) for port in segment.accepts]),
+                provides=tuple([replace(port, num_rows=next(rows)) for port in segment.provides]),
+            )
+            for segment in plan.segments
+        ]
+    )
+
+
+def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
+    """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
+
+    That of a family's member is mostly had from the plans of others. A kept plan of another version is made anew.
+    """
+    kept, name = computation.attachments, f"plan {lane_of(dtype)}"
+    if kept is None:
+        return plan(computation, dtype)
+    if name not in kept and computation.member is not None:
+        family = computation.member.kept.setdefault(name, PlanFamily(lane_of(dtype)))
+        made = family.plan(computation.member)
+        if made is not None:
+            return made
+    if name not in kept or kept[name][0].get("version") != PLAN_VERSION:
+        made = plan(computation, dtype)
+        kept[name] = made.to_data()
+        return made
+    return Plan.from_data(*kept[name])

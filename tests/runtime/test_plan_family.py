@@ -1,0 +1,130 @@
+"""Plans of a family's members are those that are made for each alone, but for where matrices lie."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import nnet3
+from nnet3.ir.computation import FamilyMember, NnetComputation
+from nnet3.ir.lazy import LazyComputation
+from nnet3.runtime import Plan, plan, plan_of
+from nnet3.runtime.plan_family import PlanFamily
+from nnet3.runtime.planner import Outline, outline
+from tests.families.networks import BLSTM, TDNN, request_for
+from tests.seeds import shifted
+
+
+NEAR_BLSTM = BLSTM.replace(", 3))", ", 1))")  # tables of both directions go on by one row
+
+
+def programs_of(config: str, *, train: bool, sequences: int = 1) -> list[NnetComputation]:
+    """Programs of a cache for several lengths, the longest neither first nor last."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    nnet.set_test_mode(not train)
+    lengths = random.Random(shifted(3)).sample(range(40, 90), 4)
+    lengths = [100, *lengths, 171, *(length - 19 for length in lengths)]
+    return [cache.compile(nnet, request_for(nnet, length, sequences, train=train)) for length in lengths]
+
+
+def assert_same(found: Plan, expected: Plan) -> None:
+    """They are the same but for the places of matrices."""
+    assert str(found).split("\n")[1:] == str(expected).split("\n")[1:]
+    (header, arrays), (other_header, other_arrays) = found.to_data(), expected.to_data()
+    assert header | {"num_bytes": 0} == other_header | {"num_bytes": 0}
+    assert list(arrays) == list(other_arrays)
+    for name, array in arrays.items():
+        both = [array, other_arrays[name]]
+        if name in ("views", "places"):
+            both = [np.delete(each, 1 if name == "views" else 3, axis=1) for each in both]
+        assert array.dtype == other_arrays[name].dtype
+        np.testing.assert_array_equal(*both)
+
+
+def assert_nothing_overlaps(made: Plan, of: Outline) -> None:
+    """Each view lies as far behind the beginning of its block as it should, and blocks that meet lie apart."""
+    begin = made.places[:, 3]
+    matrices = np.flatnonzero(of.blocks[:, 0])
+    end, meet = begin + of.num_bytes[matrices], of.meet()[np.ix_(matrices, matrices)]
+    apart = (end[:, None] <= begin) | (end <= begin[:, None])
+    assert (apart | ~meet | np.eye(len(begin), dtype=bool)).all()
+    assert end.max() <= made.num_bytes
+
+
+@pytest.mark.parametrize(("config", "train"), [(TDNN, True), (TDNN, False), (NEAR_BLSTM, True)])
+@pytest.mark.parametrize("sequences", [1, 6])
+def test_plans_of_members(config: str, train: bool, sequences: int) -> None:
+    plans = 0
+    for program in programs_of(config, train=train, sequences=sequences):
+        if program.member is None:
+            continue
+        family = program.member.kept.setdefault("plan float32", PlanFamily("float32"))
+        found, alone = family.plan(program.member), program.copy()
+        if found is not None:
+            plans += 1
+            assert_same(found, plan(alone))
+            assert_nothing_overlaps(found, outline(alone))
+            assert found.num_bytes <= 1.1 * plan(alone).num_bytes
+    assert plans >= 5
+
+
+def test_a_program_is_not_made_to_be_run() -> None:
+    programs = programs_of(TDNN, train=False)
+    assert sum(isinstance(plan_of(program, "float32") and program, LazyComputation) for program in programs) >= 4
+    for program in programs:
+        alone = program.copy()
+        assert type(alone) is type(program) is NnetComputation
+        assert program == alone
+        assert program.num_memos == alone.num_memos
+
+
+def test_a_program_that_may_have_changed_is_planned_alone() -> None:
+    program = programs_of(TDNN, train=False)[-1]
+    assert program.member is not None
+    changed = program.copy()
+    assert changed.member is None
+    del changed.commands[-1]
+    changed.attachments = {}
+    assert plan_of(changed, "float32").num_calls < plan_of(program, "float32").num_calls
+
+
+def test_members_that_do_not_go_on_are_planned_alone() -> None:
+    """From 40 on there is one command less, below it other numbers of rows: each plan is that of its program."""
+    program = programs_of(TDNN, train=False)[-1]
+    assert program.member is not None
+    members = program.member.at
+
+    def at(k: int) -> NnetComputation:
+        found = members(k).copy()
+        del found.commands[len(found.commands) - (k >= 40) :]
+        return found
+
+    kept: dict[str, object] = {}
+    for k in (7, 12, 5, 60, 30, 61, 12):
+        made = replace(at(k), attachments={}, member=FamilyMember(k, at, kept))
+        assert_same(plan_of(made, "float32"), plan(at(k)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_are_the_same_bit_by_bit(dtype: torch.dtype) -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1).to(dtype=dtype), nnet3.ComputationCache()
+    results = []
+    for together in (True, False):
+        nnets = nnet.copy(), nnet.copy()
+        rng, found = np.random.default_rng(1), []
+        for frames in (90, 50, 61, 45, 61):
+            request = request_for(nnet, frames, 5, train=True)
+            program = cache.compile(nnet, request)
+            computer = nnet3.NnetComputer(program if together else program.copy(), *nnets)
+            for io in request.inputs:
+                computer.accept_input(io.name, rng.normal(size=(len(io.indexes), nnet.node_dim(io.name))))
+            computer.run()
+            found.append(computer.get_output("output"))
+            computer.accept_input("output", rng.normal(size=(5 * frames, nnet.node_dim("output"))))
+            computer.run()
+        results.append([*found, *(each for c in nnets[1].components.values() for each in c.parameters().values())])
+    assert all(map(torch.equal, *results))
