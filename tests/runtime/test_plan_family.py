@@ -18,7 +18,6 @@ from nnet3.runtime.planner import Outline, outline
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.seeds import shifted
 
-
 NEAR_BLSTM = BLSTM.replace(", 3))", ", 1))")  # tables of both directions go on by one row
 
 

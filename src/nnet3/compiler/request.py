@@ -105,7 +105,7 @@ class ComputationRequest:
         if not self.outputs:
             raise RequestError("the request asks for no output")
         for kind, ios, names in (
-            ("input", self.inputs, [n.name for n in nnet.nodes if isinstance(n, InputNode | ComponentNode)]),
+            ("input", self.inputs, [n.name for n in nnet.nodes if isinstance(n, (InputNode, ComponentNode))]),
             ("output", self.outputs, self._output_names(nnet)),
         ):
             seen: set[str] = set()

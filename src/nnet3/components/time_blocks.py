@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +59,8 @@ class TimeBlocks:
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         """The object for the arrays of `time_blocks`."""
         blocks = tuple(RowBlock(*block) for block in arrays["blocks"].tolist())
-        rows = (on_device(arrays[name], device) for name in ("uncovered", "input_padding", "output_padding"))
+        tables = [arrays[name] for name in ("uncovered", "input_padding", "output_padding")]
+        rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
         num_inputs, num_outputs, num_fresh = (
             int(arrays[name]) for name in ("num_input_rows", "num_output_rows", "num_fresh")
         )
@@ -71,6 +73,11 @@ class TimeBlocks:
     def output_without_padding(self, y_deriv: Tensor) -> Tensor:
         """An output derivative with zeros in its padding rows."""
         return y_deriv.index_fill(0, self.output_padding, 0.0) if len(self.output_padding) else y_deriv
+
+
+@cache
+def _no_rows(device: torch.device | str) -> Tensor:
+    return torch.zeros(0, dtype=torch.int64, device=device)
 
 
 @dataclass(frozen=True)

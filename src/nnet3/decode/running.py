@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from nnet3.decode.inputs import UtteranceInputs, check_simple
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError
+from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, UtteranceOptions
 from nnet3.runtime import NnetComputer
@@ -57,7 +59,8 @@ class ChunkRunner:
         self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
         self._lock = threading.RLock()
         # Whole utterances rarely have the same length; objects that go soon cost the garbage collector little.
-        self._computers = RecentComputers(32 if options.frames_per_chunk else 8)
+        self._computers = RecentComputers(32 if options.frames_per_chunk else 2)
+        self._ends: dict[tuple[int, ...], list[tuple[int, FamilyMember]]] = {}  # the shortest and the longest known
         self._unit = math.lcm(options.frame_subsampling_factor, self.nnet.modulus)
         self._context = self.nnet.left_context, self.nnet.right_context
         self.bytes_per_frame = bytes_per_frame(self.nnet)
@@ -179,7 +182,35 @@ class ChunkRunner:
         return self._computers.get((sequences, *chunk.shape), lambda: self._new_computer(chunk, sequences))
 
     def _new_computer(self, chunk: OutputChunk, sequences: int) -> NnetComputer:
-        """Returns a computer for chunks like this; times are shifted so that the first output has t = 0."""
+        """Returns a computer for chunks like this."""
+        key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._unit
+        program = self._between(self._ends.get(key, []), chunk.num_outputs)
+        if program is None:
+            program = default_cache().compile(self.nnet, self._request(chunk, sequences), self._compile_options)
+            if program.member is not None:
+                ends = [end for end in self._ends.get(key, []) if end[1].kept is program.member.kept]
+                ends = sorted([*ends, (chunk.num_outputs, program.member)], key=itemgetter(0))
+                self._ends[key] = [ends[0], ends[-1]]
+        return NnetComputer(program, self._kernels, device=self.device, debug=self._debug)
+
+    @staticmethod
+    def _between(ends: list[tuple[int, FamilyMember]], num_outputs: int) -> NnetComputation | None:
+        """Returns the program for a length between two whose programs are of one family, if it has one.
+
+        Requests go on by equal steps of time, and so do those that the family names: two that agree say that all do.
+        """
+        if not ends or not ends[0][0] < num_outputs < ends[1][0]:
+            return None
+        (few, first), (many, last) = ends
+        steps, rest = divmod((num_outputs - few) * (last.k - first.k), many - few)
+        if rest:
+            return None
+        program = first.at(first.k + steps)
+        program.attachments = {}
+        return program
+
+    def _request(self, chunk: OutputChunk, sequences: int) -> ComputationRequest:
+        """Returns the request for chunks like this; times are shifted so that the first output has t = 0."""
         factor = self.options.frame_subsampling_factor
         inputs = [
             IoSpecification("input", sequence_indexes(np.arange(chunk.num_frames(factor)) - chunk.left, sequences))
@@ -187,9 +218,7 @@ class ChunkRunner:
         if "ivector" in self.nnet.input_names:
             inputs.append(IoSpecification("ivector", sequence_indexes(np.zeros(1, int), sequences)))
         outputs = [IoSpecification("output", sequence_indexes(np.arange(chunk.num_outputs) * factor, sequences))]
-        request = ComputationRequest(inputs, outputs)
-        computation = default_cache().compile(self.nnet, request, self._compile_options)
-        return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
+        return ComputationRequest(inputs, outputs)
 
 
 def sequence_indexes(times: np.ndarray, sequences: int) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+_PLAIN = (str, bool, int, float, np.integer, np.floating)
+
 
 def key_digest(key: Any) -> str:
     """A name for a key: equal for equal keys, in all processes. Raises TypeError for what keys cannot be made of."""
@@ -24,7 +26,7 @@ def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
         update(np.ascontiguousarray(value).tobytes())
     elif isinstance(value, bytes):
         update(f"bytes {len(value)}:".encode() + value)
-    elif value is None or isinstance(value, bool | int | float | np.integer | np.floating | str):
+    elif value is None or isinstance(value, _PLAIN):
         kind = "str" if isinstance(value, str) else type(value).__name__
         text = str(value) if isinstance(value, str) else repr(value)
         encoded = text.encode(errors="surrogatepass")
@@ -39,11 +41,11 @@ def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
         for name in sorted(value):
             _add_to_digest(update, name)
             _add_to_digest(update, value[name])
-    elif isinstance(value, set | frozenset):
+    elif isinstance(value, (set, frozenset)):
         update(f"set {len(value)}:".encode())
         for item in sorted(value):
             _add_to_digest(update, item)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, (tuple, list)):
         update(f"sequence {len(value)}:".encode())
         for item in value:
             _add_to_digest(update, item)

@@ -193,7 +193,7 @@ class ProgramFamily:
         """Returns the place of a program in the family, if all members can be had without their network."""
         if any(form.arrays is None for form in self._words.entries):
             return None
-        return FamilyMember(k, partial(self.at, precompute=_nothing), self._kept)
+        return FamilyMember(k, partial(self.member, precompute=_nothing), self._kept)
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one; what recurs is in a Repeat."""

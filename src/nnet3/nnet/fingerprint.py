@@ -31,16 +31,21 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, components: Mapping[str, Component]) -> _State:
-        """Returns the attributes of components and their parts, but floats, which do not count."""
+        """Returns the attributes of components and their parts."""
         flat = with_parts(components.values())
         shapes = [getattr(getattr(each, name), "shape", ()) for each in flat for name in each.parameter_names]
-        values = [value for each in flat for value in vars(each).values() if type(value) is not float]
-        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(map(vars, flat))], shapes, values)
+        held = [*map(vars, flat)]
+        values = [*chain.from_iterable(map(dict.values, held))]
+        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(held)], shapes, values)
 
     def is_as(self, other: _State) -> bool:
-        """True if all values are the very same objects, and all else is equal."""
-        same = len(self.values) == len(other.values) and all(map(operator.is_, self.values, other.values))
-        return same and self[:-1] == other[:-1]
+        """True if all values are the very same objects, but for floats, which do not count, and all else is equal."""
+        if self[:-1] != other[:-1]:
+            return False
+        if all(map(operator.is_, self.values, other.values)):
+            return True
+        pairs = zip(self.values, other.values, strict=True)
+        return all(one is another or type(one) is type(another) is float for one, another in pairs)
 
 
 class ComponentDigests:
@@ -52,7 +57,7 @@ class ComponentDigests:
     def of(self, components: Mapping[str, Component]) -> dict[str, str]:
         """Returns aspect -> digest: "component NAME" for each component."""
         known, state = self._known, None
-        if all(isinstance(component, Component) for component in components.values()):
+        if all(issubclass(kind, Component) for kind in {*map(type, components.values())}):
             state = _State.of(components)
             if known is not None and known[0].is_as(state):
                 return known[1]

@@ -28,6 +28,7 @@ class Kernels:
 
         Kernels may state their `input_dim` and `output_dim`; the computation may be another network's.
         """
+        given = [each for each in (self.network, self.to_update, self.to_store_stats) if each is not None]
         for kernel in plan.kernels:
             if kernel.output_width >= 0:
                 self.find(kernel)
@@ -35,17 +36,10 @@ class Kernels:
                 self.for_statistics(kernel)
             if kernel.is_updated:
                 self.for_update(kernel, plan.need_model_derivative)
-            self._check_width(kernel, "input", kernel.input_width)
-            self._check_width(kernel, "output", kernel.output_width)
-
-    def _check_width(self, kernel: PlannedKernel, side: str, width: int) -> None:
-        for kernels in (self.network, self.to_update, self.to_store_stats):
-            stated = getattr(kernels.get(kernel.name), f"{side}_dim", width) if kernels is not None else width
-            if width >= 0 and stated != width:
-                raise ExecutionError(
-                    f"component '{kernel.name}' has {side}-dim {stated} in a given network, but {width} in the one "
-                    "that the computation was compiled for"
-                )
+            for kernels in given:
+                found = kernels.get(kernel.name)
+                _check_width(kernel.name, "input", kernel.input_width, getattr(found, "input_dim", -1))
+                _check_width(kernel.name, "output", kernel.output_width, getattr(found, "output_dim", -1))
 
     def for_statistics(self, kernel: PlannedKernel) -> Kernel:
         """Returns the kernel that takes forward statistics: of `to_store_stats`, else `to_update`, else the network."""
@@ -79,3 +73,11 @@ class Kernels:
             raise ExecutionError(f"{description} has no component '{name}'" + (f" ({hint})" if hint else ""))
         self._found[where, name] = kernels[name]
         return kernels[name]
+
+
+def _check_width(name: str, side: str, width: int, stated: int) -> None:
+    if min(width, stated) >= 0 and stated != width:
+        raise ExecutionError(
+            f"component '{name}' has {side}-dim {stated} in a given network, but {width} in the one that the "
+            "computation was compiled for"
+        )

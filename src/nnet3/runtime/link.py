@@ -130,8 +130,9 @@ class Linker:
 
     def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
         """Returns several views as they lie in each turn; -1 is none."""
-        if not numbers:
-            return ([] for _ in self.turns)
+        fixed = [None if number < 0 else self._fixed[number] for number in numbers]
+        if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
+            return (fixed.copy() for _ in self.turns)
         return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
 
     def memo(self, number: int) -> Iterable[int]:

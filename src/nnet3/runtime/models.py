@@ -20,9 +20,10 @@ def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
 
     Raises ExecutionError for a wanted type that the network does not have.
     """
-    found = {tensor.dtype: None for tensor in _tensors(nnet) if tensor.is_floating_point()}
+    dtypes = (tensor.dtype for tensor in _tensors(nnet) if tensor.is_floating_point())
     if wanted is None:
-        return next(iter(found), None)
+        return next(dtypes, None)
+    found = dict.fromkeys(dtypes)
     lane_of(wanted)
     if found and wanted not in found:
         types = ", ".join(str(dtype) for dtype in found)
@@ -83,6 +84,8 @@ def check_fingerprint(compiled: Mapping[str, str], nnet: Any) -> None:
     if not compiled or not hasattr(nnet, "fingerprint"):
         return
     now = nnet.fingerprint()
+    if now == compiled:
+        return
     changed = [aspect for aspect in {**compiled, **now} if compiled.get(aspect) != now.get(aspect)]
     if changed:
         more = [f"{len(changed) - _MAX_SHOWN} more"] if len(changed) > _MAX_SHOWN else []
