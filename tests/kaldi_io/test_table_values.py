@@ -51,7 +51,7 @@ def test_values_of_all_kinds_are_written_as_text() -> None:
     write_pairs(writer, [[1, 2], [3, -4]])
     write_posterior(writer, Posterior(np.array([0, 0, 2]), np.array([3, 7]), np.array([0.5, 1])))
     write_token(writer, "word")
-    assert writer.getvalue() == b"1 -2 \n1 2 ; 3 -4\n[ ] [ 3 0.5 7 1 ] \nword\n"
+    assert writer.getvalue() == b"1 -2 \n1 2 ; 3 -4 \n[ ] [ 3 0.5 7 1 ] \nword\n"
 
 
 def test_values_of_all_kinds_are_written_as_bytes() -> None:

@@ -15,6 +15,7 @@ from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
+    AlignmentOptions,
     BatchOptions,
     LatticeOptions,
     PrecisionOptions,
@@ -178,3 +179,12 @@ def _decode(tables: Any, runner: Any, device: str, given: dict[str, Any]) -> Non
     names = {name: given.pop(name) for name in ("graph", "words", "alignments", "word_symbol_table")}
     decoded = later.lattice_tables.DecodedTables(lattices=tables.output, **names)
     later.lattice_tables.decode_tables(decoded, tables, runner=runner, device=device, **given)
+
+
+def align_utterances(model: str, chunks: UtteranceOptions, options: AlignmentOptions, **given: Any) -> int:
+    """Aligns the utterances of a table with graphs; returns the exit status."""
+    names = {name: given.pop(name) for name in ("graphs", "alignments", "scores", "loglikes")}
+    tables, running = _tables(given | {"output": names["alignments"]}), _running({"device_name": None})
+    settings = _settings(chunks, tables, running, given)
+    status: int = later.aligning.align_tables(model, tables, later.aligning.AlignedTables(**names), options, settings)
+    return status

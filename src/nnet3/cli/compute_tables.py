@@ -178,7 +178,7 @@ def compute_tables(tables: ComputedTables, run: Worker) -> None:
 
 def compute_share(tables: ComputedTables, run: Worker, share: Container[str] | None = None) -> UtteranceTally:
     """Computes all utterances, or those of these keys, and returns how many there were."""
-    ivectors = _Ivectors(tables)
+    ivectors = Ivectors(tables)
     finished = finished_matrices(tables.output) if tables.resume else None
     with tables.opened(tables.features) as features:
         writer = tables.writer(tables.output, finished)
@@ -212,7 +212,7 @@ def _compute_all(
     features: Features,
     finished: set[str],
     share: Container[str] | None,
-    ivectors: _Ivectors,
+    ivectors: Ivectors,
     run: Worker,
     writer: Output,
     tally: UtteranceTally,
@@ -242,7 +242,7 @@ def _utterances(
     features: Features,
     finished: set[str],
     share: Container[str] | None,
-    ivectors: _Ivectors,
+    ivectors: Ivectors,
     tally: UtteranceTally,
     lengths: deque[int],
 ) -> Iterator[Utterance]:
@@ -285,7 +285,7 @@ def _keep(writer: Output) -> None:
     say(f"{writer.count} finished utterances are kept in {name}")
 
 
-class _Ivectors:
+class Ivectors:
     """Looks up the ivectors of utterances."""
 
     def __init__(self, tables: ComputedTables):

@@ -10,6 +10,8 @@ from nnet3 import serve as serve
 from nnet3 import train as train
 from nnet3 import xconfig as xconfig
 from nnet3.chain import changes as changes
+from nnet3.cli import aligning as aligning
+from nnet3.cli import alignment_tables as alignment_tables
 from nnet3.cli import caches as caches
 from nnet3.cli import chain_files as chain_files
 from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables
@@ -29,6 +31,7 @@ from nnet3.cli import priors as priors
 from nnet3.cli import profile_network as profile_network
 from nnet3.cli import shared_tables as shared_tables
 from nnet3.cli import show_stages as show_stages
+from nnet3.cli import table_inquiry as table_inquiry
 from nnet3.cli import transcribing as transcribing
 from nnet3.cli import vector_sums as vector_sums
 from nnet3.cli.demo import run_demo as run_demo

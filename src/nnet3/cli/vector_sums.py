@@ -38,7 +38,7 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
 
     `average` acts on one table into a file. Raises UsageError for tables and files together.
     """
-    tables, into_table = {_is_table(name) for name in sources}, _is_table(output)
+    tables, into_table = {is_table(name) for name in sources}, is_table(output)
     if tables == {True} and not into_table and len(sources) == 1:
         _save(output, _sum_of_table(sources[0], average), binary)
         return
@@ -52,7 +52,8 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
         _save(output, _sum_of_files(sources), binary)
 
 
-def _is_table(name: str) -> bool:
+def is_table(name: str) -> bool:
+    """Returns true for what names a table to read or write."""
     try:
         parse_rspecifier(name)
     except TableError:

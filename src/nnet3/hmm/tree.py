@@ -56,6 +56,18 @@ class ContextDependency:
     central_position: int
     root: Leaf | Branch
 
+    @property
+    def num_pdfs(self) -> int:
+        """The largest pdf plus one."""
+        largest, waiting = -1, [self.root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Branch):
+                waiting += node.children
+            elif node.pdf is not None:
+                largest = max(largest, node.pdf)
+        return largest + 1
+
     def pdfs(self, window: Window, pdf_class: int) -> set[int]:
         """Returns all pdfs that a pdf-class may have in contexts of which only `window` is known."""
         known = {**window, _PDF_CLASS: pdf_class}

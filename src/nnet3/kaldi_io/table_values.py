@@ -78,7 +78,7 @@ def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
     """Writes pairs, (n, 2), in the form that `read_pairs` reads."""
     array = int32_array(pairs, 2)
     if not writer.binary:
-        writer.text(" ; ".join(["%d %d"] * len(array)) % tuple(array.reshape(-1).tolist()) + "\n")
+        writer.text("; ".join(["%d %d "] * len(array)) % tuple(array.reshape(-1).tolist()) + "\n")
         return
     writer.int32(len(array))
     writer.raw(tagged(array).tobytes())
@@ -191,6 +191,7 @@ _INT_VECTORS = TableKind(read_alignment, write_alignment)  # (n,) int32, such as
 _PAIRS = TableKind(read_pairs, write_pairs)  # (n, 2) int32, such as phones and how many frames each lasts
 _TOKENS = TableKind(read_token, write_token, text_only=True)  # a word, such as the speaker of an utterance
 _REALS = TableKind(Reader.real, write_real)
+_NUMBERS = TableKind(Reader.int32, write_int32)
 _POSTERIORS = TableKind(read_posterior, write_posterior)
 
 open_matrix_table, random_access_matrices, matrix_writer = _MATRICES.open, _MATRICES.by_key, _MATRICES.writer
@@ -201,6 +202,7 @@ open_int_vector_table, random_access_int_vectors = _INT_VECTORS.open, _INT_VECTO
 int_vector_writer = _INT_VECTORS.writer
 open_pair_table, pair_writer = _PAIRS.open, _PAIRS.writer
 open_token_table, random_access_tokens, token_writer = _TOKENS.open, _TOKENS.by_key, _TOKENS.writer
-random_access_reals = _REALS.by_key
+random_access_reals, real_writer = _REALS.by_key, _REALS.writer
 open_posterior_table, random_access_posteriors = _POSTERIORS.open, _POSTERIORS.by_key
+int32_writer = _NUMBERS.writer
 posterior_writer = _POSTERIORS.writer

@@ -1,5 +1,6 @@
 """Every option of the package, declared once: command lines, settings files and checks follow. No PyTorch here."""
 
+from nnet3.options.alignment import AlignmentOptions, TrainingGraphOptions, TransitionOptions
 from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
 from nnet3.options.compiling import CompileOptions, DerivTimes
 from nnet3.options.declaring import Option, Options, again, declared, option
@@ -44,6 +45,7 @@ from nnet3.options.utterances import (
 
 __all__ = [
     "WHOLE",
+    "AlignmentOptions",
     "BatchOptions",
     "ChainMakingOptions",
     "ChainMergingOptions",
@@ -84,6 +86,8 @@ __all__ = [
     "SupervisingOptions",
     "Tolerances",
     "TrainerOptions",
+    "TrainingGraphOptions",
+    "TransitionOptions",
     "UtteranceOptions",
     "XvectorMakingOptions",
     "XvectorOptions",

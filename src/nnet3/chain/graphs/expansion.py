@@ -64,29 +64,35 @@ def transition_ids_of_phones(phones: Fst, hmms: PhoneHmms, scale: float) -> Fst:
         raise TrainingError("the FST of phones must be an acceptor: both labels of each arc the same")
     tree = hmms.tree
     windows, table = windows_of_phones(without_epsilons(phones), tree.context_width, tree.central_position)
-    return with_self_loops(_with_hmms(windows, table, hmms, scale), hmms.transitions, scale)
+    return with_self_loops(with_hmms(windows, table, hmms, scale), hmms.transitions, scale)
 
 
-def _with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> Fst:
-    """Replaces each arc of a window by its phone's HMM without self-loops, entered and left where the arc was."""
-    epsilons = fst.ilabel == 0
-    pieces: list[tuple[np.ndarray, ...]] = [
-        (fst.src[epsilons], fst.dst[epsilons], fst.ilabel[epsilons], fst.cost[epsilons])
-    ]
+def with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> Fst:
+    """Replaces each arc of a window by its phone's HMM without self-loops, entered and left where the arc was.
+
+    Output labels of a transducer stand where HMMs are entered. Arcs of labels above those of the windows stay, and have
+    the labels above the transition-ids.
+    """
+    kept = (fst.ilabel == 0) | (fst.ilabel > len(windows))
+    label = np.where(kept, 0, fst.ilabel)
+    others = np.where(fst.ilabel == 0, 0, fst.ilabel - len(windows) + hmms.transitions.num_ids)
+    words = np.zeros_like(fst.ilabel) if fst.is_acceptor else fst.olabel
+    pieces: list[tuple[np.ndarray, ...]] = [(fst.src[kept], fst.dst[kept], others[kept], fst.cost[kept], words[kept])]
     states = fst.num_states
     entries = hmms.entries(windows[:, hmms.tree.central_position])
     for entry in np.unique(entries).tolist():
         of_entry = np.flatnonzero(entries == entry)
         row = np.full(len(windows) + 1, -1)
         row[of_entry + 1] = np.arange(len(of_entry))
-        arcs = np.flatnonzero(row[fst.ilabel] >= 0)
+        arcs = np.flatnonzero(row[label] >= 0)
         found = hmms.arcs(entry, windows[of_entry])
-        pieces += _copies(found, row[fst.ilabel[arcs]], fst.src[arcs], fst.dst[arcs], fst.cost[arcs], states, scale)
+        replaced = (row[label[arcs]], fst.src[arcs], fst.dst[arcs], fst.cost[arcs], words[arcs])
+        pieces += _copies(found, *replaced, states, scale)
         states += len(arcs) * _num_inner_states(found)
-    src, dst, labels, costs = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    src, dst, labels, costs, words = (np.concatenate(column) for column in zip(*pieces, strict=True))
     final = np.full(states, np.inf, np.float32)
     final[: fst.num_states] = fst.final
-    return Fst.from_arcs(fst.start, final, src, dst, labels, costs)
+    return Fst.from_arcs(fst.start, final, src, dst, labels, costs, None if fst.is_acceptor else words)
 
 
 def _returns(hmm: HmmArcs) -> bool:
@@ -99,7 +105,14 @@ def _num_inner_states(hmm: HmmArcs) -> int:
 
 
 def _copies(
-    hmm: HmmArcs, row: np.ndarray, src: np.ndarray, dst: np.ndarray, cost: np.ndarray, first: int, scale: float
+    hmm: HmmArcs,
+    row: np.ndarray,
+    src: np.ndarray,
+    dst: np.ndarray,
+    cost: np.ndarray,
+    words: np.ndarray,
+    first: int,
+    scale: float,
 ) -> list[tuple[np.ndarray, ...]]:
     """Returns the arcs of copies of the HMM, one for each arc src -> dst with window `row`; inner states from `first`
     on."""
@@ -109,12 +122,13 @@ def _copies(
     state[:, -1] = dst
     pieces = []
     if _returns(hmm):
-        pieces.append((src, state[:, 0].copy(), np.zeros(len(src), np.int64), cost))
-        cost = np.zeros_like(cost)
+        pieces.append((src, state[:, 0].copy(), np.zeros(len(src), np.int64), cost, words))
+        cost, words = np.zeros_like(cost), np.zeros_like(words)
     else:
         state[:, 0] = src
     costs = scale * hmm.cost[row] + np.where(hmm.src == 0, cost[:, None], 0)
-    arcs = (state[:, hmm.src], state[:, hmm.dst], hmm.transition_id[row], costs)
+    said = np.where(hmm.src == 0, words[:, None], 0)
+    arcs = (state[:, hmm.src], state[:, hmm.dst], hmm.transition_id[row], costs, said)
     return [*pieces, tuple(array.reshape(-1) for array in arcs)]
 
 
@@ -128,6 +142,7 @@ def with_self_loops(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
     leaving = np.where(state > 0, scale * tables.leaving_cost[state], 0) if scale else np.zeros(len(state))
     loop = tables.self_loop[state]
     looping = np.flatnonzero(loop)
+    words = None if fst.is_acceptor else np.concatenate([fst.olabel[split.old_arc], np.zeros(len(looping), np.int32)])
     loop_cost = scale * tables.loop_cost[state[looping]] if scale else np.zeros(len(looping))
     return Fst.from_arcs(
         new.start,
@@ -136,4 +151,27 @@ def with_self_loops(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
         np.concatenate([new.dst, looping]),
         np.concatenate([new.ilabel, loop[looping]]),
         np.concatenate([new.cost + leaving[new.src], loop_cost]),
+        words,
+    )
+
+
+def with_self_loops_first(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
+    """Adds, before each transition, any number of self-loops of the state it leaves; else as `with_self_loops`."""
+    return backwards(with_self_loops(backwards(fst), tables, scale))
+
+
+def backwards(fst: Fst) -> Fst:
+    """Turns all paths around: epsilons lead from a new start, behind the other states, to where paths ended."""
+    ends = np.flatnonzero(fst.final < np.inf)
+    states, none = fst.num_states, np.zeros(len(ends), np.int32)
+    final = np.full(states + 1, np.inf, np.float32)
+    final[fst.start] = 0.0
+    return Fst.from_arcs(
+        states,
+        final,
+        np.concatenate([fst.dst, np.full(len(ends), states)]),
+        np.concatenate([fst.src, ends]),
+        np.concatenate([fst.ilabel, none]),
+        np.concatenate([fst.cost, fst.final[ends]]),
+        None if fst.is_acceptor else np.concatenate([fst.olabel, none]),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,20 @@ class OpenFst:
         theirs = self._theirs.copy()
         stopped = kaldifst.determinize_star(theirs, max_states=most_states)
         return None if stopped else OpenFst(theirs)
+
+    def determinized_in_log(self) -> OpenFst:
+        """Removes epsilons of the input and makes labels differ; costs of paths with equal labels are summed."""
+        theirs = self._theirs.copy()
+        kaldifst.determinize_star(theirs, use_log=True)
+        return OpenFst(theirs)
+
+    def in_context(self, disambiguation: Sequence[int], width: int, central: int) -> tuple[OpenFst, list[list[int]]]:
+        """Replaces phones, the input labels, by windows of phones; returns the windows by label, too.
+
+        A label of disambiguation has a window of one number below 1.
+        """
+        found, windows = kaldifst.compose_context(list(disambiguation), width, central, self._theirs.copy())
+        return OpenFst(found), [list(window) for window in windows]
 
     def minimized(self) -> OpenFst:
         """Returns the smallest FST equal to a deterministic one, with costs pushed towards the start."""

@@ -1,0 +1,87 @@
+"""Makes training graphs: all sequences of transition-ids that say a transcript (Kaldi: compile-train-graphs)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnet3.chain.graphs.expansion import with_hmms, with_self_loops, with_self_loops_first
+from nnet3.chain.graphs.fst_changes import trimmed
+from nnet3.chain.graphs.openfst import DELTA, OpenFst, need_openfst
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Fst
+from nnet3.options import TrainingGraphOptions
+
+
+class TrainingGraphs:
+    """Makes the graph of one transcript after the other.
+
+    `lexicon` leads from phones to words; `disambiguation` are labels of it that are no phones, and that graphs do not
+    have.
+    """
+
+    def __init__(
+        self,
+        hmms: PhoneHmms,
+        lexicon: Fst,
+        options: TrainingGraphOptions | None = None,
+        disambiguation: Collection[int] = (),
+    ):
+        need_openfst("making training graphs")
+        self.hmms, self.options = hmms, options or TrainingGraphOptions()
+        self._lexicon, self._disambiguation = OpenFst.of(lexicon), sorted(disambiguation)
+        self._words = np.unique(lexicon.olabel)
+
+    def make(self, words: ArrayLike) -> Fst:
+        """Returns the graph of words (n,), from transition-ids to words.
+
+        Raises TrainingError for a word that the lexicon does not have.
+        """
+        labels = np.asarray(words, np.int32).reshape(-1)
+        unknown = labels[~np.isin(labels, self._words) | (labels == 0)]
+        if len(unknown):
+            raise TrainingError(f"the lexicon has no word {unknown[0]}")
+        states = np.arange(len(labels) + 1)
+        final = np.full(len(states), np.inf)
+        final[-1] = 0.0
+        said = OpenFst.of(Fst.from_arcs(0, final, states[:-1], states[1:], labels))
+        phones = self._lexicon.composed(said)
+        if not phones.has_states:
+            raise TrainingError("the lexicon has no path for the words")
+        return self._of_phones(phones)
+
+    def _of_phones(self, phones: OpenFst) -> Fst:
+        """Returns the graph of a transducer from phones to words."""
+        tree, options, tables = self.hmms.tree, self.options, self.hmms.transitions
+        in_context, windows = phones.in_context(self._disambiguation, tree.context_width, tree.central_position)
+        labelled, table = _by_window(in_context.fst(), windows, tree.context_width)
+        expanded = with_hmms(labelled, table, self.hmms, options.transition_scale)
+        small = _without_others(OpenFst.of(expanded).determinized_in_log().fst(), tables.num_ids)
+        small = OpenFst.of(small).minimized_as_it_is(DELTA).fst()
+        add = with_self_loops if options.reorder else with_self_loops_first
+        return trimmed(add(small, tables, options.self_loop_scale))
+
+
+def _by_window(fst: Fst, windows: list[list[int]], width: int) -> tuple[Fst, np.ndarray]:
+    """Returns the FST with label k + 1 for row k of a table of windows, (windows, width), and larger ones for labels of
+    disambiguation; and the table."""
+    is_window = np.array([len(window) == width and window != [0] and min(window) >= 0 for window in windows])
+    is_window[0] = False
+    others = ~is_window
+    others[0] = False
+    count = int(is_window.sum())
+    label = np.zeros(len(windows), np.int32)
+    label[is_window] = np.arange(1, count + 1)
+    label[others] = count + np.arange(1, int(others.sum()) + 1)
+    table = np.array([window for window, known in zip(windows, is_window, strict=True) if known], np.int32)
+    relabelled = Fst(fst.start, fst.final, fst.offsets, label[fst.ilabel], fst.olabel, fst.cost, fst.dst)
+    return relabelled, table.reshape(count, width)
+
+
+def _without_others(fst: Fst, num_ids: int) -> Fst:
+    """Makes epsilons of labels that are no transition-ids."""
+    labels = np.where(fst.ilabel > num_ids, 0, fst.ilabel).astype(np.int32)
+    return Fst(fst.start, fst.final, fst.offsets, labels, fst.olabel, fst.cost, fst.dst)

@@ -1,0 +1,157 @@
+"""Makes training graphs of tables of transcripts, and aligns tables of features with them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from nnet3.asr.alignment import Aligner, Alignment
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.training_graph import TrainingGraphs
+from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
+from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, read_text
+from nnet3.cli.messages import say
+from nnet3.decode import Scoring, log_priors
+from nnet3.errors import Nnet3Error
+from nnet3.hmm.tree import ContextDependency
+from nnet3.kaldi_io import (
+    Fst,
+    fst_writer,
+    int_vector_writer,
+    open_fst_table,
+    open_int_vector_table,
+    random_access_matrices,
+    read_fst,
+    real_writer,
+    vector_writer,
+)
+from nnet3.options import AlignmentOptions, TrainingGraphOptions
+
+
+def compile_graphs(
+    tree: str, model: str, lexicon: str, texts: str, output: str, options: TrainingGraphOptions, disambiguation: str
+) -> int:
+    """Writes the training graph of each transcript. Returns 1, an exit status, if there was none, else 0."""
+    hmms = PhoneHmms(ContextDependency.read(open_file(tree)), load_transitions(model))
+    graphs = TrainingGraphs(hmms, read_fst(open_file(lexicon)), options, _integers(disambiguation))
+    failed = 0
+    with open_int_vector_table(texts) as table, fst_writer(output) as writer:
+        for key, words in table:
+            try:
+                writer.write(key, graphs.make(words))
+            except Nnet3Error as error:
+                failed += 1
+                say(f"warning: utterance '{key}' left out: {error}")
+        say(f"succeeded for {writer.count} graphs, failed for {failed}")
+        return int(writer.count == 0)
+
+
+def _integers(name: str) -> list[int]:
+    """Returns the whole numbers in a file; none if there is no name."""
+    words = read_text(name).split() if name else []
+    if not all(word.isdigit() and len(word) < 10 for word in words):
+        raise Nnet3Error(f"{name}: expected whole numbers, one a line")
+    return [int(word) for word in words]
+
+
+@dataclass(frozen=True)
+class AlignedTables:
+    """Kaldi's specifiers of what is aligned and written; scores and log-likelihoods may be empty."""
+
+    graphs: str
+    alignments: str
+    scores: str
+    loglikes: str
+
+
+class _Tally:
+    """Utterances that were aligned, tried again, and left out; log-likelihoods and frames of the first."""
+
+    def __init__(self) -> None:
+        self.done = self.retried = self.failed = self.frames = 0
+        self.likelihood = 0.0
+
+
+def align_tables(
+    model: str, inputs: ComputedTables, tables: AlignedTables, options: AlignmentOptions, settings: ComputeSettings
+) -> int:
+    """Aligns all utterances that have a graph. Returns 1, an exit status, if none could be aligned, else 0."""
+    acoustic = load_acoustic_model(model)
+    compute = batch_runner(
+        acoustic.nnet.to(device=settings.device), Scoring(log_priors(acoustic), options.acoustic_scale), settings
+    )
+    aligner, tally, waiting = Aligner(acoustic.transition_model, options), _Tally(), deque[Fst]()
+    with ExitStack() as stack:
+        graphs = stack.enter_context(open_fst_table(tables.graphs))
+        alignments = stack.enter_context(int_vector_writer(tables.alignments))
+        scores = stack.enter_context(real_writer(tables.scores)) if tables.scores else None
+        loglikes = stack.enter_context(vector_writer(tables.loglikes)) if tables.loglikes else None
+        for key, rows in compute(_utterances(graphs, inputs, waiting, tally)):
+            alignment = _aligned(aligner, key, waiting.popleft(), rows, tally)
+            if alignment is None:
+                continue
+            alignments.write(key, alignment.transition_ids)
+            if scores is not None:
+                scores.write(key, alignment.score)
+            if loglikes is not None:
+                loglikes.write(key, alignment.acoustic / np.float32(options.acoustic_scale))
+    _report(tally, options)
+    return int(tally.done == 0)
+
+
+def _report(tally: _Tally, options: AlignmentOptions) -> None:
+    average = tally.likelihood / options.acoustic_scale / tally.frames if tally.frames else np.nan
+    say(f"Overall log-likelihood per frame is {average:g} over {tally.frames} frames.")
+    say(f"Retried {tally.retried} out of {tally.done + tally.failed} utterances.")
+    say(f"Done {tally.done}, errors on {tally.failed}")
+
+
+def _utterances(
+    graphs: Iterator[tuple[str, Fst]], inputs: ComputedTables, waiting: deque[Fst], tally: _Tally
+) -> Iterator[Utterance]:
+    """Yields what is to be computed, in the order of the graphs, which wait meanwhile."""
+    features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs)
+    for key, graph in graphs:
+        try:
+            matrix = features.get(key)
+            if matrix is None:
+                raise Nnet3Error("there are no features for it")
+            given = ivectors.of(key)
+        except Nnet3Error as error:
+            _leave_out(key, error, tally)
+            continue
+        waiting.append(graph)
+        yield key, matrix, *given
+
+
+def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, tally: _Tally) -> Alignment | None:
+    """Returns the alignment of an utterance; without one it is counted and warned of."""
+    options, alignment = aligner.options, None
+    try:
+        if isinstance(rows, Nnet3Error):
+            raise rows
+        scores = np.asarray(rows.float().cpu())
+        alignment = aligner.align(graph, scores, options.beam)
+        if alignment is None and options.retry_beam > 0:
+            say(f"warning: utterance '{key}' is tried again with beam {options.retry_beam:g}")
+            tally.retried += 1
+            alignment = aligner.align(graph, scores, options.retry_beam)
+        if alignment is None:
+            raise Nnet3Error(f"no path of its graph comes to an end with its {len(scores)} rows")
+    except Nnet3Error as error:
+        _leave_out(key, error, tally)
+        return None
+    tally.done += 1
+    tally.frames += len(alignment.transition_ids)
+    tally.likelihood += alignment.score
+    return alignment
+
+
+def _leave_out(key: str, error: Nnet3Error, tally: _Tally) -> None:
+    tally.failed += 1
+    say(f"warning: utterance '{key}' left out: {error}")

@@ -1,0 +1,162 @@
+"""Turns tables of alignments into phones, pdfs, posteriors and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from nnet3.cli.files import load_acoustic_model, load_transitions, save_model
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
+from nnet3.hmm import TransitionModel
+from nnet3.hmm.estimating import estimate_transitions, pdf_priors
+from nnet3.hmm.segments import phone_segments
+from nnet3.kaldi_io import (
+    Posterior,
+    Writer,
+    int_vector_writer,
+    open_int_vector_table,
+    open_posterior_table,
+    pair_writer,
+    posterior_writer,
+    write_wxfilename,
+)
+from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.nnet import AcousticModel
+from nnet3.options import TransitionOptions
+
+_FINE_SHIFT = 0.01  # seconds: from here on two decimals do
+
+
+def phones_of(alignment: np.ndarray, model: TransitionModel) -> np.ndarray:
+    """Returns phones and how many frames each has, (phones, 2), of transition-ids (frames,)."""
+    if len(alignment) == 0:
+        return np.zeros((0, 2), np.int32)
+    first, phones = phone_segments(alignment, model, "transition-ids")
+    return np.column_stack([phones, np.diff(np.append(first, len(alignment)))])
+
+
+@contextmanager
+def _naming(source: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except Nnet3Error as error:
+        raise Nnet3Error(f"{source}: {key}: {error}") from None
+
+
+def _alignments(source: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the alignments of a table, and says at the end how many there were."""
+    count = 0
+    with open_int_vector_table(source) as table:
+        for key, alignment in table:
+            count += 1
+            with _naming(source, key):
+                yield key, alignment
+    say(f"{count} alignments")
+
+
+def to_phones(model: str, alignments: str, output: str, per_frame: bool, lengths: bool) -> None:
+    """Writes the phones of alignments: one each, one a frame, or with their numbers of frames."""
+    transitions = load_transitions(model)
+    if lengths:
+        with pair_writer(output) as pairs:
+            for key, alignment in _alignments(alignments):
+                pairs.write(key, phones_of(alignment, transitions))
+        return
+    with int_vector_writer(output) as writer:
+        for key, alignment in _alignments(alignments):
+            phones, frames = phones_of(alignment, transitions).T
+            writer.write(key, np.repeat(phones, frames) if per_frame else phones)
+
+
+def to_ctm(model: str, alignments: str, output: str, frame_shift: float) -> None:
+    """Writes the phones of alignments with times in seconds, one a line."""
+    transitions, writer = load_transitions(model), Writer(binary=False)
+    places = 2 if float(np.float32(frame_shift)) >= _FINE_SHIFT else 3
+    for key, alignment in _alignments(alignments):
+        begin = 0
+        for phone, frames in phones_of(alignment, transitions).tolist():
+            times = f"{frame_shift * begin:.{places}f} {frame_shift * frames:.{places}f}"
+            writer.text_line(f"{key} 1 {times} {phone}")
+            begin += frames
+    write_wxfilename(output, writer)
+
+
+def to_pdfs(model: str, alignments: str, output: str) -> None:
+    """Writes the pdf of each frame."""
+    transitions = load_transitions(model)
+    with int_vector_writer(output) as writer:
+        for key, alignment in _alignments(alignments):
+            writer.write(key, transitions.pdf(alignment))
+
+
+def to_posteriors(alignments: str, output: str) -> None:
+    """Writes posteriors in which the transition-id of each frame has the weight 1."""
+    with posterior_writer(output) as writer:
+        for key, alignment in _alignments(alignments):
+            frames = len(alignment)
+            writer.write(key, Posterior(np.arange(frames + 1), alignment, np.ones(frames, np.float32)))
+
+
+def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
+    """Writes the summed weights of transition-ids, from 0 on, or of pdfs, without the last transition-id."""
+    transitions = load_transitions(model)
+    counts: np.ndarray = np.zeros(transitions.num_transition_ids + 1)
+    with open_posterior_table(posteriors) as table:
+        for key, posterior in table:
+            with _naming(posteriors, key):
+                transitions.pdf(posterior.ids)  # they are in range
+            counts += np.bincount(posterior.ids, posterior.weights, len(counts))
+    if per_pdf:
+        ids = np.arange(1, transitions.num_transition_ids)
+        counts = np.bincount(transitions.pdf(ids), counts[ids], transitions.num_pdfs)
+    writer = Writer(binary)
+    writer.header()
+    writer.vector(counts, double=True)
+    write_wxfilename(output, writer)
+
+
+def shown(symbols: str, model: str, alignments: str) -> Iterator[str]:
+    """Yields lines: the transition-ids of each utterance phone by phone, the names of the phones, and an empty one."""
+    names, transitions = load_symbols(symbols), load_transitions(model)
+    for key, alignment in _alignments(alignments):
+        pairs = phones_of(alignment, transitions)
+        pieces = np.split(alignment, np.cumsum(pairs[:-1, 1]) if len(pairs) else [])
+        columns = [
+            (f"[ {' '.join(map(str, piece.tolist()))} ] ", f"{names[phone]} ")
+            for piece, phone in zip(pieces, pairs[:, 0].tolist(), strict=False)
+        ]
+        widths = [max(map(len, column)) for column in columns]
+        for row in range(2):
+            yield f"{key}  " + "".join(c[row].ljust(width) for c, width in zip(columns, widths, strict=True))
+        yield ""
+
+
+def train_transitions(
+    model: str, alignments: str, output: str, binary: bool, options: TransitionOptions, prior_floor: float | None
+) -> None:
+    """Writes an acoustic model with transition probabilities of alignments; with a `prior_floor` also their priors."""
+    acoustic = load_acoustic_model(model)
+    transitions = acoustic.transition_model
+    counts, utterances = np.zeros(transitions.num_transition_ids + 1), 0
+    for _, alignment in _alignments(alignments):
+        transitions.pdf(alignment)  # they are in range
+        counts += np.bincount(alignment, minlength=len(counts))
+        utterances += 1
+    say(f"Accumulated transition stats from {utterances} utterances.")
+    found = estimate_transitions(transitions, counts, options)
+    what = "pdf-ids" if options.share_for_pdfs else f"out of {transitions.num_transition_states} transition-states"
+    say(f"objf change is {found.gain:g} per frame over {found.frames:g} frames.")
+    say(f"{found.floored} probabilities floored, {found.skipped} {what} skipped due to insufficient data")
+    priors = acoustic.priors if prior_floor is None else pdf_priors(transitions, counts, prior_floor)
+    save_model(AcousticModel(found.model, acoustic.nnet, priors), output, binary)
+
+
+def copy_transitions(model: str, output: str, binary: bool) -> None:
+    """Writes the transition model that a file begins with."""
+    writer = Writer(binary)
+    writer.header()
+    load_transitions(model).write_to(writer)
+    write_wxfilename(output, writer)

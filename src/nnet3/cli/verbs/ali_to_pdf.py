@@ -1,0 +1,22 @@
+"""`nnet3 ali-to-pdf`: pdfs of alignments (Kaldi: ali-to-pdf)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.verb import ALIGNING, verb
+
+
+@verb("the pdf of each frame of alignments", ALIGNING, program="ali-to-pdf")
+@click.argument("model", metavar="MODEL")
+@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
+@click.argument("output", metavar="PDFS-WSPECIFIER")
+def command(model: str, alignments: str, output: str) -> None:
+    """Write the pdf of each frame of alignments.
+
+    \b
+    Example:
+      nnet3 ali-to-pdf final.mdl ark:ali.ark ark,t:pdf.txt
+    """
+    later.alignment_tables.to_pdfs(model, alignments, output)

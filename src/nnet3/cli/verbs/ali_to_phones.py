@@ -1,0 +1,43 @@
+"""`nnet3 ali-to-phones`: phones of alignments (Kaldi: ali-to-phones)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.click_types import click_type
+from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.verb import ALIGNING, verb
+from nnet3.text.values import Number, above
+
+
+@verb("the phones of alignments", ALIGNING, program="ali-to-phones")
+@click.option("--per-frame", type=KALDI_BOOL, default=False, help="A phone for each frame.")
+@click.option("--write-lengths", "lengths", type=KALDI_BOOL, default=False, help="Phones with numbers of frames.")
+@click.option("--ctm-output", "ctm", type=KALDI_BOOL, default=False, help="A file of phones with times in seconds.")
+@click.option(
+    "--frame-shift",
+    type=click_type(Number(above(0))),
+    default=0.01,
+    show_default=True,
+    help="Seconds from frame to frame, for --ctm-output.",
+)
+@click.argument("model", metavar="MODEL")
+@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
+@click.argument("output", metavar="PHONES-WSPECIFIER")
+def command(
+    model: str, alignments: str, output: str, per_frame: bool, lengths: bool, ctm: bool, frame_shift: float
+) -> None:
+    """Write the phones of alignments: a table, or with --ctm-output a file.
+
+    \b
+    Examples:
+      nnet3 ali-to-phones --write-lengths=true final.mdl ark:ali.ark ark,t:-
+      nnet3 ali-to-phones --ctm-output=true --frame-shift=0.03 final.mdl ark:ali.ark phones.ctm
+    """
+    if sum((per_frame, lengths, ctm)) > 1:
+        raise click.UsageError("give one of --per-frame, --write-lengths and --ctm-output")
+    if ctm:
+        later.alignment_tables.to_ctm(model, alignments, output, frame_shift)
+    else:
+        later.alignment_tables.to_phones(model, alignments, output, per_frame, lengths)

@@ -1,0 +1,21 @@
+"""`nnet3 ali-to-post`: posteriors of alignments (Kaldi: ali-to-post)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.verb import ALIGNING, verb
+
+
+@verb("alignments as posteriors", ALIGNING, program="ali-to-post")
+@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
+@click.argument("output", metavar="POSTERIORS-WSPECIFIER")
+def command(alignments: str, output: str) -> None:
+    """Write alignments as posteriors: the number of each frame has weight 1.
+
+    \b
+    Example:
+      nnet3 ali-to-post ark:ali.ark ark:post.ark
+    """
+    later.alignment_tables.to_posteriors(alignments, output)

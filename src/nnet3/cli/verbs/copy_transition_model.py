@@ -1,0 +1,23 @@
+"""`nnet3 copy-transition-model`: the transition model of a file (Kaldi: copy-transition-model)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.options import binary_option
+from nnet3.cli.verb import MODELS, verb
+
+
+@verb("copy the transition model of a model", MODELS, program="copy-transition-model")
+@binary_option
+@click.argument("model", metavar="MODEL-IN")
+@click.argument("output", metavar="TRANSITION-MODEL-OUT")
+def command(model: str, output: str, binary: bool) -> None:
+    """Write the transition model that a file begins with, alone.
+
+    \b
+    Example:
+      nnet3 copy-transition-model --binary=false final.mdl -
+    """
+    later.alignment_tables.copy_transitions(model, output, binary)

@@ -1,0 +1,23 @@
+"""`nnet3 feat-to-len`: the lengths of features (Kaldi: feat-to-len)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.verb import TABLES, verb
+
+
+@verb("the numbers of frames of features", TABLES, program="feat-to-len")
+@click.argument("source", metavar="FEATURES-RSPECIFIER")
+@click.argument("output", metavar="[LENGTHS-WSPECIFIER]", required=False, default="")
+def command(source: str, output: str) -> None:
+    """Write the number of frames of each matrix to a table; without one print their sum.
+
+    \b
+    Example:
+      nnet3 feat-to-len scp:feats.scp ark,t:-
+    """
+    total = later.table_inquiry.write_lengths(source, output)
+    if not output:
+        click.echo(total)

@@ -1,0 +1,25 @@
+"""`nnet3 post-to-tacc`: counts of posteriors (Kaldi: post-to-tacc)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.verb import ALIGNING, verb
+
+
+@verb("sum posteriors by transition-id or pdf", ALIGNING, program="post-to-tacc")
+@binary_option
+@click.option("--per-pdf", type=KALDI_BOOL, default=False, help="By pdf; without the last transition-id, as in Kaldi.")
+@click.argument("model", metavar="MODEL")
+@click.argument("posteriors", metavar="POSTERIORS-RSPECIFIER")
+@click.argument("output", metavar="VECTOR-OUT")
+def command(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
+    """Write the summed weights of posteriors of transition-ids.
+
+    \b
+    Example:
+      nnet3 post-to-tacc --per-pdf=true final.mdl ark:post.ark pdf_counts.vec
+    """
+    later.alignment_tables.count_posteriors(model, posteriors, output, binary, per_pdf)

@@ -1,0 +1,23 @@
+"""`nnet3 show-alignments`: alignments to look at (Kaldi: show-alignments)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.verb import ALIGNING, verb
+
+
+@verb("print alignments phone by phone", ALIGNING, program="show-alignments")
+@click.argument("symbols", metavar="PHONES.TXT")
+@click.argument("model", metavar="MODEL")
+@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
+def command(symbols: str, model: str, alignments: str) -> None:
+    """Print alignments: the transition-ids of each phone in brackets, and the names of the phones below.
+
+    \b
+    Example:
+      nnet3 show-alignments phones.txt final.mdl ark:ali.ark
+    """
+    for line in later.alignment_tables.shown(symbols, model, alignments):
+        click.echo(line)

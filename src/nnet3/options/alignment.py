@@ -1,0 +1,50 @@
+"""Options of training graphs and of alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnet3.errors import ExecutionError, Nnet3Error
+from nnet3.options.declaring import Options, option
+from nnet3.text.values import Boolean, Number, above, at_least
+
+_SCALE = Number(at_least(0))
+
+
+@dataclass(frozen=True)
+class TrainingGraphOptions(Options):
+    """How transcripts become graphs of transition-ids. Names and defaults are Kaldi's."""
+
+    transition_scale: float = option(0.0, _SCALE, "Of the costs of transitions that are no self-loops.")
+    self_loop_scale: float = option(0.0, _SCALE, "Of the costs of self-loops and of leaving them.")
+    reorder: bool = option(True, Boolean(), "Self-loops come after the transition that leaves their state.")
+    rm_eps: bool = option(False, Boolean(), "Accepted for Kaldi's sake: the graph is the same.", hidden=True)
+
+
+@dataclass(frozen=True)
+class AlignmentOptions(Options):
+    """The search for the best path of a training graph. Costs are negative logarithms; defaults are Kaldi's."""
+
+    error: ClassVar[type[Nnet3Error]] = ExecutionError
+
+    beam: float = option(200.0, Number(above(0)), "Paths this much worse than the best one are dropped.")
+    retry_beam: float = option(0.0, _SCALE, "The beam of a second try where no path has come to an end; 0: none.")
+    careful: bool = option(False, Boolean(), "Give up where speech goes on behind the end of the transcript.")
+    transition_scale: float = option(1.0, _SCALE, "Of the costs of transitions that are no self-loops, added here.")
+    self_loop_scale: float = option(1.0, _SCALE, "Of the costs of self-loops and of leaving them, added here.")
+    acoustic_scale: float = option(0.1, Number(above(0)), "Of the network's scores; chain models: 1.")
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if 0 < self.retry_beam <= self.beam:
+            yield "retry_beam", f"retry_beam must be 0 or more than beam, {self.beam:g}, got {self.retry_beam:g}"
+
+
+@dataclass(frozen=True)
+class TransitionOptions(Options):
+    """How transition probabilities are estimated. Names and defaults are Kaldi's."""
+
+    transition_floor: float = option(0.01, Number(at_least(0)), "Smallest probability.")
+    transition_min_count: float = option(5.0, Number(at_least(0)), "Frames below which a state's stay as they are.")
+    share_for_pdfs: bool = option(False, Boolean(), "States of one pdf have the same probabilities.")

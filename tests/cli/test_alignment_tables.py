@@ -1,0 +1,58 @@
+"""What is made of alignments; Kaldi's files are compared by test_aligning.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnet3 import load_transition_model
+from nnet3.kaldi_io import load_vector
+from tests.cli.run_command import Cli
+from tests.shared_data import GOLDEN
+
+MDL = GOLDEN / "mdl" / "1" / "final.mdl"
+
+
+@pytest.fixture
+def alignment(cli: Cli) -> list[int]:
+    """Some transition-ids and an utterance without frames, as `ali`."""
+    Path("ali").write_text("a 2 1 1 4 3\nempty\n")
+    return [2, 1, 1, 4, 3]
+
+
+def test_pdfs_posteriors_and_counts(cli: Cli, alignment: list[int]) -> None:
+    model = load_transition_model(MDL)
+    pdfs = " ".join(map(str, model.pdf(alignment)))
+    assert cli.good("ali-to-pdf", MDL, "ark:ali", "ark,t:-").out == f"a {pdfs} \nempty \n"
+    cli.good("ali-to-post", "ark:ali", "ark:post")
+    cli.good("post-to-tacc", MDL, "ark:post", "tacc")
+    assert load_vector("tacc")[:6].tolist() == [0, 2, 1, 1, 1, 0]
+    cli.good("post-to-tacc", "--per-pdf=true", MDL, "ark:post", "pdfs")
+    assert load_vector("pdfs").sum() == 5
+    Path("ali").write_text(f"a {model.num_transition_ids}\n")
+    cli.good("ali-to-post", "ark:ali", "ark:post")
+    cli.good("post-to-tacc", "--per-pdf=true", MDL, "ark:post", "pdfs")
+    assert load_vector("pdfs").sum() == 0
+
+
+def test_phones(cli: Cli, alignment: list[int]) -> None:
+    phone = load_transition_model(MDL).phone(2)
+    assert cli.good("ali-to-phones", "--per-frame", MDL, "ark:ali", "ark,t:-").out == f"a {f'{phone} ' * 5}\nempty \n"
+    out = cli.good("ali-to-phones", "--ctm-output", "--frame-shift=0.02", MDL, "ark:ali", "-").out
+    assert out.startswith(f"a 1 0.00 0.{10 if out.count(chr(10)) == 1 else ''}")
+    assert cli("ali-to-phones", "--ctm-output", "--per-frame", MDL, "ark:ali", "-").status == 2
+    Path("phones.txt").write_text("".join(f"ph{n} {n}\n" for n in range(200)))
+    first, second, third, *_ = cli.good("show-alignments", "phones.txt", MDL, "ark:ali").out.split("\n")
+    assert first.startswith("a  [ 2 1 1 ")
+    assert second.startswith(f"a  ph{phone} ")
+    assert (third, len(first)) == ("", len(second))
+
+
+@pytest.mark.parametrize("verb", ["ali-to-pdf", "ali-to-phones"])
+def test_numbers_that_the_model_lacks(cli: Cli, verb: str) -> None:
+    Path("ali").write_text("a 1 99999\n")
+    outcome = cli(verb, MDL, "ark:ali", "ark:out")
+    assert outcome.status == 1
+    assert "a transition-id must be in 1 .. " in outcome.err
+    assert not Path("out").exists()

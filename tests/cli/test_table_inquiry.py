@@ -1,0 +1,67 @@
+"""Small programs that copy tables and tell sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.kaldi_io import load_matrix, matrix_writer, open_general_matrix_table
+from nnet3.kaldi_io.compressed import CompressedMatrix
+from tests.cli.run_command import Cli
+from tests.shared_data import GOLDEN, needs_shared
+
+
+@pytest.fixture
+def feats(cli: Cli) -> dict[str, np.ndarray]:
+    matrices = {"a": np.arange(12.0, dtype=np.float32).reshape(6, 2), "b": np.ones((3, 2), np.float32)}
+    with matrix_writer("ark:feats.ark") as writer:
+        for key, matrix in matrices.items():
+            writer.write(key, matrix)
+    return matrices
+
+
+def test_sizes(cli: Cli, feats: dict[str, np.ndarray]) -> None:
+    assert cli.good("feat-to-dim", "ark:feats.ark").out == "2\n"
+    assert cli.good("feat-to-dim", "ark:feats.ark", "ark,t:-").out == "a 2 \nb 2 \n"
+    assert cli.good("feat-to-len", "ark:feats.ark", "ark,t:-").out == "a 6 \nb 3 \n"
+    assert cli.good("feat-to-len", "ark:feats.ark").out == "9\n"
+    assert "there are no features" in cli("feat-to-dim", "ark:/dev/null").err
+
+
+@pytest.mark.parametrize("method", [None, 1, 2, 3])
+def test_features_are_copied(cli: Cli, feats: dict[str, np.ndarray], method: int | None) -> None:
+    options = [] if method is None else ["--compress=true", f"--compression-method={method}"]
+    outcome = cli.good("copy-feats", *options, "--write-num-frames=ark,t:frames", "ark:feats.ark", "ark:out")
+    assert "Copied 2 feature matrices." in outcome.err
+    assert Path("frames").read_text() == "a 6 \nb 3 \n"
+    with open_general_matrix_table("ark:out") as table:
+        for key, matrix in table:
+            assert isinstance(matrix, CompressedMatrix) == (method is not None)
+            full = matrix.decode() if isinstance(matrix, CompressedMatrix) else np.asarray(matrix)
+            np.testing.assert_allclose(full, feats[key], atol=0.1)
+    cli.good("copy-feats", "ark:out", "ark:full")
+    with open_general_matrix_table("ark:full") as table:
+        assert all(isinstance(matrix, np.ndarray) for _, matrix in table)
+
+
+def test_files_are_copied(cli: Cli) -> None:
+    Path("m").write_text(" [\n 1 2\n 3 4 ]\n")
+    cli.good("copy-feats", "m", "copy")
+    assert load_matrix("copy").tolist() == [[1, 2], [3, 4]]
+    Path("v").write_text("1 2 3\n")
+    cli.good("copy-int-vector", "v", "binary")
+    cli.good("copy-int-vector", "--binary=false", "binary", "text")
+    assert Path("text").read_text() == "1 2 3 \n"
+    Path("t").write_text("a 1 2\nb 3\n")
+    assert cli.good("copy-int-vector", "ark:t", "ark,t:-").out == "a 1 2 \nb 3 \n"
+    assert "give two tables or two files" in cli("copy-int-vector", "ark:t", "v").err
+    assert "there are no features" in cli("copy-feats", "ark:/dev/null", "ark:none").err
+
+
+@needs_shared
+def test_a_tree_is_described(cli: Cli) -> None:
+    lines = cli.good("tree-info", GOLDEN / "chain" / "mono" / "tree").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["num-pdfs", "context-width", "central-position"]
+    assert lines[1:] == ["context-width 1", "central-position 0"]
