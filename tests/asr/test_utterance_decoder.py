@@ -69,7 +69,7 @@ def test_every_kind_of_lattice_has_the_same_best_path_of_each_sequence_of_words(
     options: dict[str, bool], binary: bool
 ) -> None:
     for _ in range(3):
-        fst, scores = _graph(), _scores()
+        fst, scores = _graph(), _scores(3)
         columns = scores[:, COLUMNS[1:]]  # as many as labels
         expected = best_of_words(fst, columns)
         found = _decode(fst, scores, scale=0.5, **options)

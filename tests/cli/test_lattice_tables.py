@@ -10,11 +10,12 @@ from typing import NamedTuple
 import pytest
 
 import nnet3
-from nnet3.kaldi_io import fst_writer, open_int_vector_table
+from nnet3.kaldi_io import Writer, fst_writer, load_fst, matrix_writer, open_int_vector_table, open_matrix_table
+from nnet3.kaldi_io.fst_const import write_const
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
 from tests.asr.slow_graphs import graph_of_words
 from tests.asr.slow_search import best_paths
-from tests.cli.run_command import Cli, Outcome
+from tests.cli.run_command import Cli
 from tests.shared_data import SHARED
 
 ROAD = SHARED / "road"
@@ -23,32 +24,34 @@ needs_road = pytest.mark.skipif(not CASES, reason=f"the runs of Kaldi's decoders
 _LEXICON_COSTS = {"first": 0.7, "each": 0.69}  # of L.fst
 
 
-class Run(NamedTuple):
-    """A line of a `.cmd` file that decodes: options and inputs, and what its outputs are called."""
+class Line(NamedTuple):
+    """A program of a `.cmd` file with its arguments, whose outputs go to another folder."""
 
-    name: str
-    verb: str
+    program: str
     arguments: list[str]
-    outputs: list[str]
 
     def option(self, name: str, default: float) -> float:
-        return next(
-            (float(each.partition("=")[2]) for each in self.arguments if each.startswith(f"--{name}=")), default
-        )
+        given = (each.partition("=") for each in self.arguments)
+        return next((float(value) for key, _, value in given if key == f"--{name}"), default)
+
+    @property
+    def lattices(self) -> str:
+        """The name of the lattices that it writes."""
+        return next(Path(each).stem for each in self.arguments if each.endswith(".lat"))
 
 
-def runs_of(case: Path) -> list[Run]:
+def lines_of(case: Path, folder: Path) -> list[Line]:
+    """All but the one that makes graphs; what goes through a pipe goes through a file."""
+    text = (case / "decode.cmd").read_text() + (case / "forced.cmd").read_text()
     found = []
-    for line in [*(case / "decode.cmd").read_text().splitlines(), *(case / "forced.cmd").read_text().splitlines()]:
-        program, *words = shlex.split(line)
-        if not program.startswith("nnet3-latgen"):
-            continue
-        options = [word for word in words if word.startswith("--")]
-        model, graph, features, *outputs = [word for word in words if not word.startswith("--")]
-        graph = graph if graph == "HCLG.fst" else "ark:{}/" + graph.partition(":")[2]
-        names = [output.partition(":")[2] for output in outputs]
-        verb = program.removeprefix("nnet3-")
-        found.append(Run(names[0].partition(".")[0], verb, [*options, model, graph, features], names))
+    for command in text.replace("|", "\n").splitlines():
+        program, *words = shlex.split(command)
+        for number, word in enumerate(words):
+            kind, colon, name = word.partition(":")
+            if (colon and not (case / name).exists()) or name.endswith(".txt"):
+                words[number] = f"{kind}:{folder}/{name}"
+        if program != "compile-train-graphs":
+            found.append(Line(program, words))
     return found
 
 
@@ -63,30 +66,6 @@ def write_graphs(case: Path, folder: Path) -> None:
             table.write(key, fst)
 
 
-def read_numbers(path: Path) -> dict[str, float]:
-    return {key: float(value) for key, value in (line.split() for line in path.read_text().splitlines())}
-
-
-def compare(name: str, case: Path, folder: Path, scale: float, beam: float) -> None:
-    """Compares the lattices, and the best path without a scale where Kaldi's is there."""
-    theirs = dict(open_lattice_table(f"ark,t:{case}/{name}.lat.txt"))
-    mine = dict(open_lattice_table(f"ark:{folder}/{name}.lat"))
-    assert list(mine) == list(theirs)
-    for key, lattice in theirs.items():
-        compare_lattices(lattice, mine[key], scale, beam)
-    if not (case / f"{name}.words1.txt").exists():
-        return
-    words = dict(open_int_vector_table(f"ark,t:{case}/{name}.words1.txt"))
-    costs = [read_numbers(case / f"{name}.{kind}.txt") for kind in ("lmcost", "accost")]
-    assert list(words) == list(mine)
-    for key, lattice in mine.items():
-        best, (total, *parts) = min(best_paths(lattice, 1.0, 0.5).items(), key=lambda each: each[1])
-        assert best == tuple(words[key].tolist())
-        expected = [cost[key] for cost in costs]
-        assert parts == pytest.approx(expected, rel=1e-4, abs=2e-3)
-        assert total == pytest.approx(sum(expected), rel=1e-4, abs=2e-3)
-
-
 def compare_lattices(theirs: Lattice, mine: Lattice, scale: float, beam: float) -> None:
     """Compares sequences of words within nearly the beam, and their costs."""
     expected, found = (best_paths(lattice, scale, beam) for lattice in (theirs, mine))
@@ -99,28 +78,104 @@ def compare_lattices(theirs: Lattice, mine: Lattice, scale: float, beam: float) 
     assert max(abs(expected[words][0] - found[words][0]) for words in inside) < 2e-3
 
 
-LIKELIHOOD = re.compile(r"(?:for utterance (\S+)|[Oo]verall \S+ per frame) (?:is|was) (\S+) over (\d+) frames")
+def read_numbers(path: Path) -> dict[str, float]:
+    return {key: float(value) for key, value in (line.split() for line in path.read_text().splitlines())}
 
 
-def compare_likelihoods(log: str, outcome: Outcome) -> None:
-    """Compares the log-likelihoods per frame, of each utterance and of all."""
-    theirs, mine = (LIKELIHOOD.findall(text) for text in (log, outcome.err))
-    assert [(key, frames) for key, _, frames in theirs] == [(key, frames) for key, _, frames in mine]
-    assert [float(value) for _, value, _ in mine] == pytest.approx([float(value) for _, value, _ in theirs], abs=2e-5)
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+SAID = re.compile(r"(?:Log-like per frame for|[Oo]verall \S+ per frame|best cost).*")
+
+
+def compare_logs(theirs: str, mine: str) -> None:
+    """Compares the lines with likelihoods and costs, number by number."""
+    lines = [SAID.findall(text) for text in (theirs, mine)]
+    assert len(lines[0]) == len(lines[1])
+    for expected, found in zip(*lines, strict=True):
+        numbers = [[float(each) for each in NUMBER.findall(line)] for line in (expected, found)]
+        assert numbers[1] == pytest.approx(numbers[0], rel=1e-4, abs=2e-4), (expected, found)
 
 
 @needs_road
 @pytest.mark.parametrize("case_name", CASES)
-def test_all_runs_of_kaldis_decoders(cli: Cli, case_name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_lines_of_kaldis_runs(cli: Cli, case_name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     case = ROAD / case_name
     write_graphs(case, tmp_path)
     monkeypatch.chdir(case)
-    runs = runs_of(case)
-    assert sorted(f"{run.name}.lat.txt" for run in runs) == sorted(path.name for path in case.glob("*.lat.txt"))
-    for run in runs:
-        outputs = [f"ark{',t' if name.endswith('.txt') else ''}:{tmp_path}/{name}" for name in run.outputs]
-        outcome = cli.good(run.verb, *(each.format(tmp_path) for each in run.arguments), *outputs)
-        for name in run.outputs[1:]:
-            assert (tmp_path / name).read_text() == (case / name).read_text(), (run.name, name)
-        compare_likelihoods((case / f"{run.name}.log").read_text(), outcome)
-        compare(run.name, case, tmp_path, run.option("acoustic-scale", 0.1), run.option("lattice-beam", 10))
+    logs, beams = dict[str, str](), dict[str, tuple[float, float]]()
+    for line in lines_of(case, tmp_path):
+        outcome = cli.good(line.program.removeprefix("nnet3-"), *line.arguments)
+        if line.program.startswith("nnet3-latgen"):
+            logs[line.lattices] = outcome.err
+            beams[line.lattices] = line.option("acoustic-scale", 0.1), line.option("lattice-beam", 10)
+        elif line.program == "lattice-best-path":
+            logs["best"] = outcome.err
+    assert sorted(logs) == sorted(path.stem for path in case.glob("*.log"))
+    for name, said in logs.items():
+        compare_logs((case / f"{name}.log").read_text(), said)
+    outputs = [path for path in case.glob("*.*.txt") if path.name.partition(".")[0] in logs]
+    assert len(outputs) >= 30
+    for path in outputs:
+        own = tmp_path / path.name
+        if path.name.endswith(".lat.txt"):
+            theirs, mine = (dict(open_lattice_table(f"ark,t:{each}")) for each in (path, own))
+            assert list(mine) == list(theirs)
+            for key, lattice in theirs.items():
+                compare_lattices(lattice, mine[key], *beams[path.name.partition(".")[0]])
+        elif "cost" in path.name:
+            assert read_numbers(own) == pytest.approx(read_numbers(path), rel=1e-4, abs=2e-3)
+        else:
+            assert own.read_text() == path.read_text(), path.name
+
+
+@needs_road
+def test_graphs_in_other_files_and_other_tables(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A graph of type const, out of a pipe; features of a script; lattices of both kinds as text; threads."""
+    case = ROAD / CASES[0]
+    monkeypatch.chdir(tmp_path)
+    with open_matrix_table(f"ark:{case}/three.ark") as table, matrix_writer("ark,scp:f.ark,f.scp") as writer:
+        for key, features in table:
+            writer.write(key, features)
+    writer = Writer(binary=True)
+    write_const(writer, load_fst(str(case / "HCLG.fst")))
+    Path("const.fst").write_bytes(writer.getvalue())
+    options = ["--beam=8", "--lattice-beam=2", "--frames-per-chunk=50", str(case / "final.mdl")]
+    cli.good("latgen-faster", *options, case / "HCLG.fst", f"ark:{case}/three.ark", "ark,t:first", "ark,t:words")
+    cli.good("latgen-faster-parallel", "--num-threads=3", *options, "cat const.fst |", "scp:f.scp", "ark,t:second")
+    assert Path("second").read_text() == Path("first").read_text()
+    for kind in ("ark", "ark,t"):
+        cli.good("latgen-faster", "--determinize-lattice=false", *options, "const.fst", "scp:f.scp", f"{kind}:raw")
+        raw = dict(open_lattice_table("ark:raw"))
+        for key, lattice in open_lattice_table("ark:first"):
+            compare_lattices(raw[key], lattice, 0.1, 2)
+    for verb in ("latgen-faster", "latgen-faster-looped"):
+        outcome = cli(verb, "--max-mem=3000", *options, "const.fst", "scp:f.scp", "ark:out")
+        assert "warning: utterance 'utt000': the lattice needs too much memory: its beam is" in outcome.err
+
+
+@needs_road
+def test_mistakes(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    case = ROAD / CASES[0]
+    monkeypatch.chdir(tmp_path)
+    model, graph, features = str(case / "final.mdl"), str(case / "HCLG.fst"), f"ark:{case}/three.ark"
+    cli.good("am-copy", "--raw=true", model, "final.raw")
+    Path("few.txt").write_text("<eps> 0\nw01 1\n")
+    Path("two.ark").write_text("utt000 \n0\t1\t2\t2\n1\t1\t1\t0\n\nutt001 \n0\t0\t999\t1\n0\n\nother \n0\n\n")
+    for arguments, message in (
+        (
+            ["final.raw", graph, features, "ark:out"],
+            "final.raw: this is a raw network; an acoustic model (.mdl) is needed",
+        ),
+        ([model, str(case / "tree"), features, "ark:out"], "expected an FST in OpenFst's binary form"),
+        ([model, "nofile.fst", features, "ark:out"], "nofile.fst"),
+        ([model, graph, "ark:nofile", "ark:out"], "nofile"),
+        (["--word-symbol-table=few.txt", model, graph, features, "ark:out"], "the symbol table has no label"),
+        ([model, str(ROAD / CASES[0] / "G.fst"), features, "out"], "'out' is not a wspecifier"),
+        ([model, "ark:two.ark", features, "ark:out"], "has input label 999, but the model has 54 transition-ids"),
+        ([model, "ark:two.ark", features, "ark:out"], "utterance 'utt000' left out: no path reached a final state"),
+        ([model, "ark:two.ark", features, "ark:out"], "utterance 'other' left out: no features for it"),
+        ([model, "ark:two.ark", features, "ark:out"], "no utterance was computed (3 left out)"),
+    ):
+        outcome = cli("latgen-faster", *arguments)
+        assert outcome.status == 1
+        assert message in outcome.err
+        assert not Path("out").exists()

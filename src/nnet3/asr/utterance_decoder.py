@@ -77,11 +77,11 @@ class UtteranceDecoder:
             fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.transition_id, raw.graph_cost, raw.word)
             return PlainLattice(fst, (scale * raw.acoustic_cost).astype(np.float32)), []
         if not (options.word_determinize or options.phone_determinize):
-            return _compact(raw).with_acoustic_scale(scale), []
+            return _compact(raw).with_costs(acoustic=(0.0, scale)), []
         beam, most = self.search.lattice_beam, self.search.max_mem or np.inf
         make = word_lattice if options.word_determinize else self._phone_lattice
         found = make(raw, beam, most, options.minimize)
-        return found.lattice.with_acoustic_scale(scale), found.notices(beam)
+        return found.lattice.with_costs(acoustic=(0.0, scale)), found.notices(beam)
 
     def _phone_lattice(self, raw: RawLattice, beam: float, most_bytes: float, minimize: bool) -> WordLattice:
         """Returns the paths within the beam; no two of them have the same words and phones."""

@@ -114,8 +114,9 @@ def word_lattice(lattice: RawLattice, beam: float, most_bytes: float = np.inf, m
 
     Lattices are determinized for that: a set of states that words lead to, each with what it costs more than the best
     one, is one state. Then each set is taken apart again, so that each path keeps its own transition-ids: a sequence of
-    words leads to one set, and from there the best path backward is known. With `minimize`, states are one from which
-    the same paths go on.
+    words leads to one set, and from there the best path backward is known. A word that leads on from a set stays if the
+    best path through both is within the beam; so paths beyond it that consist of such words stay too, as in Kaldi's
+    lattices. With `minimize`, states are one from which the same paths go on.
 
     Sets can be exponentially many. Where they need more than `most_bytes`, the beam is narrowed; the best path is left
     in any case.
@@ -126,7 +127,7 @@ def word_lattice(lattice: RawLattice, beam: float, most_bytes: float = np.inf, m
             return WordLattice(
                 _word_lattice(lattice.pruned(narrowed), narrowed, _Memory(most_bytes), minimize), narrowed
             )
-        except _TooLargeError:
+        except (_TooLargeError, MemoryError):
             narrowed *= _NARROWER
     return WordLattice(_word_lattice(lattice.best_path(), 0.0, _Memory(np.inf), minimize), 0.0)
 
@@ -134,8 +135,8 @@ def word_lattice(lattice: RawLattice, beam: float, most_bytes: float = np.inf, m
 def _word_lattice(lattice: RawLattice, beam: float, memory: _Memory, minimize: bool) -> Lattice:
     """Determinizes a lattice that is pruned already."""
     most = lattice.best_cost + beam + _SAME
-    pieces = _pieces(lattice, most, memory)
-    spoken = _spoken(lattice, pieces, most, memory)
+    pieces = _pieces(lattice, most + beam, memory)
+    spoken = _spoken(lattice, pieces, memory)
     last_piece = _last_pieces(lattice, pieces)
     end_cost = np.where(last_piece >= 0, _total(lattice, pieces)[last_piece], np.inf)
     sets = _Sets(lattice, spoken, end_cost, most, memory)
@@ -156,7 +157,8 @@ def _word_lattice(lattice: RawLattice, beam: float, memory: _Memory, minimize: b
         none.astype(np.float64),
         sets.final[order],
     )
-    kept, kept_arcs, final = words.within(beam)
+    kept = words.backward < np.inf
+    kept_arcs, final = kept[words.dst], words.final_cost
     number = np.cumsum(kept) - 1
     state, arc, final = state[kept], arc[kept_arcs], final[kept]
     src, dst = number[words.src[kept_arcs]], number[words.dst[kept_arcs]]
@@ -262,14 +264,13 @@ def _best_of_each(values: _P, key: Integers) -> _P:
     return part(values, order[_changes(key[order])])
 
 
-def _spoken(lattice: RawLattice, pieces: _Pieces, most: float, memory: _Memory) -> _Spoken:
+def _spoken(lattice: RawLattice, pieces: _Pieces, memory: _Memory) -> _Spoken:
     """Returns the arcs of words behind all pieces; between two states the cheapest of each word. Sorted by `src`."""
     memory.hold(int(np.diff(lattice.offsets)[pieces.state].sum()), len(_Spoken._fields))
     arc, piece = arcs_leaving(lattice.offsets, pieces.state)
     cost = pieces.cost[piece] + lattice.cost[arc]
     entry, dst, word = pieces.entry[piece], lattice.dst[arc], lattice.word[arc].astype(np.int64)
-    kept = (word > 0) & (lattice.forward[entry] + cost + lattice.backward[dst] <= most)
-    all_arcs = part(_Spoken(entry, dst, word, cost, piece, arc), kept)
+    all_arcs = part(_Spoken(entry, dst, word, cost, piece, arc), word > 0)
     _, word_number = np.unique(all_arcs.word, return_inverse=True)
     states = np.int64(lattice.num_states)
     return _best_of_each(all_arcs, (all_arcs.src * states + all_arcs.dst) * (len(word) + 1) + word_number)
@@ -331,11 +332,15 @@ class _Sets:
         cost = members.excess[place] + spoken.cost[arc]
         of_member = members.set[place], members.member[place], best[place]
         ways = _Ways(*of_member, spoken.word[arc], spoken.dst[arc], cost, arc)
-        ways = part(ways, ways.best + ways.cost + self._lattice.backward[ways.dst] <= self._most)
         if not len(ways.arc):
             return
         ways = part(ways, np.lexsort((ways.cost, ways.dst, ways.word, ways.set)))
         ways = part(ways, _changes(ways.set, ways.word, ways.dst))
+        is_new = _changes(ways.set, ways.word)
+        total = np.minimum.reduceat(ways.best + ways.cost + self._lattice.backward[ways.dst], np.flatnonzero(is_new))
+        ways = part(ways, (total <= self._most)[np.cumsum(is_new) - 1])
+        if not len(ways.arc):
+            return
         is_new = _changes(ways.set, ways.word)
         group, starts = np.cumsum(is_new) - 1, np.flatnonzero(is_new)
         least = np.minimum.reduceat(ways.cost, starts)

@@ -22,6 +22,7 @@ from nnet3.cli import egs_minibatches as egs_minibatches
 from nnet3.cli import egs_tables as egs_tables
 from nnet3.cli import files as files
 from nnet3.cli import get_egs_tables as get_egs_tables
+from nnet3.cli import lattice_reading as lattice_reading
 from nnet3.cli import lattice_tables as lattice_tables
 from nnet3.cli import lda_of_egs as lda_of_egs
 from nnet3.cli import looped_tables as looped_tables

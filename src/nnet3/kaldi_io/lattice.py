@@ -57,11 +57,57 @@ class Lattice:
         if self.transition_ids.values.min(initial=1) < 1 or self.final_transition_ids.values.min(initial=1) < 1:
             raise ModelFormatError("a transition-id of a lattice is below 1")
 
-    def with_acoustic_scale(self, scale: float) -> Lattice:
-        """Returns the lattice with its acoustic costs multiplied."""
-        final = np.where(self.fst.final < np.inf, scale * self.final_acoustic_cost, self.final_acoustic_cost)
-        acoustic = (scale * self.acoustic_cost).astype(np.float32)
-        return replace(self, acoustic_cost=acoustic, final_acoustic_cost=final.astype(np.float32))
+    def with_costs(
+        self, graph: tuple[float, float] = (1.0, 0.0), acoustic: tuple[float, float] = (0.0, 1.0)
+    ) -> Lattice:
+        """Returns the lattice with other costs: factors of the graph's and of the acoustic ones, for each of both."""
+        is_final = self.fst.final < np.inf
+        final = np.where(is_final, self.fst.final, 0), np.where(is_final, self.final_acoustic_cost, 0)
+        costs = self.fst.cost, self.acoustic_cost
+
+        def mixed(factors: tuple[float, float], of: tuple[npt.NDArray[np.float32], ...]) -> npt.NDArray[np.float32]:
+            return (factors[0] * of[0] + factors[1] * of[1]).astype(np.float32)
+
+        ends = (np.where(is_final, mixed(factors, final), NOT_FINAL) for factors in (graph, acoustic))
+        fst = replace(self.fst, cost=mixed(graph, costs), final=next(ends))
+        return replace(self, fst=fst, acoustic_cost=mixed(acoustic, costs), final_acoustic_cost=next(ends))
+
+    def with_word_penalty(self, penalty: float) -> Lattice:
+        """Returns the lattice with a cost added to that of the graph of each word."""
+        cost = (self.fst.cost + penalty * (self.fst.ilabel > 0)).astype(np.float32)
+        return replace(self, fst=replace(self.fst, cost=cost))
+
+    def plain(self) -> PlainLattice:
+        """Returns it as a transducer: an arc for each transition-id, of which the first one has word and costs."""
+        fst, ends = self.fst, self.final_transition_ids
+        is_long = np.flatnonzero((fst.final < np.inf) & ((ends.lengths > 0) | (self.final_acoustic_cost != 0)))
+        end = fst.num_states + np.arange(len(is_long))  # states behind the strings, or costs, of final states
+        strings = [(self.transition_ids, np.arange(fst.num_arcs)), (ends, is_long)]
+        ids = np.concatenate([each.values[arcs_of(each.offsets, which)] for each, which in strings])
+        lengths = np.concatenate([each.lengths[which] for each, which in strings])
+        pieces = np.maximum(lengths, 1)
+        path, begin = np.repeat(np.arange(len(pieces)), pieces), np.cumsum(pieces) - pieces
+        place = np.arange(len(path)) - begin[path]
+        inner = fst.num_states + len(is_long) + begin - np.arange(len(pieces))  # the first state inside each path
+        src, dst = np.append(fst.src, is_long), np.append(fst.dst, end)
+        is_first, is_last = place == 0, place == pieces[path] - 1
+        src = np.where(is_first, src[path], inner[path] + place - 1)
+        dst = np.where(is_last, dst[path], inner[path] + place)
+        ilabel = np.zeros(len(path), np.int32)
+        ilabel[lengths[path] > 0] = ids
+
+        def of_first(values: npt.NDArray[Any], behind: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.where(is_first, np.append(values, behind)[path], 0).astype(values.dtype)
+
+        none = np.zeros(len(is_long), np.int32)
+        final = np.full(fst.num_states + len(is_long) + int((pieces - 1).sum()), NOT_FINAL)
+        final[: fst.num_states] = fst.final
+        final[is_long], final[end] = NOT_FINAL, 0
+        graph = of_first(fst.cost, fst.final[is_long])
+        acoustic = of_first(self.acoustic_cost, self.final_acoustic_cost[is_long])
+        order = np.argsort(src, kind="stable")
+        made = Fst.from_arcs(fst.start, final, src, dst, ilabel, graph, of_first(fst.ilabel, none))
+        return PlainLattice(made, acoustic[order])
 
 
 @dataclass(frozen=True, eq=False)

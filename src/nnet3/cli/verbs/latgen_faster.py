@@ -6,11 +6,11 @@ from typing import Any
 
 from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options
 from nnet3.cli.declared import takes
-from nnet3.cli.verb import RUNNING, verb
+from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import UtteranceOptions
 
 
-@verb("decode utterances to lattices", RUNNING, program="nnet3-latgen-faster")
+@verb("decode utterances to lattices", LATTICES, program="nnet3-latgen-faster")
 @ivector_options
 @takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
 @decoding_options

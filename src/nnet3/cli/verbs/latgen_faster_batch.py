@@ -9,11 +9,11 @@ import click
 from nnet3.cli.click_types import integer
 from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options
 from nnet3.cli.declared import takes
-from nnet3.cli.verb import RUNNING, verb
+from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import BatchOptions
 
 
-@verb("decode utterances to lattices, many at once", RUNNING, program="nnet3-latgen-faster-batch")
+@verb("decode utterances to lattices, many at once", LATTICES, program="nnet3-latgen-faster-batch")
 @ivector_options
 @takes("chunks", BatchOptions, omit=("online_ivector_period",))
 @click.option("--num-threads", type=integer(1), default=1, show_default=True, help="Utterances searched at once.")

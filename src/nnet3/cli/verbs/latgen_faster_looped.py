@@ -6,11 +6,11 @@ from typing import Any
 
 from nnet3.cli.compute_options import decode_streams, decoding_options, ivector_options
 from nnet3.cli.declared import takes
-from nnet3.cli.verb import RUNNING, verb
+from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import StreamOptions
 
 
-@verb("decode utterances as streams to lattices", RUNNING, program="nnet3-latgen-faster-looped")
+@verb("decode utterances as streams to lattices", LATTICES, program="nnet3-latgen-faster-looped")
 @ivector_options
 @takes("chunks", StreamOptions, omit=("num_streams",))
 @decoding_options

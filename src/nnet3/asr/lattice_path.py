@@ -1,0 +1,117 @@
+"""Paths through a lattice of words: the best ones, their words, costs and transition-ids."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.raw_lattice import longest_paths
+from nnet3.kaldi_io.fst import NOT_FINAL, Fst
+from nnet3.kaldi_io.fst_reach import arcs_of
+from nnet3.kaldi_io.lattice import Lattice, Strings
+
+Integers = npt.NDArray[np.integer]
+_Steps = tuple[Any, ...]  # the steps before, and an arc; () at the start
+_OVER = -1
+
+
+@dataclass(frozen=True, eq=False)
+class LatticePath:
+    """A path from the start: its arcs and the state where it ends; `cost` is that by which it was chosen."""
+
+    lattice: Lattice
+    arcs: Integers
+    end: int
+    cost: float
+
+    @property
+    def words(self) -> Integers:
+        """(words,)."""
+        labels = self.lattice.fst.ilabel[self.arcs]
+        return labels[labels > 0]
+
+    @cached_property
+    def transition_ids(self) -> Integers:
+        """(rows,)."""
+        ids, final_ids = self.lattice.transition_ids, self.lattice.final_transition_ids
+        end = arcs_of(final_ids.offsets, np.array([self.end]))
+        return np.append(ids.values[arcs_of(ids.offsets, self.arcs)], final_ids.values[end])
+
+    @property
+    def graph_cost(self) -> float:
+        fst = self.lattice.fst
+        return float(fst.cost[self.arcs].sum(dtype=np.float64) + fst.final[self.end])
+
+    @property
+    def acoustic_cost(self) -> float:
+        of_arcs = self.lattice.acoustic_cost[self.arcs].sum(dtype=np.float64)
+        return float(of_arcs + self.lattice.final_acoustic_cost[self.end])
+
+    def as_lattice(self) -> Lattice:
+        """Returns the lattice of this path alone."""
+        fst, ids, final_ids = self.lattice.fst, self.lattice.transition_ids, self.lattice.final_transition_ids
+        count = len(self.arcs)
+        final, acoustic = np.full((2, count + 1), NOT_FINAL, np.float32)
+        final[count], acoustic[count] = fst.final[self.end], self.lattice.final_acoustic_cost[self.end]
+        places = np.arange(count)
+        linear = Fst.from_arcs(0, final, places, places + 1, fst.ilabel[self.arcs], fst.cost[self.arcs])
+        strings = Strings(np.append(0, np.cumsum(ids.lengths[self.arcs])), ids.values[arcs_of(ids.offsets, self.arcs)])
+        last = final_ids.values[arcs_of(final_ids.offsets, np.array([self.end]))]
+        offsets = np.append(np.zeros(count + 1, np.int64), len(last))
+        return Lattice(linear, self.lattice.acoustic_cost[self.arcs], acoustic, strings, Strings(offsets, last))
+
+
+def best_paths(
+    lattice: Lattice,
+    number: int,
+    graph_scale: float = 1.0,
+    acoustic_scale: float = 1.0,
+    word_penalty: float = 0.0,
+) -> list[LatticePath]:
+    """Returns the paths of least cost, the best one first: scaled graph and acoustic cost, and a penalty per word."""
+    fst = lattice.fst
+    cost = graph_scale * fst.cost.astype(np.float64) + acoustic_scale * lattice.acoustic_cost
+    cost += word_penalty * (fst.ilabel > 0)
+    is_final = fst.final < np.inf
+    final = np.full(fst.num_states, np.inf)
+    final[is_final] = graph_scale * fst.final[is_final] + acoustic_scale * lattice.final_acoustic_cost[is_final]
+    ahead, depth = final.copy(), longest_paths(fst.num_states, fst.src, fst.dst)
+    for level in range(int(depth.max(initial=0)) - 1, -1, -1):
+        arcs = np.flatnonzero(depth[fst.src] == level)
+        np.minimum.at(ahead, fst.src[arcs], cost[arcs] + ahead[fst.dst[arcs]])
+    found: list[LatticePath] = []
+    heap: list[tuple[float, int, float, int, _Steps]] = []  # total cost, a number against ties, so far, state, steps
+    if fst.num_states and np.isfinite(ahead[fst.start]):
+        heap.append((float(ahead[fst.start]), 0, 0.0, fst.start, ()))
+    pushed = 0
+    while heap and len(found) < number:
+        total, _, so_far, state, steps = heapq.heappop(heap)
+        if state == _OVER:
+            found.append(_path(lattice, steps, total))
+            continue
+        arcs = np.arange(fst.offsets[state], fst.offsets[state + 1])
+        ways = [
+            (so_far + float(cost[arc]) + float(ahead[fst.dst[arc]]), so_far + float(cost[arc]), int(fst.dst[arc]), arc)
+            for arc in arcs[ahead[fst.dst[arcs]] < np.inf].tolist()
+        ]
+        if is_final[state]:
+            ways.append((so_far + float(final[state]), so_far, _OVER, state))
+        for estimate, cost_behind, target, step in ways:
+            pushed += 1
+            heapq.heappush(heap, (estimate, pushed, cost_behind, target, (steps, step)))
+    return found
+
+
+def _path(lattice: Lattice, steps: _Steps, cost: float) -> LatticePath:
+    """Makes a path of its steps, of which the last one is not an arc but the state where it ends."""
+    steps, end = steps
+    arcs = []
+    while steps:
+        steps, arc = steps
+        arcs.append(arc)
+    return LatticePath(lattice, np.array(arcs[::-1], np.int64), end, cost)

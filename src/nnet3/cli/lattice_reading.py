@@ -1,0 +1,123 @@
+"""Reads best paths off tables of lattices, and scales these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from nnet3.asr.lattice_path import LatticePath, best_paths
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error, TableError
+from nnet3.kaldi_io import TableWriter, int_vector_writer, real_writer
+from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
+from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
+from nnet3.kaldi_io.symbols import load_symbols
+
+
+def write_best_paths(
+    lattices: str,
+    words: str,
+    alignments: str,
+    acoustic_scale: float,
+    lm_scale: float,
+    word_symbol_table: str | None,
+) -> None:
+    """Writes words and alignments of the best path of each lattice, and says what it costs."""
+    symbols = None if word_symbol_table is None else load_symbols(word_symbol_table)
+    graph = acoustic = 0.0
+    rows = 0
+    with ExitStack() as stack:
+        word_table, alignment_table = _opened(stack, int_vector_writer, words, alignments)
+        for key, path in _best(lattices, lm_scale, acoustic_scale):
+            word_table.write(key, path.words)
+            alignment_table.write(key, path.transition_ids)
+            costs = lm_scale * path.graph_cost, acoustic_scale * path.acoustic_cost
+            count = len(path.transition_ids)
+            if symbols is not None:
+                say(" ".join([key, *(symbols[word] for word in path.words.tolist())]), prefix="")
+            say(f"For utterance {key}, best cost {costs[0]:g} + {costs[1]:g} = {sum(costs):g} over {count} frames.")
+            graph, acoustic, rows = graph + costs[0], acoustic + costs[1], rows + count
+    if rows:
+        total, *parts = ((each / rows) for each in (graph + acoustic, graph, acoustic))
+        say(f"Overall cost per frame is {total:g} = {parts[0]:g} [graph] + {parts[1]:g} [acoustic] over {rows} frames.")
+
+
+def write_linear(
+    lattices: str, output: str, n: int | None, acoustic_scale: float, lm_scale: float, word_ins_penalty: float
+) -> None:
+    """Writes the best path of each lattice as a lattice; with `n`, so many, whose keys go on with their number."""
+    with lattice_writer(output) as writer:
+        for key, paths in _paths(lattices, n or 1, lm_scale, acoustic_scale, word_ins_penalty):
+            for number, path in enumerate(paths, 1):
+                writer.write(key if n is None else f"{key}-{number}", path.as_lattice())
+
+
+def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> None:
+    """Writes what the path of each lattice consists of."""
+    with ExitStack() as stack:
+        alignment_table, word_table = _opened(stack, int_vector_writer, alignments, words)
+        graph_table, acoustic_table = _opened(stack, real_writer, graph_costs, acoustic_costs)
+        for key, path in _best(lattices, 1.0, 1.0):
+            alignment_table.write(key, path.transition_ids)
+            word_table.write(key, path.words)
+            graph_table.write(key, path.graph_cost)
+            acoustic_table.write(key, path.acoustic_cost)
+
+
+def write_changed(lattices: str, output: str, change: Callable[[Lattice], Lattice], compact: bool = True) -> None:
+    """Writes each lattice with a change, as a transducer from transition-ids if it is not to be compact."""
+    writer: TableWriter[Any] = lattice_writer(output) if compact else plain_lattice_writer(output)
+    with writer:
+        for key, lattice in _read(lattices):
+            changed = change(lattice)
+            writer.write(key, changed if compact else changed.plain())
+
+
+class _NoTable:
+    """Takes what nobody asked for."""
+
+    def write(self, key: str, value: Any) -> None:
+        """Does nothing."""
+
+
+def _opened(
+    stack: ExitStack, make: Callable[[str], TableWriter[Any]], *names: str
+) -> list[TableWriter[Any] | _NoTable]:
+    return [stack.enter_context(make(name)) if name else _NoTable() for name in names]
+
+
+def _best(lattices: str, lm_scale: float, acoustic_scale: float) -> Iterator[tuple[str, LatticePath]]:
+    return ((key, paths[0]) for key, paths in _paths(lattices, 1, lm_scale, acoustic_scale, 0.0))
+
+
+def _paths(
+    lattices: str, number: int, lm_scale: float, acoustic_scale: float, word_penalty: float
+) -> Iterator[tuple[str, list[LatticePath]]]:
+    """Yields the best paths of each lattice; lattices without any are left out."""
+    for key, lattice in _read(lattices):
+        paths = best_paths(lattice, number, lm_scale, acoustic_scale, word_penalty)
+        if paths:
+            yield key, paths
+        else:
+            say(f"warning: lattice '{key}' left out: it has no path")
+
+
+def _read(lattices: str) -> Iterator[tuple[str, Lattice]]:
+    """Yields all lattices that can be read. Raises Nnet3Error at the end if there was none, or one could not be."""
+    done = failed = 0
+    with open_lattice_table(lattices) as table:
+        while True:
+            try:
+                entry = next(table, None)
+            except TableError as error:
+                say(f"warning: {error}")
+                failed += 1
+                continue
+            if entry is None:
+                break
+            done += 1
+            yield entry
+    if failed or not done:
+        raise Nnet3Error(f"{lattices}: {f'{failed} lattices could not be read' if failed else 'there are no lattices'}")
+    say(f"{done} lattices read")

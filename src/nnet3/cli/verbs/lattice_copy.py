@@ -1,0 +1,25 @@
+"""`nnet3 lattice-copy`: copies lattices (Kaldi: lattice-copy)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.lattice_options import lattices_argument, output_argument
+from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.verb import LATTICES, verb
+
+
+@verb("copy lattices", LATTICES, program="lattice-copy")
+@click.option("--write-compact", type=KALDI_BOOL, default=True, help="Write acceptors of words.")
+@lattices_argument
+@output_argument
+def command(lattices: str, output: str, write_compact: bool) -> None:
+    """Copy lattices from binary to text or back, and, with --write-compact=false, to transducers from transition-ids to
+    words. Both kinds are read.
+
+    \b
+    Example:
+      nnet3 lattice-copy "ark:gunzip -c lat.1.gz |" ark,t:-
+    """
+    later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice, write_compact)

@@ -1,0 +1,27 @@
+"""`nnet3 nbest-to-linear`: what paths consist of (Kaldi: nbest-to-linear)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.verb import LATTICES, verb
+
+
+@verb("write the parts of lattices of one path", LATTICES, program="nbest-to-linear")
+@click.argument("lattices", metavar="NBEST-RSPECIFIER")
+@click.argument("alignments", metavar="ALIGNMENTS-WSPECIFIER")
+@click.argument("words", metavar="[WORDS-WSPECIFIER", required=False, default="")
+@click.argument("graph_costs", metavar="[LM-COSTS-WSPECIFIER", required=False, default="")
+@click.argument("acoustic_costs", metavar="[ACOUSTIC-COSTS-WSPECIFIER]]]", required=False, default="")
+def command(**given: Any) -> None:
+    """Write transition-ids, words, costs of the graph and acoustic costs of lattices with one path each, such as
+    `nnet3 lattice-1best` and `nnet3 lattice-to-nbest` write.
+
+    \b
+    Example:
+      nnet3 nbest-to-linear ark:best.ark ark:ali.ark ark,t:words.txt ark,t:lm.txt ark,t:acoustic.txt
+    """
+    later.lattice_reading.write_parts(**given)

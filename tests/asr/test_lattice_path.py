@@ -1,0 +1,69 @@
+"""Best paths of lattices: against all paths of a small one; what they consist of; as lattices of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.asr.beam_search import BeamSearch
+from nnet3.asr.lattice_path import best_paths
+from nnet3.asr.search_graph import SearchGraph
+from nnet3.asr.word_lattice import word_lattice
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.options import SearchOptions
+from tests.asr.slow_search import paths_of, random_graph
+from tests.seeds import RANDOM
+
+
+def _lattice() -> Lattice:
+    search = BeamSearch(SearchGraph(random_graph(RANDOM)), SearchOptions(beam=1000, lattice_beam=4))
+    search.advance(RANDOM.normal(size=(4, 4)).astype(np.float32))
+    raw = search.lattice()
+    assert raw is not None
+    return word_lattice(raw, 4).lattice
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_the_best_of_all_paths_come_in_order(scale: float) -> None:
+    lattice = _lattice()
+    of_words = paths_of(lattice, scale)
+    every = sorted((cost, words, ids) for words, paths in of_words.items() for cost, ids in paths)
+    for number in (1, 3, len(every) + 5):
+        found = best_paths(lattice, number, acoustic_scale=scale)
+        assert len(found) == min(number, len(every))
+        for path, (cost, _, _) in zip(found, every, strict=False):
+            assert path.cost == pytest.approx(cost, abs=1e-4)
+            assert path.graph_cost + scale * path.acoustic_cost == pytest.approx(path.cost, abs=1e-4)
+            alone = of_words[tuple(path.words.tolist())]
+            assert (pytest.approx(cost, abs=1e-4), tuple(path.transition_ids.tolist())) in alone
+
+
+def test_a_path_as_a_lattice_is_that_path() -> None:
+    for path in best_paths(_lattice(), 4):
+        [[(cost, ids)]] = paths_of(path.as_lattice()).values()
+        assert cost == pytest.approx(path.cost, abs=1e-4)
+        assert ids == tuple(path.transition_ids.tolist())
+        [again] = best_paths(path.as_lattice(), 2)
+        assert (again.graph_cost, again.acoustic_cost) == pytest.approx((path.graph_cost, path.acoustic_cost), abs=1e-4)
+
+
+def test_a_penalty_of_words_chooses_fewer_of_them() -> None:
+    strings = Strings(np.arange(4), np.array([5, 6, 7], np.int32))
+    none = Strings(np.zeros(4, np.int64), strings.values[:0])
+    fst = Fst.from_arcs(0, [np.inf, np.inf, 0], [0, 0, 1], [2, 1, 2], [1, 2, 3], [1.0, 0.2, 0.2])
+    lattice = Lattice(fst, np.zeros(3, np.float32), np.zeros(3, np.float32), strings, none)
+    assert best_paths(lattice, 1)[0].words.tolist() == [2, 3]
+    [path] = best_paths(lattice, 1, word_penalty=2.0)
+    assert path.words.tolist() == [1]
+    assert path.cost == 3.0
+    assert path.graph_cost == 1.0
+
+
+def test_no_path() -> None:
+    fst = Fst.from_arcs(0, [np.inf], [], [], [])
+    none = Strings(np.zeros(2, np.int64), np.empty(0, np.int32))
+    empty = Lattice(
+        fst, np.empty(0, np.float32), np.full(1, np.inf, np.float32), Strings(np.zeros(1, np.int64), none.values), none
+    )
+    assert best_paths(empty, 1) == []

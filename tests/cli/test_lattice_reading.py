@@ -1,0 +1,115 @@
+"""The verbs lattice-* and nbest-to-linear: paths, scales, both kinds of files, and lattices that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
+from tests.asr.slow_search import paths_of
+from tests.cli.run_command import Cli
+
+LATTICES = """\
+one_
+0	1	7	1.5,-2,4_3
+0	2	8	0.5,2,6
+1	3	9	1,1,1_1
+2	3	9	0.25,0.5,5_1_1
+3	0.5,0.25,2
+
+two_
+0	1	0	0,-1,4_3
+1	0,2,
+
+""".replace("_\n", " \n")
+COSTS = {"one": {(7, 9): (3.0, -0.75), (8, 9): (1.25, 2.75)}, "two": {(): (0.0, 1.0)}}
+
+
+@pytest.fixture
+def lattices(cli: Cli) -> Cli:
+    Path("lat").write_text(LATTICES)
+    return cli
+
+
+def read(name: str) -> dict[str, Lattice]:
+    return dict(open_lattice_table(f"ark:{name}"))
+
+
+def costs_of(lattice: Lattice, scale: float) -> dict[tuple[int, ...], float]:
+    return {words: cost for words, paths in paths_of(lattice, scale).items() for cost, _ in paths}
+
+
+def test_both_kinds_of_files_have_the_same_paths(lattices: Cli) -> None:
+    lattices.good("lattice-copy", "ark:lat", "ark:binary")
+    lattices.good("lattice-copy", "--write-compact=false", "ark:binary", "ark:plain")
+    lattices.good("lattice-copy", "--write-compact=false", "ark:binary", "ark,t:plain.txt")
+    lattices.good("lattice-copy", "ark:binary", "ark,t:text")
+    assert Path("text").read_text() == LATTICES
+    assert b"lattice4" in Path("plain").read_bytes()
+    assert "0\t2\t6\t8\t0.5,2\n" in Path("plain.txt").read_text()
+    expected = read("lat")
+    for name in ("binary", "plain", "plain.txt"):
+        for key, lattice in read(name).items():
+            assert paths_of(lattice, 0.5) == paths_of(expected[key], 0.5)
+
+
+def test_scales_and_penalties(lattices: Cli) -> None:
+    lattices.good("lattice-scale", "--acoustic-scale=10", "--lm-scale=3", "ark:lat", "ark:scaled")
+    lattices.good("lattice-scale", "--inv-acoustic-scale=0.1", "--lm-scale=3", "ark:lat", "ark:same")
+    mixing = ("--acoustic2lm-scale=0.5", "--lm2acoustic-scale=2", "--write-compact=false")
+    lattices.good("lattice-scale", *mixing, "ark:lat", "ark:mixed")
+    lattices.good("lattice-add-penalty", "--word-ins-penalty=0.25", "ark:lat", "ark:dearer")
+    names = ("scaled", "same", "mixed", "dearer")
+    scaled, same, mixed, dearer = (read(name) for name in names)
+    for key, paths in COSTS.items():
+        for words, (graph, acoustic) in paths.items():
+            assert costs_of(scaled[key], 1)[words] == pytest.approx(3 * graph + 10 * acoustic)
+            assert costs_of(same[key], 1)[words] == pytest.approx(3 * graph + 10 * acoustic)
+            assert costs_of(mixed[key], 0)[words] == pytest.approx(graph + 0.5 * acoustic)
+            assert costs_of(mixed[key], 1)[words] == pytest.approx(3 * graph + 1.5 * acoustic)
+            assert costs_of(dearer[key], 0)[words] == pytest.approx(graph + 0.25 * len(words))
+    outcome = lattices("lattice-scale", "--inv-acoustic-scale=0", "ark:lat", "ark:out")
+    assert outcome.status == 2
+    assert "give --acoustic-scale, or an --inv-acoustic-scale that is not 0" in outcome.err
+
+
+def test_best_paths_and_their_parts(lattices: Cli) -> None:
+    Path("words.txt").write_text("<eps> 0\na 7\nb 8\nc 9\n")
+    options = ("--acoustic-scale=0.1", "--word-symbol-table=words.txt")
+    outcome = lattices.good("lattice-best-path", *options, "ark:lat", "ark,t:words", "ark,t:ali")
+    assert Path("words").read_text() == "one 8 9 \ntwo \n"
+    assert Path("ali").read_text() == "one 6 5 1 1 2 \ntwo 4 3 \n"
+    assert outcome.err.splitlines() == [
+        "one b c",
+        "nnet3: For utterance one, best cost 1.25 + 0.275 = 1.525 over 5 frames.",
+        "two",
+        "nnet3: For utterance two, best cost 0 + 0.1 = 0.1 over 2 frames.",
+        "nnet3: 2 lattices read",
+        "nnet3: Overall cost per frame is 0.232143 = 0.178571 [graph] + 0.0535714 [acoustic] over 7 frames.",
+    ]
+    lattices.good("lattice-1best", "ark:lat", "ark:best")
+    assert paths_of(read("best")["one"]) == {(7, 9): [(2.25, (4, 3, 1, 1, 2))]}
+    lattices.good("nbest-to-linear", "ark:best", "ark,t:ali", "ark,t:words", "ark,t:lm", "ark,t:acoustic")
+    assert Path("words").read_text() == "one 7 9 \ntwo \n"
+    assert Path("lm").read_text() == "one 3 \ntwo 0 \n"
+    assert Path("acoustic").read_text() == "one -0.75 \ntwo 1 \n"
+    lattices.good("lattice-1best", "--word-ins-penalty=1", "--lm-scale=3", "--acoustic-scale=0", "ark:lat", "ark:best")
+    assert list(paths_of(read("best")["one"])) == [(8, 9)]
+    lattices.good("lattice-to-nbest", "--n=5", "ark:lat", "ark:nbest")
+    found = read("nbest")
+    assert list(found) == ["one-1", "one-2", "two-1"]
+    assert [list(paths_of(each)) for each in found.values()] == [[(7, 9)], [(8, 9)], [()]]
+
+
+def test_lattices_that_cannot_be_read(lattices: Cli) -> None:
+    Path("bad").write_text(LATTICES.replace("8\t0.5,2,6", "8\t0.5,x,6"))
+    outcome = lattices("lattice-best-path", "ark:bad", "ark,t:words")
+    assert outcome.status == 1
+    assert "a cost of an FST must be a number, got 'x'" in outcome.err
+    assert "lattices could not be read" in outcome.err
+    outcome = lattices("lattice-1best", "ark:/dev/null", "ark:out")
+    assert "ark:/dev/null: there are no lattices" in outcome.err
+    assert not Path("out").exists()
+    Path("endless").write_text("none \n0\t1\t7\t1,1,3\n1\t0\t7\t1,1,3\n1\n\n")
+    assert "the lattice has a cycle" in lattices("lattice-1best", "ark:endless", "ark:out").err
