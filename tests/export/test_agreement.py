@@ -13,7 +13,7 @@ from nnet3.decode import Scoring
 from nnet3.errors import ExportError
 from nnet3.export.agreement import check_file, errors_of
 from nnet3.export.forms import chunk_of
-from nnet3.export.sources import Frames, Source
+from nnet3.export.sources import FeatureRows, Source
 from nnet3.export.streams import streams_of
 from nnet3.export.wave import read_wave
 from nnet3.options import OnnxOptions
@@ -28,12 +28,12 @@ def test_another_network_has_other_outputs(tmp_path: Path) -> None:
     nnet, options = network("tdnn"), OnnxOptions(**CHUNK)
     exported = Exported(nnet, tmp_path, **CHUNK)
     arguments = exported.path, exported.about
-    assert errors_of(*arguments, nnet, chunk_of(nnet, options), Frames(4), Scoring())["output"] < 1e-5
+    assert errors_of(*arguments, nnet, chunk_of(nnet, options), FeatureRows(4), Scoring())["output"] < 1e-5
     nnet.scale_(0.5)
     with pytest.raises(
         ExportError, match=r"^onnxruntime and nnet3 do not agree on output 'output': the difference is "
     ):
-        check_file(*arguments, nnet, chunk_of(nnet, options), Frames(4), Scoring())
+        check_file(*arguments, nnet, chunk_of(nnet, options), FeatureRows(4), Scoring())
 
 
 def test_other_scores(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_other_scores(tmp_path: Path) -> None:
     exported = Exported(nnet, tmp_path, **STREAMS)
     form = streams_of(nnet, OnnxOptions(**STREAMS))
     errors = [
-        errors_of(exported.path, exported.about, nnet, form, Frames(4), Scoring(None, scale))["output"]
+        errors_of(exported.path, exported.about, nnet, form, FeatureRows(4), Scoring(None, scale))["output"]
         for scale in (1.0, 0.5)
     ]
     assert errors[0] < 1e-5 < 0.1 < errors[1]
@@ -50,7 +50,7 @@ def test_other_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["state.lstm", "place", "wave.rest", "wave.frame", "wave.end"])
 def test_a_stream_that_forgets_its_state_is_noticed(name: str, tmp_path: Path) -> None:
     nnet, options = network("lstm"), dict[str, Any](STREAMS)
-    source: Source = Frames(4)
+    source: Source = FeatureRows(4)
     if name.startswith("wave"):
         conf = tmp_path / "mfcc.conf"
         conf.write_text("--num-ceps=4\n--snip-edges=false\n")
@@ -73,4 +73,4 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     exported = Exported(nnet, tmp_path, **CHUNK)
     exported.path.write_bytes(b"nothing")
     with pytest.raises(ExportError, match=r"^the file that was made is not valid: "):
-        check_file(exported.path, exported.about, nnet, chunk_of(nnet, OnnxOptions(**CHUNK)), Frames(4), Scoring())
+        check_file(exported.path, exported.about, nnet, chunk_of(nnet, OnnxOptions(**CHUNK)), FeatureRows(4), Scoring())

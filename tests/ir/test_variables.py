@@ -20,19 +20,17 @@ def blocks(draw: st.DrawFn) -> tuple[int, int, int, int, int]:
     return matrix + 1, row, draw(st.integers(1, rows - row)), col, draw(st.integers(1, cols - col))
 
 
-def _variables(given_blocks: list[tuple[int, int, int, int, int]], used: int) -> tuple[NnetComputation, Variables]:
+def _variables(given_blocks: list[tuple[int, int, int, int, int]]) -> tuple[NnetComputation, Variables, list[int]]:
+    """Returns also the number of the sub-matrix that each block is: equal blocks are one."""
     c = NnetComputation()
     for rows, cols in SIZES:
         c.new_matrix(rows, cols)
-    for matrix, row, rows, col, cols in given_blocks:
-        c.new_submatrix(matrix, row, rows, col, cols)
-    numbers = np.arange(len(c.submatrices) - len(given_blocks), len(c.submatrices))[:used]
-    return c, Variables(submatrix_table(c), matrix_sizes(c), numbers)
+    numbers = [c.new_submatrix(*block) for block in given_blocks]
+    return c, Variables(submatrix_table(c), matrix_sizes(c), np.array(numbers)), numbers
 
 
 def test_the_example_of_the_file() -> None:
-    c, variables = _variables([(1, 0, 4, 0, 4), (1, 2, 4, 0, 4)], 2)
-    first, second = len(c.submatrices) - 2, len(c.submatrices) - 1
+    _, variables, (first, second) = _variables([(1, 0, 4, 0, 4), (1, 2, 4, 0, 4)])
     assert variables.counts(np.array([first, second])).tolist() == [2, 2]
     found = variables.of_submatrices(np.array([first, second])).tolist()
     assert found[1] == found[2]
@@ -41,9 +39,9 @@ def test_the_example_of_the_file() -> None:
 
 @given(st.lists(blocks(), min_size=1, max_size=5))
 def test_blocks_share_a_variable_exactly_if_they_overlap(given_blocks: list[tuple[int, int, int, int, int]]) -> None:
-    c, variables = _variables(given_blocks, len(given_blocks))
+    c, variables, numbers = _variables(given_blocks)
     sets, elements = [], []
-    for number in range(len(c.submatrices) - len(given_blocks), len(c.submatrices)):
+    for number in numbers:
         own = variables.of_submatrices(np.array([number])).tolist()
         assert len(own) == variables.counts(np.array([number]))[0] == len(set(own))
         block = c.submatrices[number]

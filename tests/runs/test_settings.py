@@ -113,7 +113,7 @@ def test_arithmetic_has_plain_values_and_the_kinds() -> None:
 @pytest.mark.parametrize(
     ("lines", "hint"),
     [
-        ("[zzzz]\n", "known: model, training, validation, combination, checkpoints, distributed, output, data, obj"),
+        ("[zzzz]\n", "known: model, training, validation, combination, priors, checkpoints, distributed, output, data"),
         ("[validation]\nzzzz = 1\n", "known: every"),
         ("[data]\nzzzz = 1\n", "known: kind, train, size"),
         ("[data]\nkid = 1\n", "did you mean 'kind'?"),

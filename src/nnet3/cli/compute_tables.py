@@ -58,7 +58,7 @@ class Features(Protocol):
     def leave_out(self, is_left_out: Callable[[str], bool]) -> None: ...
 
 
-class Output(Protocol):
+class ResultWriter(Protocol):
     """Takes results; it has the members of TableWriter that are used here."""
 
     count: int
@@ -89,7 +89,7 @@ class ComputedTables:
     online_ivectors: str | None = None
     resume: bool = False
     opened: Callable[[str], Features] = open_matrix_table
-    writer: Callable[[str, Finished | None], Output] = matrix_writer
+    writer: Callable[[str, Finished | None], ResultWriter] = matrix_writer
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _compute_all(
     share: Container[str] | None,
     ivectors: Ivectors,
     run: Worker,
-    writer: Output,
+    writer: ResultWriter,
     tally: UtteranceTally,
 ) -> None:
     lengths = deque[int]()  # of the utterances that are being computed
@@ -276,7 +276,7 @@ def _leave_out(key: str, error: Nnet3Error, tally: UtteranceTally) -> None:
     tally.add(failed=1, damaged=int(isinstance(error, TableError)))
 
 
-def _keep(writer: Output) -> None:
+def _keep(writer: ResultWriter) -> None:
     """Keep what is finished, after a failure."""
     if writer.count == 0 or not writer.makes_files:
         writer.discard()

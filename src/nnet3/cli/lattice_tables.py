@@ -17,7 +17,7 @@ from nnet3.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
 from nnet3.cli.compute_tables import (
     ComputedTables,
     MissingError,
-    Output,
+    ResultWriter,
     Runner,
     Utterance,
     compute_share,
@@ -136,8 +136,8 @@ class _Outputs:
     """The tables that are written: lattices, and words and alignments where these are asked for."""
 
     def __init__(self, tables: DecodedTables, plain: bool):
-        opened: list[Output] = []
-        opens: list[Callable[[], Output]] = [
+        opened: list[ResultWriter] = []
+        opens: list[Callable[[], ResultWriter]] = [
             partial(plain_lattice_writer if plain else lattice_writer, tables.lattices)
         ]
         opens += [partial(int_vector_writer, name) for name in (tables.words, tables.alignments) if name]

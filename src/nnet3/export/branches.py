@@ -11,14 +11,14 @@ from nnet3.export.graph import GraphBuilder
 
 
 @dataclass(frozen=True)
-class Branch:
+class ProgramBranch:
     """A program: `make` returns its results. `holds` returns the condition, a scalar, on which it is taken."""
 
     holds: Callable[[GraphBuilder], ir.Value]
     make: Callable[[GraphBuilder], Sequence[ir.Value]]
 
 
-def one_of(graph: GraphBuilder, branches: Sequence[Branch], given: Sequence[ir.Value]) -> list[ir.Value]:
+def one_of(graph: GraphBuilder, branches: Sequence[ProgramBranch], given: Sequence[ir.Value]) -> list[ir.Value]:
     """Returns the results of the first branch whose condition holds, of the last one if none does.
 
     Branches read the tensors `given` from outside; all that depends on these is inside.

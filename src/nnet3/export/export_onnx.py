@@ -20,7 +20,7 @@ from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of, 
 from nnet3.export.metadata import OnnxMetadata, model_digest
 from nnet3.export.saving import checked_target, save_checked
 from nnet3.export.smaller import WRITERS, set_metadata
-from nnet3.export.sources import Form, Frames, Source
+from nnet3.export.sources import FeatureRows, Form, Source
 from nnet3.export.streams import STATE, Streams, streams_of
 from nnet3.export.wave import FRAMES, WAVE, read_wave
 from nnet3.nnet import AcousticModel, Nnet
@@ -58,7 +58,7 @@ def export_onnx(
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     outputs = _outputs(nnet, settings)
     dim = nnet.node_dim("input")
-    source: Source = read_wave(settings.features, dim) if settings.features else Frames(dim)
+    source: Source = read_wave(settings.features, dim) if settings.features else FeatureRows(dim)
     target = checked_target(path)
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()

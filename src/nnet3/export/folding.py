@@ -40,5 +40,8 @@ def fold_constants(graph: ir.Graph) -> None:
         tensor = ir.tensor(array, name=old.name)
         new = ir.Value(name=old.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
         ir.convenience.replace_all_uses_with(old, new)
-        graph.remove(node)
+        graph.remove(node, safe=True)
         graph.register_initializer(new)
+    for value in list(graph.initializers.values()):
+        if not value.uses() and value not in outputs:
+            del graph.initializers[value.name]

@@ -49,7 +49,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Frames:
+class FeatureRows:
     """Features (batch, frames, dim)."""
 
     dim: int

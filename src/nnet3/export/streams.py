@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from nnet3.decode.stream_program import StreamChunk, StreamProgram
 from nnet3.errors import ExportError
-from nnet3.export.branches import Branch, one_of
+from nnet3.export.branches import ProgramBranch, one_of
 from nnet3.export.emitters import emitted
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder, OnnxValue
@@ -75,8 +75,8 @@ class Streams:
         rows = graph.value(output, self.rows, self.program.nnet.node_dim("output"))
         return rows, [*inputs.values(), place], dict(zip(outputs, after, strict=True))
 
-    def _branch(self, number: int, place: ir.Value, given: _Given) -> Branch:
-        return Branch(
+    def _branch(self, number: int, place: ir.Value, given: _Given) -> ProgramBranch:
+        return ProgramBranch(
             lambda graph: graph.op("Equal", place, graph.constant(np.array(number))),
             lambda graph: self._chunk(graph, number, given),
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import nnet3.cn.onnx.emitters  # noqa: F401  (it registers them)
 from nnet3 import cn
 from nnet3.cn.onnx import registry
 from nnet3.cn.registry import OPERATIONS

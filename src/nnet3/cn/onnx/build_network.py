@@ -13,7 +13,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.onnx.asked import Asked
 from nnet3.cn.onnx.metadata import NetworkMetadata
 from nnet3.errors import ExportError
-from nnet3.export.branches import Branch, one_of
+from nnet3.export.branches import ProgramBranch, one_of
 from nnet3.export.build import finished
 from nnet3.export.extent import Extent, extent
 from nnet3.export.graph import GraphBuilder, OnnxValue
@@ -90,10 +90,11 @@ class _Model:
             pairs = zip(asked.outputs.values(), values, strict=True)
             return self._finished([graph.op("Slice", x, *ends) if n.shape.has_samples else x for n, x in pairs])
         branches = [
-            Branch(partial(self._has, frames, shorter), partial(self._shorter, shorter)) for shorter in range(1, least)
+            ProgramBranch(partial(self._has, frames, shorter), partial(self._shorter, shorter))
+            for shorter in range(1, least)
         ]
         branches += [
-            Branch(partial(self._has_rest, frames, first), partial(self._from, frames, first))
+            ProgramBranch(partial(self._has_rest, frames, first), partial(self._from, frames, first))
             for first in range(least, least + step)
         ]
         return self._finished(one_of(graph, branches, [*self.given.values(), frames]))
