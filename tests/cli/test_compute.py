@@ -111,7 +111,7 @@ def test_apply_exp_writes_posteriors(features: Cli) -> None:
 
 def test_ivectors_one_each_or_online(features: Cli) -> None:
     Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
-    Path("single.ark").write_text("utt1  [ 1 2 ]\n")  # both for one utterance: sums depend on who shares a minibatch
+    Path("single.ark").write_text("utt1  [ 1 2 ]\nutt2  [ 0 0 ]\n")
     with matrix_writer("ark:online.ark") as writer:
         writer.write("utt1", np.array([[1, 2]], np.float32))
     features.good("compute", "--ivectors=ark:single.ark", "ivector.raw", "ark:feats.ark", "ark:single_out.ark")
@@ -120,7 +120,7 @@ def test_ivectors_one_each_or_online(features: Cli) -> None:
     assert "warning: utterance 'utt2' left out: no ivector for it" in outcome.err
     single, online = _read("single_out.ark"), _read("online_out.ark")
     assert list(online) == ["utt1"]
-    np.testing.assert_array_equal(online["utt1"], single["utt1"])
+    np.testing.assert_allclose(online["utt1"], single["utt1"], rtol=3e-7)  # chunks add up in another order
 
 
 def test_scripts_and_text(features: Cli) -> None:
