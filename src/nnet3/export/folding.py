@@ -42,6 +42,6 @@ def fold_constants(graph: ir.Graph) -> None:
         ir.convenience.replace_all_uses_with(old, new)
         graph.remove(node, safe=True)
         graph.register_initializer(new)
-    for value in list(graph.initializers.values()):
+    for name, value in list(graph.initializers.items()):
         if not value.uses() and value not in outputs:
-            del graph.initializers[value.name]
+            del graph.initializers[name]
