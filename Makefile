@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options verbs figures docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -99,5 +99,19 @@ xconfig: $(VENV)/installed  ## write docs/xconfig.md: all layer types of xconfig
 options: $(VENV)/installed  ## write docs/options.md: all options, from their declarations
 	$(BIN)/python -m tools.options_page
 
+verbs: $(VENV)/installed  ## write docs/verbs.md: all verbs, from their declarations
+	$(BIN)/python -m tools.verbs_page
+
+figures: $(VENV)/installed  ## draw docs/figures/terminal_*.svg by running the commands
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.terminal_figures
+
+docs: $(VENV)/docs-installed  ## build the site in build/site; a broken link or reference fails
+	PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+	@echo "build/site/index.html"
+
+$(VENV)/docs-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
