@@ -1,4 +1,7 @@
-"""Draw docs/figures/terminal_*.svg, what commands print as a terminal shows it: python -m tools.terminal_figures [NAME...]."""
+"""Draw docs/figures/terminal_*.svg, what commands print as a terminal shows it.
+
+python -m tools.terminal_figures [NAME...]
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,9 @@ def _write_files(folder: Path) -> None:
 def _run(command: str, folder: Path) -> str:
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_WIDTH), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", *command.split()]
-    done = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     lines = [_CONTROLS.sub("", line).rpartition("\r")[2].rstrip() for line in done.stdout.split("\n")]
     return "\n".join(line for line in lines if "frames/s" not in line and "starting" not in line).strip("\n")
 

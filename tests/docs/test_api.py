@@ -26,7 +26,9 @@ def test_the_examples_do_what_they_say(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_public_name_has_an_example() -> None:
     blocks = dict(re.findall(r"^### nnet3\.(\S+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
-    examples = {name.replace("\\", ""): "\n".join(re.findall(r"^>>> .*", block, re.M)) for name, block in blocks.items()}
+    examples = {
+        name.replace("\\", ""): "\n".join(re.findall(r"^>>> .*", block, re.M)) for name, block in blocks.items()
+    }
     assert sorted(examples) == sorted(nnet3.__all__)
     assert [name for name, example in examples.items() if not example] == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.doctest_page import DOCS, run_page
+from tests.docs.doctest_page import run_page
 
 
 @pytest.mark.parametrize(
