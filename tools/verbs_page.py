@@ -15,9 +15,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "verbs.md"
 INTRODUCTION = """\
 # Verbs
 
-This page is written by `make verbs` from what the verbs declare; on the site it has their options too. `nnet3 VERB --help`
-says the same. Where Kaldi has a program for it, its name stands beside the verb, and is on the path too. Exit status 0 is
-good, 1 a mistake in the input (one message on stderr), 2 wrong usage.
+This page is written by `make verbs` from what the verbs declare; on the site it has their options too.
+`nnet3 VERB --help` says the same. Where Kaldi has a program for it, its name stands beside the verb, and is on the path
+too. Exit status 0 is good, 1 a mistake in the input (one message on stderr), 2 wrong usage.
 """
 
 

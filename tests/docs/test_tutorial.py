@@ -14,7 +14,7 @@ def test_every_line_of_the_tutorial() -> None:
 
 
 def test_the_part_on_learning_stands_alone() -> None:
-    assert run_page("tutorial.md", heading="# Part 3") > 20
+    assert run_page("tutorial.md", heading="## Part 3") > 20
 
 
 def test_the_picture_is_what_is_drawn_now() -> None:
