@@ -9,10 +9,9 @@ import click
 from click.core import ParameterSource
 
 from nnet3.cli import later
-from nnet3.cli.click_types import click_type, integer
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
+from nnet3.cli.options import Decorator, all_of, arguments, flag, number, whole_number
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
     AlignmentOptions,
@@ -23,69 +22,49 @@ from nnet3.options import (
     StreamOptions,
     UtteranceOptions,
 )
-from nnet3.text.values import Number
 
 ivector_options: Decorator = all_of(
-    [
-        click.option(
-            "--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk."
-        ),
-        click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors."),
-        click.option(
-            "--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames."
-        ),
-        click.option(
-            "--online-ivector-period", type=integer(0), default=0, help="Frames per online ivector; needed with them."
-        ),
-    ]
+    click.option("--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk."),
+    click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors."),
+    click.option("--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames."),
+    whole_number(
+        "--online-ivector-period",
+        least=0,
+        default=0,
+        help="Frames per online ivector; needed with them.",
+        show_default=False,
+    ),
 )
 
 score_options: Decorator = all_of(
-    [
-        takes("precision", PrecisionOptions),
-        click.option(
-            "--acoustic-scale", type=click_type(Number()), default=1.0, show_default=True, help="Multiplies the result."
-        ),
-        click.option("--apply-exp", type=KALDI_BOOL, default=False, help="Write exp(output), for instance posteriors."),
-        click.option(
-            "--use-priors", type=KALDI_BOOL, default=False, help="Subtract the log-priors of an acoustic model."
-        ),
-        click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
-        click.option(
-            "--resume", type=KALDI_BOOL, default=False, help="Skip what the output, an ark,scp:, already has."
-        ),
-        click.argument("network", metavar="MODEL"),
-        click.argument("features", metavar="FEATURES-RSPECIFIER"),
-        click.argument("output", metavar="MATRIX-WSPECIFIER"),
-    ]
+    takes("precision", PrecisionOptions),
+    number("--acoustic-scale", default=1.0, help="Multiplies the result."),
+    flag("--apply-exp", help="Write exp(output), for instance posteriors."),
+    flag("--use-priors", help="Subtract the log-priors of an acoustic model."),
+    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    flag("--resume", help="Skip what the output, an ark,scp:, already has."),
+    arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="MATRIX-WSPECIFIER"),
 )
 
 
 decoding_options: Decorator = all_of(
-    [
-        takes("search", SearchOptions),
-        takes("lattices", LatticeOptions),
-        takes("precision", PrecisionOptions),
-        click.option(
-            "--acoustic-scale", type=click_type(Number()), default=0.1, show_default=True, help="Multiplies the scores."
-        ),
-        click.option(
-            "--allow-partial",
-            type=KALDI_BOOL,
-            default=False,
-            help="Take the best path though it reaches no final state, where none does.",
-        ),
-        click.option(
-            "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
-        ),
-        click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
-        click.argument("model", metavar="MODEL"),
-        click.argument("graph", metavar="GRAPH"),
-        click.argument("features", metavar="FEATURES-RSPECIFIER"),
-        click.argument("output", metavar="LATTICE-WSPECIFIER"),
-        click.argument("words", metavar="[WORDS-WSPECIFIER", required=False, default=""),
-        click.argument("alignments", metavar="[ALIGNMENTS-WSPECIFIER]]", required=False, default=""),
-    ]
+    takes("search", SearchOptions),
+    takes("lattices", LatticeOptions),
+    takes("precision", PrecisionOptions),
+    number("--acoustic-scale", default=0.1, help="Multiplies the scores."),
+    flag("--allow-partial", help="Take the best path though it reaches no final state, where none does."),
+    click.option(
+        "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
+    ),
+    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    arguments(
+        model="MODEL",
+        graph="GRAPH",
+        features="FEATURES-RSPECIFIER",
+        output="LATTICE-WSPECIFIER",
+        words="[WORDS-WSPECIFIER",
+        alignments="[ALIGNMENTS-WSPECIFIER]]",
+    ),
 )
 
 

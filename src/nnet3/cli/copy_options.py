@@ -8,33 +8,20 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import click_type
-from nnet3.cli.options import KALDI_BOOL, all_of, seed_option
-from nnet3.text.values import Number, at_least
+from nnet3.cli.options import all_of, flag, number, seed_option
+from nnet3.text.values import at_least
 
 copy_options = all_of(
-    [
-        click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
-        click.option(
-            "--learning-rate", type=click_type(Number(at_least(0))), help="Underlying learning rate of all components."
-        ),
-        click.option("--learning-rates", metavar="R1:R2:...", help="Actual rates, one for each updatable component."),
-        click.option(
-            "--scale",
-            type=click_type(Number()),
-            default=1.0,
-            show_default=True,
-            help="Multiply parameters and statistics.",
-        ),
-        click.option(
-            "--edits-config", metavar="FILE", help="File of edits, for instance 'rename-node old-name=a new-name=b'."
-        ),
-        click.option("--edits", metavar="EDITS", help="The same on the command line; ';' separates edits."),
-        click.option(
-            "--prepare-for-test", type=KALDI_BOOL, default=False, help="Test mode; collapse layers; see above."
-        ),
-        seed_option,
-    ]
+    click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
+    number("--learning-rate", rule=at_least(0), help="Underlying learning rate of all components."),
+    click.option("--learning-rates", metavar="R1:R2:...", help="Actual rates, one for each updatable component."),
+    number("--scale", default=1.0, help="Multiply parameters and statistics."),
+    click.option(
+        "--edits-config", metavar="FILE", help="File of edits, for instance 'rename-node old-name=a new-name=b'."
+    ),
+    click.option("--edits", metavar="EDITS", help="The same on the command line; ';' separates edits."),
+    flag("--prepare-for-test", help="Test mode; collapse layers; see above."),
+    seed_option,
 )
 
 

@@ -27,7 +27,7 @@ def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) ->
             own = {item.name: given.pop(item.name) for item in items}
             return function(**given, **{parameter: _built(options, own)})
 
-        return all_of([_click_option(item) for item in items])(command)
+        return all_of(*map(_click_option, items))(command)
 
     return decorate
 

@@ -93,10 +93,10 @@ def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], 
 
 
 def weights_and_names(
-    weights: str | None, names: str | None
+    weights: str | None, outputs: str | None
 ) -> tuple[RandomAccessTable[float] | None, RandomAccessTable[str] | None]:
     """Opens tables of numbers and words, as far as they are given."""
-    return random_access_reals(weights) if weights else None, random_access_tokens(names) if names else None
+    return random_access_reals(weights) if weights else None, random_access_tokens(outputs) if outputs else None
 
 
 def looked_up(table: RandomAccessTable[T], key: str) -> T | None:

@@ -10,7 +10,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments
 from nnet3.cli.verb import CHAIN, EXAMPLES, Verb, verb
 from nnet3.options import ChainMergingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
 
@@ -37,12 +37,9 @@ class EgsKind:
         words = {"adjective": self.adjective, "table": self.table, "verb": name}
         made = verb(summary.format(**words), self.family, program=f"nnet3-{name}", name=name, help=help.format(**words))
         parameters = all_of(
-            [
-                takes("options", options),
-                *more,
-                click.argument("examples", metavar="EGS-RSPECIFIER"),
-                click.argument("output", metavar="EGS-WSPECIFIER"),
-            ]
+            takes("options", options),
+            *more,
+            arguments(examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER"),
         )
         return lambda function: made(parameters(function))
 

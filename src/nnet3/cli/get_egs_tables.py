@@ -35,7 +35,7 @@ class MakingTables:
 
     features: str
     targets: str
-    ivectors: str | None
+    online_ivectors: str | None
     output: str
 
 
@@ -80,7 +80,7 @@ def _make(
     options: MakingOptions,
 ) -> None:
     maker, statistics = ExampleMaker(options), MakingStatistics()
-    ivectors = random_access_matrices(tables.ivectors) if tables.ivectors else None
+    ivectors = random_access_matrices(tables.online_ivectors) if tables.online_ivectors else None
     with open_general_matrix_table(tables.features) as features:
         made = make_examples(maker, features, targets, to_supervision, ivectors, statistics)
         write(EXAMPLES, tables.output, made, statistics)

@@ -1,46 +1,53 @@
-"""Options that several verbs share."""
+"""Options and arguments of verbs: the kinds that there are, and those that several verbs share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
 import click
 
-from nnet3.cli.click_types import integer
+from nnet3.cli.click_types import click_type, integer
+from nnet3.text.values import ANY, Number, Rule
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-# Kaldi's programs take --flag=true and --flag=false.
-KALDI_BOOL = click.BOOL
+KALDI_BOOL = click.BOOL  # Kaldi's programs take --flag=true and --flag=false
 
-binary_option = click.option(
-    "--binary", type=KALDI_BOOL, default=True, show_default=True, help="Write in binary mode (false: text)."
-)
-seed_option = click.option(
-    "--srand", "seed", type=integer(bits=64), default=0, show_default=True, help="Seed of the random initial values."
-)
-kaldi_option = click.option(
-    "--kaldi", type=KALDI_BOOL, default=False, help="Print Kaldi's own lines instead of tables."
-)
-learning_rates_option = click.option(
-    "--print-learning-rates",
-    type=KALDI_BOOL,
-    default=False,
-    help="Print only the learning rates, with colons between, as copy --learning-rates takes them.",
-)
-
-max_evaluations_option = click.option(
-    "--max-objective-evaluations",
-    type=integer(1),
-    default=30,
-    show_default=True,
-    help="Most averages to try.",
-)
+#: An option that is true or false.
+flag = partial(click.option, type=KALDI_BOOL, default=False)
 
 
-def all_of(decorators: Sequence[Decorator]) -> Decorator:
+def number(*names: str, rule: Rule = ANY, **settings: Any) -> Decorator:
+    """An option that takes a number which keeps the rule; help shows its default."""
+    return click.option(
+        *names, type=click_type(Number(rule)), show_default=settings.pop("show_default", True), **settings
+    )
+
+
+def whole_number(*names: str, least: int | None = None, bits: int = 32, **settings: Any) -> Decorator:
+    """An option that takes an integer of so many bits; help shows its default."""
+    return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
+
+
+def arguments(**metavars: str) -> Decorator:
+    """The arguments of a verb, in order, by the words with which usage shows them.
+
+    One in brackets may be left out, and is "" then; one of several words, or with dots, takes one or more.
+    """
+    return all_of(*(_argument(name, metavar) for name, metavar in metavars.items()))
+
+
+def _argument(name: str, metavar: str) -> Decorator:
+    if " " in metavar or metavar.endswith("..."):
+        return click.argument(name, metavar=metavar, nargs=-1, required=True)
+    if metavar.startswith("["):
+        return click.argument(name, metavar=metavar, required=False, default="")
+    return click.argument(name, metavar=metavar)
+
+
+def all_of(*decorators: Decorator) -> Decorator:
     """One decorator that does what all of them do, the first one outermost."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,15 +58,22 @@ def all_of(decorators: Sequence[Decorator]) -> Decorator:
     return decorate
 
 
+binary_option = flag("--binary", default=True, show_default=True, help="Write in binary mode (false: text).")
+seed_option = whole_number("--srand", "seed", bits=64, default=0, help="Seed of the random initial values.")
+kaldi_option = flag("--kaldi", help="Print Kaldi's own lines instead of tables.")
+learning_rates_option = flag(
+    "--print-learning-rates",
+    help="Print only the learning rates, with colons between, as copy --learning-rates takes them.",
+)
+
+max_evaluations_option = whole_number("--max-objective-evaluations", least=1, default=30, help="Most averages to try.")
+
+
 def test_mode_options(*, batchnorm: bool) -> Decorator:
     """Decorator: the modes in which to compute an objective; `batchnorm` is the default of that one."""
-
-    flag = partial(click.option, type=KALDI_BOOL, show_default=True)
     return all_of(
-        [
-            flag("--batchnorm-test-mode", default=batchnorm, help="Batch-norm by stored statistics."),
-            flag("--dropout-test-mode", default=True, help="Without dropout."),
-        ]
+        flag("--batchnorm-test-mode", default=batchnorm, show_default=True, help="Batch-norm by stored statistics."),
+        flag("--dropout-test-mode", default=True, show_default=True, help="Without dropout."),
     )
 
 
@@ -74,11 +88,9 @@ def caching_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(cache_files=(read_cache, write_cache), **others)
 
     return all_of(
-        [
-            click.option("--read-cache", metavar="FILE", help="Compiled computations, of an earlier --write-cache."),
-            click.option("--write-cache", metavar="FILE", help="Where compiled computations are to be kept."),
-            click.option("--binary-write-cache", type=KALDI_BOOL, hidden=True, expose_value=False),
-        ]
+        click.option("--read-cache", metavar="FILE", help="Compiled computations, of an earlier --write-cache."),
+        click.option("--write-cache", metavar="FILE", help="Where compiled computations are to be kept."),
+        click.option("--binary-write-cache", type=KALDI_BOOL, hidden=True, expose_value=False),
     )(command)
 
 

@@ -7,22 +7,18 @@ import click
 from nnet3.cli import later
 from nnet3.cli.click_types import integer
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL, all_of
+from nnet3.cli.options import KALDI_BOOL, all_of, arguments
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
 xvector_options = all_of(
-    [
-        takes("precision", PrecisionOptions),
-        click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
-        click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
-        click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
-        click.option("--cache-capacity", type=integer(), hidden=True, expose_value=False),
-        click.option("--use-shortcut", type=KALDI_BOOL, hidden=True, expose_value=False),
-        click.argument("network", metavar="MODEL"),
-        click.argument("features", metavar="FEATURES-RSPECIFIER"),
-        click.argument("output", metavar="VECTOR-WSPECIFIER"),
-    ]
+    takes("precision", PrecisionOptions),
+    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
+    click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
+    click.option("--cache-capacity", type=integer(), hidden=True, expose_value=False),
+    click.option("--use-shortcut", type=KALDI_BOOL, hidden=True, expose_value=False),
+    arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="VECTOR-WSPECIFIER"),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,14 +23,12 @@ from nnet3.components.natural_gradient_settings import (
     UPDATE_PERIOD_OF_PAIR,
     NaturalGradientPair,
 )
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.updatable import OLD_IS_GRADIENT, ORTHONORMAL, OrthonormalComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader
-    from nnet3.text import ConfigLine
+from nnet3.kaldi_io import Reader
+from nnet3.text import ConfigLine
 
 
 @register

@@ -17,12 +17,11 @@ from nnet3.components.registry import register
 from nnet3.components.row_sums import rows_are_divided, sum_and_count
 from nnet3.components.state import ComponentState
 from nnet3.components.summary import summarize_vector
+from nnet3.text import ConfigLine
 from nnet3.text.values import at_least
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.text import ConfigLine
 
 
 class BatchNormMemo(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +12,11 @@ from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
 from nnet3.components.per_element_scale import initial_vector
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 
 def _fault_of_rows(linear: Tensor, values: Values) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,9 +12,7 @@ from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, show
 from nnet3.components.kinds import BOOLEAN, COUNT, NUMBER, RATE, SIZE, Tally, Values
 from nnet3.components.registry import register
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
+from nnet3.kaldi_io import Reader, Writer
 
 _REPAIR_PROBABILITY = 0.5
 _INT32_MAX = 2**31 - 1

@@ -13,12 +13,11 @@ from nnet3.components.field_table import Field
 from nnet3.components.kinds import Kind, Values
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _MOST_COLUMNS = 2**31 - 1
 

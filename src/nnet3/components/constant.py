@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -12,13 +12,11 @@ from nnet3.components.field_table import Field, Summary
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
 from nnet3.components.updatable import UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 
 def _type_name(component: Component) -> str:

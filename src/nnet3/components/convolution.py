@@ -14,15 +14,14 @@ from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, packed
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.kinds import COUNT, SIZE, MatrixKind, Values, Vector
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
 
 _ORDERS = ("yzx", "zyx")  # numbered so in files
 

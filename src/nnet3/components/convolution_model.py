@@ -20,12 +20,11 @@ from torch import Tensor
 from nnet3.components.field_table import Field, read_fields, show, write_fields
 from nnet3.components.fields import too_wide
 from nnet3.components.kinds import SIZE, Kind, Values
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _SIZES = (
     *(Field(name, SIZE) for name in ("num_filters_in", "num_filters_out", "height_in", "height_out")),

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from nnet3.components.kinds import Kind, Values
 from nnet3.components.summary import format_number
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 REQUIRED: Any = object()
 ALWAYS: Any = object()

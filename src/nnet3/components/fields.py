@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import load_matrix, load_vector
+from nnet3.kaldi_io import Reader, Writer, load_matrix, load_vector
+from nnet3.text import ConfigLine
 from nnet3.text.values import Rule
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _MOST_INPUTS = 100_000  # of one output; x-vectors have 10001
 _MOST_FRAMES = 1 << 24

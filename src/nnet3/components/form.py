@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nnet3.components.field_table import Field, Shown, assign, read_fields, show, write_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.errors import ComponentError
-from nnet3.kaldi_io import Writer
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader
-    from nnet3.text import ConfigLine
 
 
 class ComponentForm:

@@ -15,12 +15,11 @@ from nnet3.components.kinds import COUNT, FLAG, INTEGER, PROPORTION, SIZE
 from nnet3.components.random_component import DropoutBase
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,9 +17,7 @@ from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, rms, summarize_vector
 from nnet3.components.updatable import UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 _REPAIR_PROBABILITY = 0.5
 _tanh_backward = torch.ops.aten.tanh_backward  # (g, t): g (1 - t^2)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from nnet3.components.fields import read_matrix, read_number, read_vector, write_matrix, write_vector
-from nnet3.text import values
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine, values
 from nnet3.text.values import ANY, Rule, above, at_least, within
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 #: What fields that stand earlier in the file gave, by name.
 Values = Mapping[str, Any]

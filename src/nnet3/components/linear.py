@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,13 +21,11 @@ from nnet3.components.natural_gradient_settings import (
     UPDATE_PERIOD_OF_PAIR,
     NaturalGradientPair,
 )
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import rms, row_and_column_norms
 from nnet3.components.updatable import ORTHONORMAL
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 
 @register

@@ -14,11 +14,10 @@ from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.time_blocks import RowBlock, TimeBlocks
 from nnet3.components.time_offsets import ReadsTimeOffsets
 from nnet3.errors import ComponentError
+from nnet3.kaldi_io import Writer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.kaldi_io import Writer
 
 _LARGEST = 127  # of the integers, which are symmetric
 _LEAST_STEP = 1e-30  # for rows of zeros

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +16,7 @@ from nnet3.components.registry import register
 from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import format_number, rms, summarize_vector
 from nnet3.components.updatable import UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 _TANH_THRESHOLD, _SIGMOID_THRESHOLD, _REPAIR_SCALE = 0.2, 0.05, 1e-5
 _VALUE_NAMES = ("i_t_sigmoid", "f_t_sigmoid", "c_t_tanh", "o_t_sigmoid", "m_t_tanh")

@@ -14,12 +14,11 @@ from nnet3.components.kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vect
 from nnet3.components.random_source import RandomSource
 from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 REPAIR_PROBABILITY = 0.5
 _UNSET = -1000.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +14,7 @@ from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE
 from nnet3.components.nonlinearity import BLOCK_DIM, old_statistics
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-
-if TYPE_CHECKING:
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 _FLOOR = 2.0**-66  # of the mean square relative to the target
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,9 +17,7 @@ from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import rms
-
-if TYPE_CHECKING:
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 
 @register

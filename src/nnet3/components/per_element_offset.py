@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +13,11 @@ from nnet3.components.fields import load_vector_key
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import least_and_most, mean_stddev
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 
 @register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,13 +20,11 @@ from nnet3.components.natural_gradient_settings import (
     UPDATE_PERIOD,
     OnePreconditioner,
 )
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import least_and_most, mean_stddev
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 
 @register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,14 +14,12 @@ from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import mean_stddev, rms
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.text import ConfigLine
+from nnet3.text import ConfigLine
 
 _MOST_DIM = 2**31 - 1
 

@@ -16,15 +16,14 @@ from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Upd
 from nnet3.components.field_table import Check, Field, packed
 from nnet3.components.fields import too_wide
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _MOST_HEADS_SHOWN = 5
 

@@ -13,16 +13,15 @@ from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_settings import Setting
 from nnet3.components.per_element_offset import block_dim_of
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
 from nnet3.components.updatable import UpdatableComponent
+from nnet3.kaldi_io import Reader
+from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader
-    from nnet3.text import ConfigLine
 
 _LEAST_SCALE = 1e-4  # x is recovered from y by dividing by the scales
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +16,8 @@ from nnet3.components.kinds import FLAG, PROPORTION, SIZE, IntegerKind, Values
 from nnet3.components.random_component import RandomComponent
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.text import ConfigLine
 from nnet3.text.values import at_least
-
-if TYPE_CHECKING:
-    from nnet3.text import ConfigLine
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,17 +23,15 @@ from nnet3.components.natural_gradient_settings import (
     TwoPreconditioners,
     natural_gradient_info,
 )
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import TimeBlocks
 from nnet3.components.time_offsets import ReadsTimeOffsets
 from nnet3.components.updatable import ORTHONORMAL, OrthonormalComponent
-
-if TYPE_CHECKING:
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader
-    from nnet3.text import ConfigLine
+from nnet3.kaldi_io import Reader
+from nnet3.text import ConfigLine
 
 _UPDATE_PERIOD = 4
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, FINITE, RATE
-
-if TYPE_CHECKING:
-    from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient import OnlineNaturalGradient
 
 #: What the file of an updatable component begins with; each token may be absent, whatever version wrote it.
 HEADER = (

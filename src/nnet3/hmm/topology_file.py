@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
+from nnet3.kaldi_io import Reader, Writer
 
 # Real topologies have a few entries of a few states; what Python objects take is bounded by these.
 _MOST_PHONES = 1_000_000

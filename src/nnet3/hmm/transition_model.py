@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from nnet3.errors import ModelFormatError, NetworkError
 from nnet3.hmm.topology import HmmTopology
 from nnet3.hmm.topology_file import read_topology, rules_at, write_topology
+from nnet3.kaldi_io import Reader, Writer
 from nnet3.kaldi_io.arrays import int32_array
 from nnet3.kaldi_io.int32_table import read_int32_table, write_int32_table
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
 
 _COLUMNS = {"<Triples>": 3, "<Tuples>": 4}
 _MOST_LOG_PROB = 1e-4  # rounding may leave a probability a little above 1

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.hmm.topology import HmmTopology
 from nnet3.hmm.transition_model import TransitionModel
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader
+from nnet3.kaldi_io import Reader
 
 _PDF_CLASS = -1  # the key that is not a position in the window
 _MOST_NODES = 5_000_000

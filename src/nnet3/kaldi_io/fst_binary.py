@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_header import COMPACT, VECTOR, FstHeader, read_fst_header, write_fst_header
 from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE, known_properties
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
-    from nnet3.kaldi_io.writer import Writer
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.writer import Writer
 
 _STATE_WORDS, _ARC_WORDS = 3, 4  # of 4 bytes: final cost and number of arcs; labels, cost, next state
 _COUNT = struct.Struct("<q")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +10,8 @@ import numpy.typing as npt
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_header import CONST, FstHeader, read_fst_header, write_fst_header
 from nnet3.kaldi_io.fst_properties import EXPANDED
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
-    from nnet3.kaldi_io.writer import Writer
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.writer import Writer
 
 Integers = npt.NDArray[np.integer]
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.symbols import SymbolTable, read_symbols, take
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.fst import Fst
-    from nnet3.kaldi_io.reader import Reader
-    from nnet3.kaldi_io.writer import Writer
+from nnet3.kaldi_io.writer import Writer
 
 MAGIC = struct.pack("<i", 2125659606)
 VECTOR, COMPACT, CONST, LOOKAHEAD, NGRAM = "vector", "compact_acceptor", "const", "olabel_lookahead", "ngram"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,7 @@ import numpy.typing as npt
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.arrays import converted
 from nnet3.kaldi_io.parse_numbers import parse_real
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.reader import Reader
 
 _FIRST_LINE = re.compile(rb"[ \t\r]*\n")
 _EMPTY_LINE = re.compile(rb"\n[ \t\r]*(?:\n|\Z)")

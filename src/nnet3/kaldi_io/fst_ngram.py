@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.kaldi_io.fst import Fst
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.fst_header import FstHeader
-    from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.fst_header import FstHeader
+from nnet3.kaldi_io.reader import Reader
 
 Integers = npt.NDArray[np.integer]
 _WHAT = "an n-gram model"

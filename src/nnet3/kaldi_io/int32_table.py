@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.kaldi_io.arrays import int32_array
 from nnet3.kaldi_io.parse_numbers import parse_rows
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
-    from nnet3.kaldi_io.writer import Writer
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.writer import Writer
 
 TAGGED = np.dtype([("size", "u1"), ("value", "<i4")])
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.files import map_file
+from nnet3.kaldi_io.reader import Reader
 
 if TYPE_CHECKING:
     import os
-
-    from nnet3.kaldi_io.reader import Reader
 
 MAGIC = struct.pack("<i", 2125658996)
 _WHAT = "a symbol table"

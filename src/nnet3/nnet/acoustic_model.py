@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,13 +11,10 @@ from torch import Tensor
 from nnet3.components.summary import format_number
 from nnet3.errors import NetworkError
 from nnet3.hmm.transition_model import TransitionModel
-from nnet3.kaldi_io import Writer
+from nnet3.kaldi_io import Reader, Writer
 from nnet3.nnet.model_file import read_nnet
+from nnet3.nnet.network import Nnet
 from nnet3.nnet.utterances import RunsUtterances
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader
-    from nnet3.nnet.network import Nnet
 
 
 class AcousticModel(RunsUtterances):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from nnet3.components import Component, RandomSource, read_from
 from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.kaldi_io import Reader
 from nnet3.nnet.network import Nnet
 from nnet3.structure.config_reader import apply_config
 from nnet3.structure.parts import NetworkParts
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader
 
 _MOST_COMPONENTS = 99999
 _MOST_LINES = 200_000

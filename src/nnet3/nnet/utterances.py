@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nnet3.ir.matrices import Matrix
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from nnet3.ir.matrices import Matrix
 
 # `decode` imports networks: it is imported here only when it is first used.
 _RUNNER = "nnet3.decode"

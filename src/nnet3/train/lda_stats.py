@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Reader, Writer
 from nnet3.kaldi_io.sparse import SparseMatrix
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
 
 
 @dataclass(frozen=True, eq=False)

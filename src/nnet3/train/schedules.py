@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nnet3.errors import TrainingError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # describing settings needs no PyTorch
     from nnet3.nnet import Nnet
 
 _MIDDLE = 0.5  # where a value stands that says no other place

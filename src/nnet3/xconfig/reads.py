@@ -8,15 +8,13 @@ be careful: what is read is believed only if the layer that it makes is the one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.statements import show
 from nnet3.xconfig.term import Term
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 Read = Callable[["Found"], Any]
 Reads = Mapping[str, Read]

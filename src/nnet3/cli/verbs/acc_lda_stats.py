@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.egs_options import rand_prune_option
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import EXAMPLES, verb
 
 
 @verb("gather statistics for an LDA-like transform", EXAMPLES, program="nnet3-acc-lda-stats")
 @binary_option
 @rand_prune_option
-@click.argument("network", metavar="RAW-IN")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
-@click.argument("output", metavar="LDA-STATS-OUT")
+@arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
 def command(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
     """Run a network without parameters over training examples, and write statistics of its outputs by class: by the
     columns of the supervision, each row weighted by its values.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb
 
 
 @verb("the pdf of each frame of alignments", ALIGNING, program="ali-to-pdf")
-@click.argument("model", metavar="MODEL")
-@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
-@click.argument("output", metavar="PDFS-WSPECIFIER")
+@arguments(model="MODEL", alignments="ALIGNMENTS-RSPECIFIER", output="PDFS-WSPECIFIER")
 def command(model: str, alignments: str, output: str) -> None:
     """Write the pdf of each frame of alignments.
 

@@ -5,26 +5,17 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import click_type
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag, number
 from nnet3.cli.verb import ALIGNING, verb
-from nnet3.text.values import Number, above
+from nnet3.text.values import above
 
 
 @verb("the phones of alignments", ALIGNING, program="ali-to-phones")
-@click.option("--per-frame", type=KALDI_BOOL, default=False, help="A phone for each frame.")
-@click.option("--write-lengths", "lengths", type=KALDI_BOOL, default=False, help="Phones with numbers of frames.")
-@click.option("--ctm-output", "ctm", type=KALDI_BOOL, default=False, help="A file of phones with times in seconds.")
-@click.option(
-    "--frame-shift",
-    type=click_type(Number(above(0))),
-    default=0.01,
-    show_default=True,
-    help="Seconds from frame to frame, for --ctm-output.",
-)
-@click.argument("model", metavar="MODEL")
-@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
-@click.argument("output", metavar="PHONES-WSPECIFIER")
+@flag("--per-frame", help="A phone for each frame.")
+@flag("--write-lengths", "lengths", help="Phones with numbers of frames.")
+@flag("--ctm-output", "ctm", help="A file of phones with times in seconds.")
+@number("--frame-shift", rule=above(0), default=0.01, help="Seconds from frame to frame, for --ctm-output.")
+@arguments(model="MODEL", alignments="ALIGNMENTS-RSPECIFIER", output="PHONES-WSPECIFIER")
 def command(
     model: str, alignments: str, output: str, per_frame: bool, lengths: bool, ctm: bool, frame_shift: float
 ) -> None:

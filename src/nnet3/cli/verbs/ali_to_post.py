@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb
 
 
 @verb("alignments as posteriors", ALIGNING, program="ali-to-post")
-@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
-@click.argument("output", metavar="POSTERIORS-WSPECIFIER")
+@arguments(alignments="ALIGNMENTS-RSPECIFIER", output="POSTERIORS-WSPECIFIER")
 def command(alignments: str, output: str) -> None:
     """Write alignments as posteriors: the number of each frame has weight 1.
 

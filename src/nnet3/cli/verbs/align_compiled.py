@@ -8,6 +8,7 @@ import click
 
 from nnet3.cli.compute_options import align_utterances, ivector_options
 from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb
 from nnet3.options import AlignmentOptions, UtteranceOptions
 
@@ -23,11 +24,13 @@ from nnet3.options import AlignmentOptions, UtteranceOptions
     metavar="WSPECIFIER",
     help="Vectors of the log-likelihoods of frames, not scaled.",
 )
-@click.argument("model", metavar="MODEL")
-@click.argument("graphs", metavar="GRAPHS-RSPECIFIER")
-@click.argument("features", metavar="FEATURES-RSPECIFIER")
-@click.argument("alignments", metavar="ALIGNMENTS-WSPECIFIER")
-@click.argument("scores", metavar="[SCORES-WSPECIFIER]", required=False, default="")
+@arguments(
+    model="MODEL",
+    graphs="GRAPHS-RSPECIFIER",
+    features="FEATURES-RSPECIFIER",
+    alignments="ALIGNMENTS-WSPECIFIER",
+    scores="[SCORES-WSPECIFIER]",
+)
 def command(**given: Any) -> int:
     """Align utterances: find the most likely path of each one's training graph, and write its transition-ids.
 

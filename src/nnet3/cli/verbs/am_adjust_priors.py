@@ -5,24 +5,17 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import click_type
 from nnet3.cli.messages import say
-from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.options import arguments, binary_option, flag, number
 from nnet3.cli.verb import MODELS, verb
-from nnet3.text.values import Number, at_least
+from nnet3.text.values import at_least
 
 
 @verb("set an acoustic model's priors", MODELS, program="nnet3-am-adjust-priors", program_defaults={"kaldi": True})
 @binary_option
-@click.option(
-    "--kaldi", type=KALDI_BOOL, default=False, help="As Kaldi's program: without a floor, and with its lines."
-)
-@click.option(
-    "--prior-floor", type=click_type(Number(at_least(0))), default=1e-15, show_default=True, help="Smallest prior."
-)
-@click.argument("source", metavar="MODEL-IN")
-@click.argument("posteriors", metavar="SUMMED-POSTERIORS")
-@click.argument("output", metavar="MODEL-OUT")
+@flag("--kaldi", help="As Kaldi's program: without a floor, and with its lines.")
+@number("--prior-floor", rule=at_least(0), default=1e-15, help="Smallest prior.")
+@arguments(source="MODEL-IN", posteriors="SUMMED-POSTERIORS", output="MODEL-OUT")
 def command(source: str, posteriors: str, output: str, binary: bool, kaldi: bool, prior_floor: float) -> None:
     """Set the priors to a vector of summed or averaged posteriors, normalised to sum to one.
 

@@ -9,26 +9,18 @@ import click
 from nnet3.cli import later
 from nnet3.cli.copy_options import copy_options, make_copy_options
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.options import arguments, binary_option, flag
 from nnet3.cli.verb import MODELS, verb
 
 
 @verb("copy an acoustic model with changes", MODELS, program="nnet3-am-copy")
 @binary_option
 @copy_options
-@click.option("--raw", type=KALDI_BOOL, default=False, help="Write the network alone.")
+@flag("--raw", help="Write the network alone.")
 @click.option("--set-raw-nnet", metavar="RAW", help="Put this network in the place of the model's.")
-@click.option("--convert-repeated-to-block", type=KALDI_BOOL, default=False, help="RepeatedAffine becomes BlockAffine.")
-@click.argument("source", metavar="MODEL-IN")
-@click.argument("output", metavar="MODEL-OUT")
-def command(
-    source: str,
-    output: str,
-    binary: bool,
-    raw: bool,
-    set_raw_nnet: str | None,
-    **options: Any,
-) -> None:
+@flag("--convert-repeated-to-block", help="RepeatedAffine becomes BlockAffine.")
+@arguments(source="MODEL-IN", output="MODEL-OUT")
+def command(source: str, output: str, binary: bool, raw: bool, set_raw_nnet: str | None, **options: Any) -> None:
     """Copy an acoustic model, with changes in this order: set-raw-nnet, nnet-config, convert-repeated-to-block,
     learning rates, edits, scale, prepare-for-test.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.options import kaldi_option, learning_rates_option
+from nnet3.cli.options import arguments, kaldi_option, learning_rates_option
 from nnet3.cli.verb import SEEING, verb
 
 
 @verb("describe an acoustic model", SEEING, program="nnet3-am-info", program_defaults={"kaldi": True})
 @kaldi_option
 @learning_rates_option
-@click.argument("source", metavar="MODEL")
+@arguments(source="MODEL")
 def command(source: str, kaldi: bool, print_learning_rates: bool) -> None:
     """Describe an acoustic model: transition model, priors and network.
 

@@ -6,13 +6,13 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import MODELS, verb
 
 
 @verb("make an acoustic model from a transition model and a network", MODELS, program="nnet3-am-init")
 @binary_option
-@click.argument("names", nargs=-1, required=True, metavar="{TRANSITION-MODEL | TREE TOPOLOGY} RAW-IN MODEL-OUT")
+@arguments(names="{TRANSITION-MODEL | TREE TOPOLOGY} RAW-IN MODEL-OUT")
 def command(names: tuple[str, ...], binary: bool) -> None:
     """Join a transition model and a raw network. Priors are not set.
 

@@ -7,14 +7,14 @@ import math
 import click
 
 from nnet3.cli import later
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import MODELS, verb
 
 
 @verb("average networks", MODELS, program="nnet3-average")
 @binary_option
 @click.option("--weights", metavar="W1:W2:...", help="One weight per network; made to sum to one.")
-@click.argument("files", nargs=-1, required=True, metavar="RAW-IN... RAW-OUT")
+@arguments(files="RAW-IN... RAW-OUT")
 def command(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
     """Average parameters and statistics of raw networks of the same structure.
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.egs_options import rand_prune_option
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import CHAIN, verb
 
 
 @verb("gather statistics for an LDA-like transform of chain examples", CHAIN, program="nnet3-chain-acc-lda-stats")
 @binary_option
 @rand_prune_option
-@click.argument("network", metavar="RAW-IN")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
-@click.argument("output", metavar="LDA-STATS-OUT")
+@arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
 def command(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
     """Run a network without parameters over chain examples that are not merged, and write statistics of its outputs by
     pdf: weighted by the paths of the supervision, or by the alignment that end-to-end examples have.

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import binary_option, ignored_threads_option, max_evaluations_option, test_mode_options
+from nnet3.cli.options import (
+    arguments,
+    binary_option,
+    ignored_threads_option,
+    max_evaluations_option,
+    test_mode_options,
+)
 from nnet3.cli.verb import CHAIN, verb
 from nnet3.options import ChainOptions, DenominatorOptions
 
@@ -21,15 +28,9 @@ from nnet3.options import ChainOptions, DenominatorOptions
 @takes("denominator", DenominatorOptions)
 @takes("options", ChainOptions)
 @ignored_threads_option
-@click.argument("names", nargs=-1, required=True, metavar="DEN-FST RAW-IN... EGS-RSPECIFIER RAW-OUT")
+@arguments(names="DEN-FST RAW-IN... EGS-RSPECIFIER RAW-OUT")
 def command(
-    names: tuple[str, ...],
-    binary: bool,
-    batchnorm_test_mode: bool,
-    dropout_test_mode: bool,
-    max_objective_evaluations: int,
-    denominator: DenominatorOptions,
-    options: ChainOptions,
+    names: tuple[str, ...], binary: bool, denominator: DenominatorOptions, options: ChainOptions, **settings: Any
 ) -> None:
     """Average the first n raw networks, with the n that is best by the LF-MMI objective. Give the last network first.
 
@@ -53,10 +54,8 @@ def command(
         list(later.chain_files.minibatches(examples, nnet)),
         lambda _: objective,
         statistics_objective=lambda _: objective.with_second_output(nnet),
-        batchnorm_test_mode=batchnorm_test_mode,
-        dropout_test_mode=dropout_test_mode,
-        max_objective_evaluations=max_objective_evaluations,
         say=say,
+        **settings,
     )
     later.files.save_model(result, output, binary)
     say(f"Finished combining neural nets, wrote model to {output}")

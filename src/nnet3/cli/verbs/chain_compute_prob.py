@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import click
+from typing import Any
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import ignored_threads_option, test_mode_options
+from nnet3.cli.options import arguments, ignored_threads_option, test_mode_options
 from nnet3.cli.verb import CHAIN, verb
 from nnet3.options import ChainOptions, DenominatorOptions
 
@@ -17,17 +17,9 @@ from nnet3.options import ChainOptions, DenominatorOptions
 @takes("denominator", DenominatorOptions)
 @takes("options", ChainOptions)
 @ignored_threads_option
-@click.argument("model", metavar="RAW-IN")
-@click.argument("den_fst", metavar="DEN-FST")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
+@arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER")
 def command(
-    model: str,
-    den_fst: str,
-    examples: str,
-    batchnorm_test_mode: bool,
-    dropout_test_mode: bool,
-    denominator: DenominatorOptions,
-    options: ChainOptions,
+    model: str, den_fst: str, examples: str, denominator: DenominatorOptions, options: ChainOptions, **modes: Any
 ) -> None:
     """Print the log-probability per frame that a raw network reaches on merged chain examples (on stderr).
 
@@ -37,14 +29,7 @@ def command(
     """
     nnet = later.files.load_network_to(later.device.given_device(), model)
     objective = later.chain_files.load_objective(den_fst, nnet, denominator, options)
-    evaluator = later.compute_prob.evaluated(
-        nnet,
-        later.chain_files.minibatches(examples, nnet),
-        objective,
-        batchnorm_test_mode=batchnorm_test_mode,
-        dropout_test_mode=dropout_test_mode,
-        collapse=False,
-        accuracy=False,
-    )
+    minibatches = later.chain_files.minibatches(examples, nnet)
+    evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **modes)
     for name, own in evaluator.stats.items():
         say(later.compute_prob.report_line(f"log-probability for '{name}'", own))

@@ -10,13 +10,7 @@ from nnet3.options import CopyingOptions
 
 @verb("copy chain examples with changes, to one or more tables", CHAIN, program="nnet3-chain-copy-egs")
 @copying_options
-def command(
-    examples: str,
-    outputs_to_write: tuple[str, ...],
-    options: CopyingOptions,
-    weights: str | None,
-    outputs: str | None,
-) -> None:
+def command(examples: str, outputs_to_write: tuple[str, ...], options: CopyingOptions, **tables: str | None) -> None:
     """Copy chain examples, to several tables in turn, with changes: shift, context, weights, names of outputs.
 
     Outputs are shifted by the nearest multiple of the distance of their frames. Context can be changed in examples that
@@ -27,7 +21,7 @@ def command(
       nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
     """
     changes = later.changes.ChainChanges(options.frame_shift, *options.contexts())
-    weight_of, name_of = later.egs_tables.weights_and_names(weights, outputs)
+    weight_of, name_of = later.egs_tables.weights_and_names(**tables)
 
     def change(key: str, example: later.chain.ChainExample) -> later.chain.ChainExample | None:
         changed = changes.apply(example)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.egs_options import ivectors_option, normalization_scale_option
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import CHAIN, verb
 from nnet3.options import ChainMakingOptions
 
@@ -17,11 +16,13 @@ from nnet3.options import ChainMakingOptions
 @takes("options", ChainMakingOptions, omit=("supervision_length_tolerance", "long_key"))
 @ivectors_option
 @normalization_scale_option
-@click.argument("normalization", metavar="NORMALIZATION-FST")
-@click.argument("features", metavar="FEATURES-RSPECIFIER")
-@click.argument("graphs", metavar="GRAPHS-RSPECIFIER")
-@click.argument("model", metavar="TRANSITION-MODEL")
-@click.argument("output", metavar="EGS-WSPECIFIER")
+@arguments(
+    normalization="NORMALIZATION-FST",
+    features="FEATURES-RSPECIFIER",
+    graphs="GRAPHS-RSPECIFIER",
+    model="TRANSITION-MODEL",
+    output="EGS-WSPECIFIER",
+)
 def command(
     normalization: str, features: str, graphs: str, model: str, output: str, options: ChainMakingOptions, **files: Any
 ) -> None:

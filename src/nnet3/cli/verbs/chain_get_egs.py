@@ -9,6 +9,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.egs_options import ivectors_option, normalization_scale_option
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import CHAIN, verb
 from nnet3.options import ChainMakingOptions
 
@@ -23,7 +24,7 @@ from nnet3.options import ChainMakingOptions
     metavar="FILE",
     help="Leave times inside chunks free; supervision then has labels that are transition-ids.",
 )
-@click.argument("names", nargs=-1, required=True, metavar="[NORMALIZATION-FST] FEATURES SUPERVISION EGS")
+@arguments(names="[NORMALIZATION-FST] FEATURES SUPERVISION EGS")
 def command(names: tuple[str, ...], options: ChainMakingOptions, **files: Any) -> None:
     """Cut utterances into chunks and make a training example of each: input with context, ivector, and the sequences
     of pdfs that are right. With a normalization graph these are weighted (which needs kaldifst); else that is left to

@@ -6,21 +6,16 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import CHAIN, verb
 from nnet3.options import SupervisingOptions
 
 
 @verb("say which sequences of pdfs are right for each utterance", CHAIN, program="chain-get-supervision")
 @takes("options", SupervisingOptions)
-@click.option(
-    "--lattice-input", type=KALDI_BOOL, default=False, help="The table has lattices of phones, not phones and lengths."
-)
+@flag("--lattice-input", help="The table has lattices of phones, not phones and lengths.")
 @click.option("--weight", type=float, hidden=True, expose_value=False)  # Kaldi ignores it, too
-@click.argument("tree", metavar="TREE")
-@click.argument("model", metavar="TRANSITION-MODEL")
-@click.argument("phones", metavar="PHONES-RSPECIFIER")
-@click.argument("output", metavar="SUPERVISION-WSPECIFIER")
+@arguments(tree="TREE", model="TRANSITION-MODEL", phones="PHONES-RSPECIFIER", output="SUPERVISION-WSPECIFIER")
 def command(tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions) -> int:
     """Say which sequences of pdfs are right for each utterance: those of its phones, at about their times.
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import CHAIN, verb
 
 
 @verb("make a denominator graph and a normalization graph", CHAIN, program="chain-make-den-fst")
-@click.argument("tree", metavar="TREE")
-@click.argument("model", metavar="TRANSITION-MODEL")
-@click.argument("phone_lm", metavar="PHONE-LM")
-@click.argument("denominator", metavar="DEN-FST-OUT")
-@click.argument("normalization", metavar="NORMALIZATION-FST-OUT")
+@arguments(
+    tree="TREE",
+    model="TRANSITION-MODEL",
+    phone_lm="PHONE-LM",
+    denominator="DEN-FST-OUT",
+    normalization="NORMALIZATION-FST-OUT",
+)
 def command(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
     """Make the graph of all sequences of pdfs, weighted by a phone language model, and from it the one that weights
     supervision. The transition model may be any model that begins with one. It needs kaldifst.

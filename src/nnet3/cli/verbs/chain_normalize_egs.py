@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.egs_options import normalization_scale_option
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import CHAIN, verb
 
 
 @verb("weight chain examples by a normalization graph", CHAIN, program="nnet3-chain-normalize-egs")
 @normalization_scale_option
-@click.argument("normalization", metavar="NORMALIZATION-FST")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
-@click.argument("output", metavar="EGS-WSPECIFIER")
+@arguments(normalization="NORMALIZATION-FST", examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER")
 def command(normalization: str, examples: str, output: str, normalization_fst_scale: float) -> None:
     """Weight the supervision of examples by a normalization graph, so that what is right is a part of all that may be.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import KALDI_BOOL, binary_option, caching_options, ignored_threads_option
+from nnet3.cli.options import arguments, binary_option, caching_options, flag, ignored_threads_option
 from nnet3.cli.verb import CHAIN, verb
 from nnet3.errors import TrainingError
 from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions
@@ -19,14 +17,9 @@ from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions
 @takes("denominator", DenominatorOptions)
 @takes("objective", ChainOptions)
 @ignored_threads_option
-@click.option(
-    "--apply-deriv-weights", type=KALDI_BOOL, default=True, show_default=True, help="Scale derivatives of frames."
-)
+@flag("--apply-deriv-weights", default=True, show_default=True, help="Scale derivatives of frames.")
 @binary_option
-@click.argument("model", metavar="RAW-IN")
-@click.argument("den_fst", metavar="DEN-FST")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
-@click.argument("output", metavar="RAW-OUT")
+@arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER", output="RAW-OUT")
 def command(
     model: str,
     den_fst: str,

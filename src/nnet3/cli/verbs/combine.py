@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import say
-from nnet3.cli.options import binary_option, max_evaluations_option, test_mode_options
+from nnet3.cli.options import arguments, binary_option, max_evaluations_option, test_mode_options
 from nnet3.cli.verb import RUNNING, verb
 
 
@@ -16,14 +17,8 @@ from nnet3.cli.verb import RUNNING, verb
 @binary_option
 @test_mode_options(batchnorm=False)
 @max_evaluations_option
-@click.argument("names", nargs=-1, required=True, metavar="RAW-IN... EGS-RSPECIFIER RAW-OUT")
-def command(
-    names: tuple[str, ...],
-    binary: bool,
-    batchnorm_test_mode: bool,
-    dropout_test_mode: bool,
-    max_objective_evaluations: int,
-) -> None:
+@arguments(names="RAW-IN... EGS-RSPECIFIER RAW-OUT")
+def command(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
     """Average the first n raw networks, with the n that is best on merged examples. Give the last network first.
 
     \b
@@ -36,13 +31,7 @@ def command(
     later.files.check_can_save(output)
     device = later.device.given_device()
     loaders = [partial(later.files.load_network_to, device, name) for name in models]
-    result = later.combine.combine(
-        loaders,
-        list(later.egs_minibatches.minibatches(examples, loaders[0]())),
-        batchnorm_test_mode=batchnorm_test_mode,
-        dropout_test_mode=dropout_test_mode,
-        max_objective_evaluations=max_objective_evaluations,
-        say=say,
-    )
+    minibatches = list(later.egs_minibatches.minibatches(examples, loaders[0]()))
+    result = later.combine.combine(loaders, minibatches, say=say, **settings)
     later.files.save_model(result, output, binary)
     say(f"Finished combining neural nets, wrote model to {output}")

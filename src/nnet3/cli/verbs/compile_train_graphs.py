@@ -7,6 +7,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.click_types import integer
 from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb
 from nnet3.options import TrainingGraphOptions
 
@@ -21,11 +22,9 @@ from nnet3.options import TrainingGraphOptions
     help="Labels of the lexicon that are no phones.",
 )
 @click.option("--batch-size", type=integer(), hidden=True, expose_value=False)
-@click.argument("tree", metavar="TREE")
-@click.argument("model", metavar="MODEL")
-@click.argument("lexicon", metavar="LEXICON-FST")
-@click.argument("texts", metavar="TRANSCRIPTS-RSPECIFIER")
-@click.argument("output", metavar="GRAPHS-WSPECIFIER")
+@arguments(
+    tree="TREE", model="MODEL", lexicon="LEXICON-FST", texts="TRANSCRIPTS-RSPECIFIER", output="GRAPHS-WSPECIFIER"
+)
 def command(
     tree: str, model: str, lexicon: str, texts: str, output: str, options: TrainingGraphOptions, disambiguation: str
 ) -> int:

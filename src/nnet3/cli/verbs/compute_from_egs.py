@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from nnet3.cli import later
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import RUNNING, verb
 
 
 @verb("run a network over training examples", RUNNING, program="nnet3-compute-from-egs")
-@click.option("--apply-exp", type=KALDI_BOOL, default=False, help="Exponentials of the outputs: of log-posteriors.")
-@click.option("--output-name", default="output", show_default=True, metavar="NODE", help="The output to write.")
-@click.argument("model", metavar="RAW-IN")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
-@click.argument("output", metavar="MATRICES-WSPECIFIER")
-def command(model: str, examples: str, output: str, apply_exp: bool, output_name: str) -> None:
+@flag("--apply-exp", "exponentiate", help="Exponentials of the outputs: of log-posteriors.")
+@click.option("--output-name", "node", default="output", show_default=True, metavar="NODE", help="The output to write.")
+@arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="MATRICES-WSPECIFIER")
+def command(**given: Any) -> None:
     """Run a raw network over (merged) examples, and write a matrix for each with the rows that its supervision has.
 
     The network runs in the modes of its file: batch-norm takes the statistics of each minibatch, unless
@@ -25,5 +25,4 @@ def command(model: str, examples: str, output: str, apply_exp: bool, output_name
     Example:
       nnet3 compute-from-egs --apply-exp=true final.raw ark:merged.ark ark:posteriors.ark
     """
-    device = later.device.given_device()
-    later.outputs_of_egs.write_outputs(device, model, examples, output, output_name, apply_exp)
+    later.outputs_of_egs.write_outputs(later.device.given_device(), **given)

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from nnet3.cli.click_types import click_type
 from nnet3.cli.compute_options import compute_streams, ivector_options, score_options
 from nnet3.cli.declared import takes
+from nnet3.cli.options import number
 from nnet3.cli.verb import RUNNING, verb
 from nnet3.options import StreamOptions
-from nnet3.text.values import Number, above
+from nnet3.text.values import above
 
 
 @verb("run a network over utterances as streams", RUNNING)
 @ivector_options
 @takes("chunks", StreamOptions, omit=("num_streams",))
-@click.option(
-    "--frame-shift",
-    type=click_type(Number(above(0))),
-    default=0.01,
-    show_default=True,
-    help="Seconds per frame, for the real-time factor.",
-)
+@number("--frame-shift", rule=above(0), default=0.01, help="Seconds per frame, for the real-time factor.")
 @score_options
 def command(**given: Any) -> None:
     """Run a network over tables of features as if they were spoken now, and write a matrix for each utterance.

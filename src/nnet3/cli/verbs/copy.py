@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.copy_options import copy_options, make_copy_options
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.options import arguments, binary_option, flag
 from nnet3.cli.verb import MODELS, verb
 
 
 @verb("copy a raw network with changes", MODELS, program="nnet3-copy")
 @binary_option
 @copy_options
-@click.option("--batchnorm-test-mode", type=KALDI_BOOL, default=False, help="Put batch-norm in test mode.")
-@click.argument("source", metavar="MODEL-IN")
-@click.argument("output", metavar="RAW-OUT")
+@flag("--batchnorm-test-mode", help="Put batch-norm in test mode.")
+@arguments(source="MODEL-IN", output="RAW-OUT")
 def command(source: str, output: str, binary: bool, batchnorm_test_mode: bool, **options: Any) -> None:
     """Copy a raw network (or the network of an acoustic model), with changes in this order: nnet-config, learning
     rates, scale, edits, prepare-for-test.

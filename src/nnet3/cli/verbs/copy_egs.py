@@ -15,12 +15,7 @@ from nnet3.text.values import Integer
 @copying_options
 @click.option("--frame", metavar="T", help="Keep one frame of the output: its number, or 'random'.")
 def command(
-    examples: str,
-    outputs_to_write: tuple[str, ...],
-    options: CopyingOptions,
-    frame: str | None,
-    weights: str | None,
-    outputs: str | None,
+    examples: str, outputs_to_write: tuple[str, ...], options: CopyingOptions, frame: str | None, **tables: str | None
 ) -> None:
     """Copy training examples, to several tables in turn, with changes in this order: weights, one frame, context,
     shift, names of outputs. Frames and context can be changed in examples that are not merged.
@@ -32,7 +27,7 @@ def command(
     """
     changes = later.examples.Changes(_frame(frame), *options.contexts(), options.frame_shift)
     rng = later.making.generator(options.seed + 1)
-    weight_of, name_of = later.egs_tables.weights_and_names(weights, outputs)
+    weight_of, name_of = later.egs_tables.weights_and_names(**tables)
 
     def change(key: str, example: later.examples.Example) -> later.examples.Example | None:
         weight = None if weight_of is None else later.egs_tables.looked_up(weight_of, key)

@@ -5,25 +5,23 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
-from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.options import arguments, binary_option, flag, whole_number
 from nnet3.cli.verb import TABLES, verb
 
 
 @verb("copy features, compressed or not", TABLES, program="copy-feats")
 @binary_option
-@click.option("--compress", type=KALDI_BOOL, default=False, help="Write compressed matrices.")
-@click.option(
+@flag("--compress", help="Write compressed matrices.")
+@whole_number(
     "--compression-method",
     "method",
-    type=integer(1, 7),
+    least=1,
+    bits=7,
     default=1,
-    show_default=True,
     help="How --compress does it: 1: by the number of rows; 2: speech features; 3 to 7: fixed-size codes.",
 )
 @click.option("--write-num-frames", "lengths", default="", metavar="WSPECIFIER", help="Table of numbers of frames.")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
+@arguments(source="IN", output="OUT")
 def command(source: str, output: str, binary: bool, compress: bool, method: int, lengths: str) -> None:
     """Copy a table of features, or one matrix in a file. --binary is about a file.
 

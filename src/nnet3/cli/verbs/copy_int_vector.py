@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import TABLES, verb
 
 
 @verb("copy vectors of integers, such as alignments", TABLES, program="copy-int-vector")
 @binary_option
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
+@arguments(source="IN", output="OUT")
 def command(source: str, output: str, binary: bool) -> None:
     """Copy a table of vectors of integers, or one in a file. --binary is about a file.
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import MODELS, verb
 
 
 @verb("copy the transition model of a model", MODELS, program="copy-transition-model")
 @binary_option
-@click.argument("model", metavar="MODEL-IN")
-@click.argument("output", metavar="TRANSITION-MODEL-OUT")
+@arguments(model="MODEL-IN", output="TRANSITION-MODEL-OUT")
 def command(model: str, output: str, binary: bool) -> None:
     """Write the transition model that a file begins with, alone.
 

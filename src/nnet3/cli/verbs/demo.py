@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
+from nnet3.cli.options import whole_number
 from nnet3.cli.verb import SEEING, run_on_cpu, verb
 
 
 @verb("see networks learn from real data", SEEING)
 @click.option("--speech", metavar="ZIP", help="Spoken digits instead: the Free Spoken Digit Dataset's recordings.")
 @click.option("--folder", default="demo-out", show_default=True, metavar="DIR", help="Where the results are written.")
-@click.option("--seed", type=integer(0, 64), default=1, show_default=True, help="Seed of all random numbers.")
+@whole_number("--seed", least=0, bits=64, default=1, help="Seed of all random numbers.")
 def command(speech: str | None, folder: str, seed: int) -> None:
     """See networks learn from real data, in under two minutes.
 

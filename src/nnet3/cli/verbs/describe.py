@@ -6,11 +6,12 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import print_warnings
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import SEEING, verb
 
 
 @verb("print the layers of a network, as an xconfig", SEEING)
-@click.argument("network", metavar="MODEL-OR-CONFIG")
+@arguments(network="MODEL-OR-CONFIG")
 def command(network: str) -> None:
     """Print the layers of a network as an xconfig that expands to it.
 

@@ -10,7 +10,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import SEEING, verb
 
 _FORMS = ("svg", "png", "dot")
@@ -20,10 +20,9 @@ _RANGE = re.compile(r"(-?\d{1,6})(?::(-?\d{1,6}))?")
 @verb("draw a network as a picture", SEEING)
 @click.option("--unroll", metavar="FIRST:LAST", help="Draw what the output at these frames is computed from.")
 @click.option("--input", "given", metavar="FIRST:LAST", help="With --unroll: the frames of input that are given.")
-@click.option("--every-node", type=KALDI_BOOL, default=False, help="A box for each node rather than for each layer.")
-@click.option("--graphviz", type=KALDI_BOOL, default=None, help="Use the program dot (default: if it is installed).")
-@click.argument("source", metavar="MODEL-OR-CONFIG")
-@click.argument("output", metavar="PICTURE")
+@flag("--every-node", help="A box for each node rather than for each layer.")
+@flag("--graphviz", default=None, help="Use the program dot (default: if it is installed).")
+@arguments(source="MODEL-OR-CONFIG", output="PICTURE")
 def command(
     source: str, output: str, unroll: str | None, given: str | None, every_node: bool, graphviz: bool | None
 ) -> None:

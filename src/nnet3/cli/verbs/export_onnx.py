@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import print_warnings, say
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import MODELS, verb
 from nnet3.options import OnnxOptions
 
 
 @verb("write a network as an ONNX file", MODELS)
 @takes("options", OnnxOptions)
-@click.argument("network", metavar="MODEL")
-@click.argument("output", metavar="ONNX-FILE")
+@arguments(network="MODEL", output="ONNX-FILE")
 def command(network: str, output: str, options: OnnxOptions) -> None:
     """Write a network as an ONNX file of standard operators, for onnxruntime and other engines.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import TABLES, verb
 
 
 @verb("the dimension of features", TABLES, program="feat-to-dim")
-@click.argument("source", metavar="FEATURES-RSPECIFIER")
+@arguments(source="FEATURES-RSPECIFIER")
 @click.argument("output", metavar="[OUT]", required=False, default="-")
 def command(source: str, output: str) -> None:
     """Write the number of columns of the first matrix of a table to a file, or of all to a table.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import TABLES, verb
 
 
 @verb("the numbers of frames of features", TABLES, program="feat-to-len")
-@click.argument("source", metavar="FEATURES-RSPECIFIER")
-@click.argument("output", metavar="[LENGTHS-WSPECIFIER]", required=False, default="")
+@arguments(source="FEATURES-RSPECIFIER", output="[LENGTHS-WSPECIFIER]")
 def command(source: str, output: str) -> None:
     """Write the number of frames of each matrix to a table; without one print their sum.
 

@@ -6,14 +6,14 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import kaldi_option, learning_rates_option
+from nnet3.cli.options import arguments, kaldi_option, learning_rates_option
 from nnet3.cli.verb import SEEING, verb
 
 
 @verb("describe a network", SEEING, program="nnet3-info", program_defaults={"kaldi": True})
 @kaldi_option
 @learning_rates_option
-@click.argument("network", metavar="MODEL-OR-CONFIG")
+@arguments(network="MODEL-OR-CONFIG")
 def command(network: str, kaldi: bool, print_learning_rates: bool) -> None:
     """Describe a network: its nodes and components, their dimensions, what is trained and how.
 

@@ -6,14 +6,14 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import binary_option, seed_option
+from nnet3.cli.options import arguments, binary_option, seed_option
 from nnet3.cli.verb import MODELS, verb
 
 
 @verb("make a network from configs or xconfigs", MODELS, program="nnet3-init")
 @binary_option
 @seed_option
-@click.argument("files", nargs=-1, required=True, metavar="[RAW-IN] CONFIG... RAW-OUT")
+@arguments(files="[RAW-IN] CONFIG... RAW-OUT")
 def command(files: tuple[str, ...], binary: bool, seed: int) -> None:
     """Make a raw network from one or more configs or xconfigs, applied in order.
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from nnet3.cli.click_types import integer
 from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options
 from nnet3.cli.declared import takes
+from nnet3.cli.options import whole_number
 from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import UtteranceOptions
 
@@ -16,7 +14,7 @@ from nnet3.options import UtteranceOptions
 @verb("decode utterances to lattices, several at once", LATTICES, program="nnet3-latgen-faster-parallel")
 @ivector_options
 @takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
-@click.option("--num-threads", type=integer(1), default=1, show_default=True, help="Utterances searched at once.")
+@whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
 @decoding_options
 def command(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, several utterances at once.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nnet3.cli import later
 from nnet3.cli.lattice_options import lattices_argument, number_option, output_argument
 from nnet3.cli.verb import LATTICES, verb
@@ -20,8 +18,4 @@ def command(lattices: str, output: str, word_ins_penalty: float) -> None:
     Example:
       nnet3 lattice-add-penalty --word-ins-penalty=0.5 ark:lat.ark ark:-
     """
-
-    def change(lattice: Any) -> Any:
-        return lattice.with_word_penalty(word_ins_penalty)
-
-    later.lattice_reading.write_changed(lattices, output, change)
+    later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice.with_word_penalty(word_ins_penalty))

@@ -8,6 +8,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.lattice_options import acoustic_scale_option, lattices_argument, lm_scale_option
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import LATTICES, verb
 
 
@@ -16,8 +17,7 @@ from nnet3.cli.verb import LATTICES, verb
 @lm_scale_option
 @click.option("--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each lattice.")
 @lattices_argument
-@click.argument("words", metavar="[WORDS-WSPECIFIER", required=False, default="")
-@click.argument("alignments", metavar="[ALIGNMENTS-WSPECIFIER]]", required=False, default="")
+@arguments(words="[WORDS-WSPECIFIER", alignments="[ALIGNMENTS-WSPECIFIER]]")
 def command(**given: Any) -> None:
     """Write words and transition-ids of the path of least cost of each lattice, and say what it costs.
 

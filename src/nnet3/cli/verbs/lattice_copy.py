@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.lattice_options import lattices_argument, output_argument
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import flag
 from nnet3.cli.verb import LATTICES, verb
 
 
 @verb("copy lattices", LATTICES, program="lattice-copy")
-@click.option("--write-compact", type=KALDI_BOOL, default=True, help="Write acceptors of words.")
+@flag("--write-compact", default=True, help="Write acceptors of words.")
 @lattices_argument
 @output_argument
 def command(lattices: str, output: str, write_compact: bool) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
 from nnet3.cli.lattice_options import acoustic_scale_option, lattices_argument, lm_scale_option, output_argument
+from nnet3.cli.options import whole_number
 from nnet3.cli.verb import LATTICES, verb
 
 
 @verb("write the best paths of each lattice as lattices", LATTICES, program="lattice-to-nbest")
 @acoustic_scale_option
 @lm_scale_option
-@click.option("--n", type=integer(1), default=1, show_default=True, help="Paths of each lattice.")
+@whole_number("--n", least=1, default=1, help="Paths of each lattice.")
 @lattices_argument
 @output_argument
 def command(**given: Any) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import TABLES, verb
 
 
 @verb("sum the rows of each matrix of a table", TABLES, program="matrix-sum-rows")
-@click.option("--do-average", "average", type=KALDI_BOOL, default=False, help="Means of the rows instead of sums.")
-@click.argument("matrices", metavar="MATRICES-RSPECIFIER")
-@click.argument("output", metavar="VECTORS-WSPECIFIER")
+@flag("--do-average", "average", help="Means of the rows instead of sums.")
+@arguments(matrices="MATRICES-RSPECIFIER", output="VECTORS-WSPECIFIER")
 def command(matrices: str, output: str, average: bool) -> None:
     """Sum the rows of each matrix of a table, and write a table of vectors with the same keys.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import LATTICES, verb
 
 
 @verb("write the parts of lattices of one path", LATTICES, program="nbest-to-linear")
-@click.argument("lattices", metavar="NBEST-RSPECIFIER")
-@click.argument("alignments", metavar="ALIGNMENTS-WSPECIFIER")
-@click.argument("words", metavar="[WORDS-WSPECIFIER", required=False, default="")
-@click.argument("graph_costs", metavar="[LM-COSTS-WSPECIFIER", required=False, default="")
-@click.argument("acoustic_costs", metavar="[ACOUSTIC-COSTS-WSPECIFIER]]]", required=False, default="")
+@arguments(
+    lattices="NBEST-RSPECIFIER",
+    alignments="ALIGNMENTS-WSPECIFIER",
+    words="[WORDS-WSPECIFIER",
+    graph_costs="[LM-COSTS-WSPECIFIER",
+    acoustic_costs="[ACOUSTIC-COSTS-WSPECIFIER]]]",
+)
 def command(**given: Any) -> None:
     """Write transition-ids, words, costs of the graph and acoustic costs of lattices with one path each, such as
     `nnet3 lattice-1best` and `nnet3 lattice-to-nbest` write.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
-from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.options import arguments, binary_option, flag
 from nnet3.cli.verb import ALIGNING, verb
 
 
 @verb("sum posteriors by transition-id or pdf", ALIGNING, program="post-to-tacc")
 @binary_option
-@click.option("--per-pdf", type=KALDI_BOOL, default=False, help="By pdf; without the last transition-id, as in Kaldi.")
-@click.argument("model", metavar="MODEL")
-@click.argument("posteriors", metavar="POSTERIORS-RSPECIFIER")
-@click.argument("output", metavar="VECTOR-OUT")
+@flag("--per-pdf", help="By pdf; without the last transition-id, as in Kaldi.")
+@arguments(model="MODEL", posteriors="POSTERIORS-RSPECIFIER", output="VECTOR-OUT")
 def command(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
     """Write the summed weights of posteriors of transition-ids.
 

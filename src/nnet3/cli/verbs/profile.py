@@ -7,35 +7,27 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag, whole_number
 from nnet3.cli.verb import SEEING, take_use_gpu, verb
 
 
 @verb("see where the time of a network goes", SEEING)
-@click.option("--num-sequences", type=integer(1), default=1, show_default=True, help="Sequences at once.")
-@click.option("--frames", type=integer(1), default=50, show_default=True, help="Output frames of each.")
-@click.option(
-    "--frame-subsampling-factor",
-    "factor",
-    type=integer(1),
-    default=3,
-    show_default=True,
-    help="Input frames per output.",
-)
-@click.option("--train", type=KALDI_BOOL, default=False, show_default=True, help="A training step, not test mode.")
-@click.option("--optimize", type=KALDI_BOOL, default=True, show_default=True, help="Run the passes.")
+@whole_number("--num-sequences", least=1, default=1, help="Sequences at once.")
+@whole_number("--frames", least=1, default=50, help="Output frames of each.")
+@whole_number("--frame-subsampling-factor", "factor", least=1, default=3, help="Input frames per output.")
+@flag("--train", show_default=True, help="A training step, not test mode.")
+@flag("--optimize", default=True, show_default=True, help="Run the passes.")
 @click.option(
     "--by",
     default="kind,type",
     show_default=True,
     help="What to put together: some of kind,type,kernel,node.",
 )
-@click.option("--limit", type=integer(1), default=25, show_default=True, help="Lines of the table.")
-@click.option("--repeats", type=integer(1), default=3, show_default=True, help="Runs to average.")
+@whole_number("--limit", least=1, default=25, help="Lines of the table.")
+@whole_number("--repeats", least=1, default=3, help="Runs to average.")
 @click.option("--trace", type=click.Path(dir_okay=False), default=None, help="Write a Chrome trace to this file.")
 @click.option("--device", metavar="DEVICE", help="cpu, which is the default, cuda or cuda:N.")
-@click.argument("network", metavar="MODEL-OR-CONFIG")
+@arguments(network="MODEL-OR-CONFIG")
 def command(network: str, device: str | None, **options: Any) -> None:
     """Run a network on random numbers and print time, memory and calls by command, component type and node.
 

@@ -7,6 +7,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import RUNNING, verb
 from nnet3.options import ServeOptions
 
@@ -15,7 +16,7 @@ from nnet3.options import ServeOptions
 @takes("options", ServeOptions, omit=("phrase_list",))
 @click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
 @click.option("--cache-dir", metavar="DIR", help="Keeps what is made of look-ahead graphs, for a faster start.")
-@click.argument("model", metavar="MODEL-DIR")
+@arguments(model="MODEL-DIR")
 def command(model: str, options: ServeOptions, graph: str | None, cache_dir: str | None) -> None:
     """Serve a recognizer to many clients, in the WebSocket protocol of vosk-server.
 

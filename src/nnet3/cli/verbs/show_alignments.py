@@ -5,13 +5,12 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb
 
 
 @verb("print alignments phone by phone", ALIGNING, program="show-alignments")
-@click.argument("symbols", metavar="PHONES.TXT")
-@click.argument("model", metavar="MODEL")
-@click.argument("alignments", metavar="ALIGNMENTS-RSPECIFIER")
+@arguments(symbols="PHONES.TXT", model="MODEL", alignments="ALIGNMENTS-RSPECIFIER")
 def command(symbols: str, model: str, alignments: str) -> None:
     """Print alignments: the transition-ids of each phone in brackets, and the names of the phones below.
 

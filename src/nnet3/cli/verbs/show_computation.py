@@ -7,40 +7,27 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag, whole_number
 from nnet3.cli.verb import SEEING, run_on_cpu, verb
 
 
 @verb("compile for a request and print every stage", SEEING)
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted.")
-@click.option("--num-sequences", type=integer(1), default=1, show_default=True, help="Sequences n = 0, 1, ...")
-@click.option("--backward", type=KALDI_BOOL, default=False, show_default=True, help="With derivatives and update.")
-@click.option("--optimize", type=KALDI_BOOL, default=True, show_default=True, help="Run the passes.")
+@whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
+@flag("--backward", show_default=True, help="With derivatives and update.")
+@flag("--optimize", default=True, show_default=True, help="Run the passes.")
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
-@click.option("--graph", type=KALDI_BOOL, default=False, show_default=True, help="Print the graph in full.")
-@click.option(
-    "--schedule",
-    "--show-steps",
-    "steps",
-    type=KALDI_BOOL,
-    default=False,
-    show_default=True,
-    help="Print every step of the schedule, in full.",
-)
-@click.option(
+@flag("--graph", show_default=True, help="Print the graph in full.")
+@flag("--schedule", "--show-steps", "steps", show_default=True, help="Print every step of the schedule, in full.")
+@flag(
     "--family",
-    type=KALDI_BOOL,
-    default=False,
     show_default=True,
     help="Print the program for T output frames of N sequences, compiled once for all; nothing else is printed.",
 )
-@click.option("--max-commands", type=integer(1), default=None, help="Print only so many commands.")
-@click.option(
-    "--profile", "profiled", type=KALDI_BOOL, default=False, help="Run it on random numbers; print the time of each."
-)
-@click.argument("network", metavar="MODEL-OR-CONFIG")
+@whole_number("--max-commands", least=1, help="Print only so many commands.")
+@flag("--profile", "profiled", help="Run it on random numbers; print the time of each.")
+@arguments(network="MODEL-OR-CONFIG")
 def command(network: str, **options: Any) -> None:
     """Compile a model file or a config file for a request, and print the stages.
 

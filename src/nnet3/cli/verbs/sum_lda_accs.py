@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import EXAMPLES, verb
 
 
 @verb("sum statistics for an LDA-like transform", EXAMPLES, program="sum-lda-accs")
 @binary_option
-@click.argument("output", metavar="LDA-STATS-OUT")
-@click.argument("inputs", metavar="LDA-STATS-IN...", nargs=-1, required=True)
+@arguments(output="LDA-STATS-OUT", inputs="LDA-STATS-IN...")
 def command(output: str, inputs: tuple[str, ...], binary: bool) -> None:
     """Sum statistics that acc-lda-stats has written.
 

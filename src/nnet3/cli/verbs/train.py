@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import binary_option, caching_options
+from nnet3.cli.options import arguments, binary_option, caching_options
 from nnet3.cli.verb import RUNNING, verb
 from nnet3.errors import TrainingError
 from nnet3.options import TrainerOptions
@@ -17,16 +15,9 @@ from nnet3.options import TrainerOptions
 @takes("options", TrainerOptions)
 @caching_options
 @binary_option
-@click.argument("model", metavar="RAW-IN")
-@click.argument("examples", metavar="EGS-RSPECIFIER")
-@click.argument("output", metavar="RAW-OUT")
+@arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="RAW-OUT")
 def command(
-    model: str,
-    examples: str,
-    output: str,
-    binary: bool,
-    options: TrainerOptions,
-    cache_files: tuple[str | None, str | None],
+    model: str, examples: str, output: str, binary: bool, options: TrainerOptions, cache_files: tuple[str | None, ...]
 ) -> None:
     """Train a raw network on merged examples, each of which is a minibatch, with the learning rates that it has.
 

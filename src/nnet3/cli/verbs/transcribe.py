@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
+from nnet3.cli.options import arguments, whole_number
 from nnet3.cli.verb import RUNNING, verb
 
 _FORMATS = {
@@ -26,16 +26,15 @@ def _formats(function: Any) -> Any:
 
 @verb("write the words of recordings", RUNNING)
 @_formats
-@click.option("--alternatives", type=integer(0), default=0, show_default=True, help="Alternatives a segment in JSON.")
+@whole_number("--alternatives", least=0, default=0, help="Alternatives a segment in JSON.")
 @click.option("--output-dir", metavar="DIR", help="A file for each recording there, instead of standard output.")
 @click.option("--raw", is_flag=True, help="The recordings are 16-bit PCM without a header.")
-@click.option("--sample-rate", type=integer(1), metavar="HZ", help="With --raw: samples per second.")
-@click.option("--channels", type=integer(1), default=1, show_default=True, help="With --raw: channels.")
-@click.option("--channel", type=integer(0), metavar="N", help="The channel to take, from 0; else their mean.")
+@whole_number("--sample-rate", least=1, metavar="HZ", help="With --raw: samples per second.")
+@whole_number("--channels", least=1, default=1, help="With --raw: channels.")
+@whole_number("--channel", least=0, metavar="N", help="The channel to take, from 0; else their mean.")
 @click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
 @click.option("--cache-dir", metavar="DIR", help="Keeps what is made of look-ahead graphs, for a faster start.")
-@click.argument("model", metavar="MODEL-DIR")
-@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True)
+@arguments(model="MODEL-DIR", recordings="RECORDING...")
 def command(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.
 

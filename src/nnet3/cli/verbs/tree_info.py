@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import SEEING, verb
 
 
 @verb("describe a decision tree", SEEING, program="tree-info")
-@click.argument("tree", metavar="TREE")
+@arguments(tree="TREE")
 def command(tree: str) -> None:
     """Print the number of pdfs of a tree, and the window of phones that it looks at.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.options import KALDI_BOOL, binary_option
+from nnet3.cli.options import arguments, binary_option, flag
 from nnet3.cli.verb import TABLES, verb
 
 
 @verb("sum the vectors of a table, of several tables, or in files", TABLES, program="vector-sum")
 @binary_option
-@click.option("--average", type=KALDI_BOOL, default=False, help="The mean of the vectors of one table.")
-@click.argument("names", nargs=-1, required=True, metavar="IN... OUT")
+@flag("--average", help="The mean of the vectors of one table.")
+@arguments(names="IN... OUT")
 def command(names: tuple[str, ...], binary: bool, average: bool) -> None:
     """Sum vectors: all of a table into a file; those of equal keys of several tables into a table; those in files into
     a file. --binary is about a file.

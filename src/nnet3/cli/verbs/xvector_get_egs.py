@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import EXAMPLES, verb
 from nnet3.options import XvectorMakingOptions
 
 
 @verb("make training examples for x-vectors", EXAMPLES, program="nnet3-xvector-get-egs")
 @takes("options", XvectorMakingOptions)
-@click.argument("ranges", metavar="RANGES")
-@click.argument("features", metavar="FEATURES-RSPECIFIER")
-@click.argument("outputs", nargs=-1, required=True, metavar="EGS-WSPECIFIER...")
+@arguments(ranges="RANGES", features="FEATURES-RSPECIFIER", outputs="EGS-WSPECIFIER...")
 def command(ranges: str, features: str, outputs: tuple[str, ...], options: XvectorMakingOptions) -> None:
     """Cut stretches out of utterances and make a training example of each, with its class at t = 0 as supervision.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from nnet3.text.values import above
 from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.key import Key, passed
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import (
@@ -31,9 +31,6 @@ from nnet3.xconfig.layers.common import (
 )
 from nnet3.xconfig.reads import Read, Reads
 from nnet3.xconfig.statements import Settings, settings
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 CONVOLUTION = "TimeHeightConvolutionComponent"
 SELF_REPAIR_SCALE = Key("self-repair-scale", 2e-05, "Strength with which units that are always on or off are mended.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.key import Key
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import (
@@ -23,9 +22,6 @@ from nnet3.xconfig.layers.common import (
 from nnet3.xconfig.reads import output_dim, scale_in, shown
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import add, scale
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 _CONTEXTS = ("default", "left-only", "shift-left", "none")
 _SELF_REPAIR_SCALE = Key(

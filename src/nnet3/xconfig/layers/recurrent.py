@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nnet3.text.values import above, either, nonzero, within
 from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.key import Key, options
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import AFFINE, BATCH_NORM, DROPOUT, NORMALIZE, SIGMOID, TANH
 from nnet3.xconfig.reads import Reads, delay, setting
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import Term, add, append, const, if_defined, offset, scale
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 BACKPROP_TRUNCATION = "BackpropTruncationComponent"
 ELEMENTWISE_PRODUCT = "ElementwiseProductComponent"

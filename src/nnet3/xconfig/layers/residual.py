@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.key import Key
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import (
@@ -27,9 +26,6 @@ from nnet3.xconfig.layers.convolution import (
 from nnet3.xconfig.reads import Read, Reads, setting
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import add
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 _BOTTLENECK = Key(
     "num-bottleneck-filters",

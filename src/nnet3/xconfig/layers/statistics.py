@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nnet3.text.values import Rule
 from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.key import Key
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import rounded
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 _CONFIG = re.compile(
     r"(mean(?:\+stddev)?(?:\+count)?)\(([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10})\)"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.text.values import Rule, at_least, between
 from nnet3.xconfig.expansion import CONFIGS, FINAL, INIT, REF, WHOLE, Expander
+from nnet3.xconfig.found import Found
 from nnet3.xconfig.key import Key
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import (
@@ -28,9 +28,6 @@ from nnet3.xconfig.layers.single_component import INCLUDE_IN_INIT
 from nnet3.xconfig.reads import output_dim, setting
 from nnet3.xconfig.statements import DimRangeStatement, settings
 from nnet3.xconfig.term import Term, add, append, name, offset, scale
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.found import Found
 
 FIXED_AFFINE = "FixedAffineComponent"
 _LARGEST_MATRIX = 10**7
