@@ -15,7 +15,7 @@ from nnet3.hmm import tree as tree_module
 from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.topology_file import read_topology
 from nnet3.hmm.tree import Branch, ContextDependency, Leaf, make_transition_model
-from nnet3.kaldi_io import Reader
+from nnet3.kaldi_io import Reader, Writer
 from tests.call_count import count_calls
 from tests.nnet.file_checks import assert_every_cut_is_found
 from tests.shared_data import golden_cases
@@ -34,6 +34,25 @@ def test_golden_tree_and_topology_make_kaldis_transition_model(folder: Path) -> 
     expected = load_transition_model(folder / "0.trans_mdl")
     np.testing.assert_array_equal(model.tuples, expected.tuples)
     np.testing.assert_allclose(model.log_probs, expected.log_probs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("folder", golden_cases("chain"), ids=lambda path: path.name)
+def test_golden_trees_are_written_as_kaldi_has_them(folder: Path) -> None:
+    contents = (folder / "tree").read_bytes()
+    tree = ContextDependency.read(Reader.open(folder / "tree"))
+    writer = Writer(binary=True)
+    writer.header()
+    tree.write_to(writer)
+    assert writer.getvalue() == contents
+    text = Writer(binary=False)
+    tree.write_to(text)
+    assert _tree(text.getvalue().decode()) == tree
+
+
+def test_a_tree_is_written_as_text() -> None:
+    writer = Writer(binary=False)
+    _tree(TEXT).write_to(writer)
+    assert writer.getvalue().decode() == TEXT
 
 
 def test_a_tree_is_read_from_text() -> None:

@@ -14,7 +14,7 @@ from nnet3.asr.alignment import Aligner, Alignment
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
-from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, read_text
+from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, read_integers
 from nnet3.cli.messages import say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
@@ -38,7 +38,9 @@ def compile_graphs(
 ) -> int:
     """Writes the training graph of each transcript. Returns 1, an exit status, if there was none, else 0."""
     hmms = PhoneHmms(ContextDependency.read(open_file(tree)), load_transitions(model))
-    graphs = TrainingGraphs(hmms, read_fst(open_file(lexicon)), options, _integers(disambiguation))
+    graphs = TrainingGraphs(
+        hmms, read_fst(open_file(lexicon)), options, read_integers(disambiguation) if disambiguation else ()
+    )
     failed = 0
     with open_int_vector_table(texts) as table, fst_writer(output) as writer:
         for key, words in table:
@@ -49,14 +51,6 @@ def compile_graphs(
                 say(f"warning: utterance '{key}' left out: {error}")
         say(f"succeeded for {writer.count} graphs, failed for {failed}")
         return int(writer.count == 0)
-
-
-def _integers(name: str) -> list[int]:
-    """Returns the whole numbers in a file; none if there is no name."""
-    words = read_text(name).split() if name else []
-    if not all(word.isdigit() and len(word) < 10 for word in words):
-        raise Nnet3Error(f"{name}: expected whole numbers, one a line")
-    return [int(word) for word in words]
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,14 @@ def read_text(name: str) -> str:
     return _decode(_read(name), name)
 
 
+def read_integers(name: str) -> list[int]:
+    """The whole numbers in a text file. Raises Nnet3Error for anything else in it."""
+    words = read_text(name).split()
+    if not all(word.isdigit() and len(word) < 10 for word in words):
+        raise Nnet3Error(f"{name}: expected whole numbers, one a line")
+    return [int(word) for word in words]
+
+
 def read_network_or_config(name: str, seed: int = 0) -> Nnet:
     """The network of a model file, or a new one from a config or an xconfig."""
     if _is_model_path(name):

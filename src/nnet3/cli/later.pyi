@@ -22,6 +22,7 @@ from nnet3.cli import egs_minibatches as egs_minibatches
 from nnet3.cli import egs_tables as egs_tables
 from nnet3.cli import files as files
 from nnet3.cli import get_egs_tables as get_egs_tables
+from nnet3.cli import graph_making as graph_making
 from nnet3.cli import lattice_reading as lattice_reading
 from nnet3.cli import lattice_tables as lattice_tables
 from nnet3.cli import lda_of_egs as lda_of_egs
@@ -30,6 +31,7 @@ from nnet3.cli import network_tables as network_tables
 from nnet3.cli import outputs_of_egs as outputs_of_egs
 from nnet3.cli import priors as priors
 from nnet3.cli import profile_network as profile_network
+from nnet3.cli import scoring as scoring
 from nnet3.cli import shared_tables as shared_tables
 from nnet3.cli import show_stages as show_stages
 from nnet3.cli import table_inquiry as table_inquiry

@@ -18,7 +18,8 @@ from nnet3.cli.options import KALDI_BOOL
 SEEING, MODELS, RUNNING = "See and try", "Networks and models", "Run and train"
 EXAMPLES, CHAIN = "Training examples", "Sequence training (LF-MMI)"
 TABLES, ALIGNING, LATTICES = "Tables of vectors and matrices", "Alignments", "Lattices"
-FAMILIES = (SEEING, MODELS, RUNNING, EXAMPLES, CHAIN, ALIGNING, LATTICES, TABLES)
+GRAPHS = "Lexicons, graphs and words"
+FAMILIES = (SEEING, MODELS, RUNNING, EXAMPLES, CHAIN, ALIGNING, GRAPHS, LATTICES, TABLES)
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 

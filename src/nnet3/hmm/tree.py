@@ -10,7 +10,7 @@ import numpy as np
 from nnet3.errors import ModelFormatError
 from nnet3.hmm.topology import HmmTopology
 from nnet3.hmm.transition_model import TransitionModel
-from nnet3.kaldi_io import Reader
+from nnet3.kaldi_io import Reader, Writer
 
 _PDF_CLASS = -1  # the key that is not a position in the window
 _MOST_NODES = 5_000_000
@@ -122,6 +122,15 @@ class ContextDependency:
         reader.expect("EndContextDependency")
         return cls(width, central, root)
 
+    def write_to(self, writer: Writer) -> None:
+        """Write it as Kaldi does."""
+        writer.token("ContextDependency")
+        writer.int32(self.context_width)
+        writer.int32(self.central_position)
+        writer.token("ToPdf")
+        _write_map(self.root, writer)
+        writer.token("EndContextDependency")
+
 
 def _sent_on(
     branch: Branch, rows: np.ndarray, windows: np.ndarray, pdf_class: int
@@ -164,6 +173,27 @@ def _read_map(reader: Reader, budget: list[int], depth: int = 0) -> Leaf | Branc
         children.append(_read_map(reader, budget, depth + 1))
     reader.expect(")")
     return Branch(key, tuple(children))
+
+
+def _write_map(node: Leaf | Branch, writer: Writer) -> None:
+    if isinstance(node, Leaf):
+        writer.token("NULL" if node.pdf is None else "CE")
+        if node.pdf is not None:
+            writer.int32(node.pdf)
+        return
+    writer.token("TE" if node.yes is None else "SE")
+    writer.int32(node.key)
+    if node.yes is None:
+        count = len(node.children)
+        writer.raw(b"\xfc" + np.array(count, "<u4").tobytes()) if writer.binary else writer.int32(count)
+    else:
+        writer.int_vector(sorted(node.yes))
+    opening, closing = "()" if node.yes is None else "{}"
+    writer.token(opening)
+    for child in node.children:
+        _write_map(child, writer)
+    writer.token(closing)
+    writer.newline()
 
 
 def _pdf(reader: Reader) -> int:

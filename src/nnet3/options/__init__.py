@@ -18,6 +18,7 @@ from nnet3.options.examples import (
     XvectorMakingOptions,
 )
 from nnet3.options.feature_transform import FeatureTransformOptions
+from nnet3.options.lexicon import DecodingGraphOptions, LangOptions
 from nnet3.options.onnx import NetworkOnnxOptions, OnnxOptions
 from nnet3.options.recognizer import (
     DecodingOptions,
@@ -53,6 +54,7 @@ __all__ = [
     "ChunkOptions",
     "CompileOptions",
     "CopyingOptions",
+    "DecodingGraphOptions",
     "DecodingOptions",
     "DenominatorOptions",
     "DerivTimes",
@@ -64,6 +66,7 @@ __all__ = [
     "HearingOptions",
     "InputOptions",
     "IvectorOptions",
+    "LangOptions",
     "LatticeOptions",
     "MakingOptions",
     "MergingOptions",

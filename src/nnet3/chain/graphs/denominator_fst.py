@@ -74,7 +74,8 @@ def pushed(fst: Fst) -> Fst:
     potential_cost = -np.log(potential)
     cost = fst.cost + potential_cost[fst.dst] - potential_cost[fst.src]
     end_cost = fst.final + potential_cost[fst.start] - potential_cost
-    return Fst.from_arcs(fst.start, end_cost, fst.src, fst.dst, fst.ilabel, cost)
+    olabel = None if fst.is_acceptor else fst.olabel
+    return Fst.from_arcs(fst.start, end_cost, fst.src, fst.dst, fst.ilabel, cost, olabel)
 
 
 def _dominant_vector(fst: Fst, probability: np.ndarray, final: np.ndarray) -> np.ndarray:

@@ -1,0 +1,95 @@
+"""Makes what decoding starts from: folders of lexicons, language models as FSTs, trees, decoding graphs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from nnet3.asr.arpa import arpa_fst, parse_arpa
+from nnet3.asr.lang_folder import Dictionary, write_lang
+from nnet3.chain.graphs.decoding_graph import make_decoding_graph
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
+from nnet3.hmm.plain_trees import count_pairs, left_biphone_tree, monophone_tree
+from nnet3.hmm.topology_file import read_topology
+from nnet3.hmm.tree import ContextDependency, make_transition_model
+from nnet3.kaldi_io import Writer, load_fst, open_int_vector_table, save_fst, write_atomically, write_wxfilename
+from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.options import DecodingGraphOptions, LangOptions, TrainingGraphOptions
+
+
+def prepare_lang(dictionary: str, oov: str, folder: str, options: LangOptions) -> None:
+    """Makes a folder `lang` of a dictionary."""
+    found = Dictionary.load(dictionary)
+    write_lang(found, oov, folder, options)
+    say(f"{folder}: {len({each.word for each in found.lexicon})} words, {len(found.lexicon)} pronunciations")
+
+
+def arpa_to_fst(model: str, output: str, back_off: str, read_table: str, write_table: str) -> None:
+    """Makes an FST of a language model. `back_off` is the symbol of back-offs, "" for none."""
+    check_can_save(output, write_table)
+    arpa = parse_arpa(read_text(model), model)
+    if read_table:
+        labels = dict(load_symbols(read_table).labels)
+        if back_off and back_off not in labels:
+            raise Nnet3Error(f"{read_table}: there is no symbol '{back_off}'")
+    else:
+        words = (word for word in arpa.words if word not in ("<s>", "</s>", back_off))
+        names = ["<eps>", *words, *([back_off] if back_off else []), "<s>", "</s>"]
+        labels = {name: number for number, name in enumerate(names)}
+    missing = sum(word not in labels for word in arpa.words)
+    if missing:
+        say(f"warning: {missing} of {len(arpa.words)} words are not in {read_table}: n-grams with them are left out")
+    fst = arpa_fst(arpa, labels, labels[back_off] if back_off else 0)
+    save_fst(fst, output)
+    if write_table:
+        write_atomically(write_table, "".join(f"{name} {label}\n" for name, label in labels.items()).encode())
+    say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:
+    """Writes a tree that no data have grown, and its transition model; of pairs of phones if there are sequences."""
+    check_can_save(tree, model)
+    topo = read_topology(open_file(topology))
+    if sequences:
+        with open_int_vector_table(sequences) as table:
+            counts = count_pairs((phones for _, phones in table), topo)
+        found = left_biphone_tree(topo, counts, min_count)
+    else:
+        found = monophone_tree(topo)
+    transitions = make_transition_model(found, topo)
+    for name, item in ((tree, found), (model, transitions)):
+        if name:
+            writer = Writer(binary)
+            writer.header()
+            item.write_to(writer)
+            write_wxfilename(name, writer)
+    say(f"a tree of {found.num_pdfs} pdfs")
+
+
+def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
+    """Makes a folder `graph` of a folder `lang` and one of a model: HCLG.fst, its words, what recognizers need."""
+    source, target = Path(lang), Path(folder)
+    tree = ContextDependency.read(open_file(str(Path(model) / "tree")))
+    transitions = load_transitions(str(Path(model) / "final.mdl"))
+    words = load_symbols(source / "words.txt")
+    disambiguation = read_integers(str(source / "phones" / "disambig.int"))
+    lexicon, grammar = (load_fst(str(source / name)) for name in ("L_disambig.fst", "G.fst"))
+    _check_labels(lexicon.olabel.max(initial=0), words.names, source / "L_disambig.fst")
+    _check_labels(grammar.largest_label, words.names, source / "G.fst")
+    scales = TrainingGraphOptions(options.transition_scale, options.self_loop_scale)
+    graph = make_decoding_graph(PhoneHmms(tree, transitions), lexicon, grammar, disambiguation, scales)
+    (target / "phones").mkdir(parents=True, exist_ok=True)
+    for name in ("words.txt", "phones.txt", *(f"phones/{path.name}" for path in sorted((source / "phones").iterdir()))):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+    write_atomically(target / "num_pdfs", f"{transitions.num_pdfs}\n".encode())
+    save_fst(graph, str(target / "HCLG.fst"))  # last: where it is, all is there
+    say(f"a graph of {graph.num_states} states and {graph.num_arcs} arcs")
+
+
+def _check_labels(largest: int, names: dict[int, str], path: Path) -> None:
+    if largest > max(names, default=0):
+        raise Nnet3Error(f"{path}: it has the label {largest}, but words.txt ends at {max(names, default=0)}")

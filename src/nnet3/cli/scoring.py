@@ -1,0 +1,48 @@
+"""Counts the word errors of tables of transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from nnet3.asr.word_errors import WordErrors, word_errors
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import Reader, TableReader, read_alignment
+
+Words = tuple[str, ...] | tuple[int, ...]
+
+
+def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
+    """Prints Kaldi's lines. `mode`: what becomes of sentences that were not heard: strict, all or present."""
+    read: Callable[[Reader], Words] = _read_words if text else _read_integers
+    with TableReader(heard, read) as table:
+        known = dict(table)
+    total, absent = WordErrors(), 0
+    with TableReader(said, read) as table:
+        for key, reference in table:
+            if key not in known:
+                absent += 1
+                if mode == "strict":
+                    raise Nnet3Error(f"{heard}: there is no sentence '{key}'; --mode=present leaves such ones out")
+                if mode == "present":
+                    continue
+            total += word_errors(reference, known.pop(key, ()))
+    if not total.words:
+        raise Nnet3Error(f"{said}: there are no words to compare")
+    if known:
+        say(f"warning: {len(known)} sentences of {heard} are not in {said}")
+    counts = f"{total.insertions} ins, {total.deletions} del, {total.substitutions} sub"
+    partial = " [PARTIAL]" if absent else ""
+    click.echo(f"%WER {100 * total.rate:.2f} [ {total.errors} / {total.words}, {counts} ]{partial}")
+    click.echo(f"%SER {100 * total.sentence_rate:.2f} [ {total.wrong_sentences} / {total.sentences} ]")
+    click.echo(f"Scored {total.sentences} sentences, {absent} not present in hyp.")
+
+
+def _read_words(reader: Reader) -> tuple[str, ...]:
+    return tuple(reader.line().split())
+
+
+def _read_integers(reader: Reader) -> tuple[int, ...]:
+    return tuple(read_alignment(reader).tolist())

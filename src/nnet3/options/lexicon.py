@@ -1,0 +1,28 @@
+"""Options of lexicons, language models and decoding graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.options.declaring import Options, option
+from nnet3.text.values import Boolean, Number, at_least, within
+
+
+@dataclass(frozen=True)
+class LangOptions(Options):
+    """How a dictionary becomes a folder `lang`. Names and defaults are those of Kaldi's prepare_lang.sh."""
+
+    error: ClassVar[type[Nnet3Error]] = ModelFormatError
+
+    position_dependent_phones: bool = option(True, Boolean(), "Phones differ by where in the word they stand.")
+    sil_prob: float = option(0.5, Number(within(0, 1)), "That there is silence before the first and behind each word.")
+
+
+@dataclass(frozen=True)
+class DecodingGraphOptions(Options):
+    """Scales of a decoding graph. Names and defaults are those of Kaldi's mkgraph.sh; chain models: 1 for both."""
+
+    transition_scale: float = option(1.0, Number(at_least(0)), "Of the costs of transitions that are no self-loops.")
+    self_loop_scale: float = option(0.1, Number(at_least(0)), "Of the costs of self-loops and of leaving them.")

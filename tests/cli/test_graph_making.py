@@ -1,0 +1,161 @@
+"""From a dictionary and a language model to a decoding graph: Kaldi's own graphs, and mistakes of users."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nnet3.kaldi_io import load_fst
+from tests.cli.run_command import Cli
+from tests.road_case import RoadCase, needs_road, road_cases, run_good
+
+pytest.importorskip("kaldifst")
+
+DICTIONARY = {
+    "lexicon.txt": "<UNK> SPN\none w ah n\nwon w ah n\nwan w ah\n",
+    "silence_phones.txt": "SIL\nSPN\n",
+    "nonsilence_phones.txt": "w\nah\nn\n",
+    "optional_silence.txt": "SIL\n",
+}
+ARPA = """\\data\\
+ngram 1=6
+ngram 2=2
+\\1-grams:
+-99 <s> -0.2
+-0.5 </s>
+-0.6 one -0.1
+-0.7 won
+-0.8 wan
+-0.9 two
+\\2-grams:
+-0.1 <s> one
+-0.2 one </s>
+\\end\\
+"""
+
+
+@pytest.fixture
+def folders(cli: Cli) -> Cli:
+    """A dictionary and a language model; a folder `lang` with a grammar, and a model without a network."""
+    Path("dict").mkdir()
+    for name, text in DICTIONARY.items():
+        Path("dict", name).write_text(text)
+    Path("lm.arpa").write_text(ARPA)
+    cli.good("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang")
+    table = "--read-symbol-table=lang/words.txt"
+    outcome = cli.good("arpa2fst", "--disambig-symbol=#0", table, "lm.arpa", "lang/G.fst")
+    assert "1 of 6 words are not in lang/words.txt" in outcome.err
+    Path("model").mkdir()
+    assert "a tree of 10 pdfs" in cli.good("init-tree", "lang/topo", "model/tree", "model/final.mdl").err
+    return cli
+
+
+@needs_road
+@pytest.mark.parametrize("folder", road_cases("decode"), ids=lambda path: path.name)
+def test_graphs_are_kaldis(cli: Cli, folder: Path) -> None:
+    """What is heard with them costs the same. The larger one has a state less, since states part without epsilons."""
+    case = RoadCase(folder)
+    Path("lang/phones").mkdir(parents=True)
+    for name in ("L_disambig.fst", "G.fst", "words.txt"):
+        shutil.copyfile(folder / name, f"lang/{name}")
+    shutil.copyfile(folder / "disambig.int", "lang/phones/disambig.int")
+    case.take("tree", "final.mdl", "feats.ark", *(["ivectors.ark"] if (folder / "ivectors.ark").exists() else []))
+    scale = case.line("graph.cmd", "HCLG.fst").partition("--self-loop-scale=")[2].split()[0]
+    cli.good("mkgraph", f"--self-loop-scale={scale}", "lang", ".", "graph")
+    ours, theirs = load_fst("graph/HCLG.fst"), load_fst(str(folder / "HCLG.fst"))
+    assert abs(ours.num_states - theirs.num_states) <= 1
+    assert abs(ours.num_arcs - theirs.num_arcs) <= 1
+    line = case.line("decode.cmd", "plain.lat").replace("HCLG.fst", "graph/HCLG.fst")
+    run_good(line.replace("words.txt", "graph/words.txt", 1))
+    for name in ("plain.words.txt", "plain.ali.txt"):
+        assert Path(name).read_text() == case.golden(name).read_text()
+    for part in case.line("decode.cmd", "plain.accost.txt").split(" | "):
+        run_good(part.replace("ark:- ", "ark:best ").replace(" ark:-", " ark:best"))
+    for name in ("plain.lmcost.txt", "plain.accost.txt"):
+        found, expected = (
+            dict(row.split() for row in Path(each).read_text().splitlines()) for each in (name, folder / name)
+        )
+        assert found.keys() == expected.keys()
+        for key, cost in expected.items():
+            assert float(found[key]) == pytest.approx(float(cost), rel=1e-4)
+
+
+def test_a_graph_of_a_dictionary(folders: Cli) -> None:
+    folders.good("mkgraph", "--self-loop-scale=1.0", "lang", "model", "graph")
+    names = {str(path.relative_to("graph")) for path in Path("graph").rglob("*") if path.is_file()}
+    assert {"HCLG.fst", "words.txt", "phones.txt", "num_pdfs", "phones/disambig.int"} <= names
+    assert Path("graph/num_pdfs").read_text() == "10\n"
+    graph = load_fst("graph/HCLG.fst")
+    assert graph.ilabel.max() <= 10
+    assert set(graph.olabel.tolist()) == {0, 2, 3, 4}  # all words but <UNK>, which the grammar does not have
+
+
+def test_labels_of_a_model_alone(folders: Cli) -> None:
+    folders.good("arpa2fst", "--disambig-symbol=#0", "--write-symbol-table=table", "lm.arpa", "G.fst")
+    assert Path("table").read_text() == "<eps> 0\none 1\nwon 2\nwan 3\ntwo 4\n#0 5\n<s> 6\n</s> 7\n"
+    assert set(load_fst("G.fst").ilabel.tolist()) == {1, 2, 3, 4, 5}
+
+
+def test_pairs_of_phones(folders: Cli) -> None:
+    Path("phones.txt").write_text("u 3 4 5 3 4\nv 3 4 1\n")
+    options = ["--phones=ark:phones.txt", "--min-count=2"]
+    assert "a tree of 14 pdfs" in folders.good("init-tree", *options, "lang/topo", "tree").err
+    assert folders.good("tree-info", "tree").out.splitlines() == [
+        "num-pdfs 14",
+        "context-width 2",
+        "central-position 1",
+    ]
+    assert "the topology has no phone 9" in _failed(
+        folders, "init-tree", "--phones=ark:bad", "lang/topo", "tree", bad="u 9\n"
+    )
+
+
+def _failed(cli: Cli, *arguments: str, **files: str) -> str:
+    for name, text in files.items():
+        Path(name).write_text(text)
+    outcome = cli(*arguments)
+    assert outcome.status == 1
+    return outcome.err
+
+
+def test_mistakes(folders: Cli) -> None:
+    mkgraph = ("mkgraph", "lang", "model", "graph")
+    assert "expected a logarithm not above 0" in _failed(
+        folders, "arpa2fst", "bad.arpa", "G", **{"bad.arpa": ARPA.replace("-0.8", "x")}
+    )
+    assert "there is no symbol '#9'" in _failed(
+        folders, "arpa2fst", "--disambig-symbol=#9", "--read-symbol-table=lang/words.txt", "lm.arpa", "G"
+    )
+    folders.good("arpa2fst", "lm.arpa", "G.fst")
+    shutil.copyfile("G.fst", "lang/G.fst")
+    Path("lang/words.txt").write_text("<eps> 0\n")
+    assert "it has the label" in _failed(folders, *mkgraph)
+    Path("lang/G.fst").unlink()
+    assert "lang/G.fst" in _failed(folders, *mkgraph)
+    Path("lang/phones/disambig.int").write_text("5 x\n")
+    assert "disambig.int: expected whole numbers" in _failed(folders, *mkgraph)
+    Path("model/tree").unlink()
+    assert "model/tree" in _failed(folders, *mkgraph)
+    assert not Path("graph").exists()
+
+
+def test_word_errors(cli: Cli) -> None:
+    Path("ref").write_text("u a b\nv c\nw d\n")
+    Path("hyp").write_text("u a\nv c e\nx f\n")
+    assert "there is no sentence 'w'" in _failed(cli, "compute-wer", "--text", "ark:ref", "ark:hyp")
+    outcome = cli.good("compute-wer", "--text", "--mode=present", "ark:ref", "ark:hyp")
+    assert outcome.out.splitlines() == [
+        "%WER 66.67 [ 2 / 3, 1 ins, 1 del, 0 sub ] [PARTIAL]",
+        "%SER 100.00 [ 2 / 2 ]",
+        "Scored 2 sentences, 1 not present in hyp.",
+    ]
+    assert "1 sentences of ark:hyp are not in ark:ref" in outcome.err
+    assert cli.good("compute-wer", "--text=true", "--mode=all", "ark:ref", "ark:hyp").out.startswith(
+        "%WER 75.00 [ 3 / 4"
+    )
+    assert "there are no words" in _failed(cli, "compute-wer", "ark:/dev/null", "ark:/dev/null")
+    Path("numbers").write_text("u 1 2 3\n")
+    assert cli.good("compute-wer", "ark:numbers", "ark:numbers").out.startswith("%WER 0.00 [ 0 / 3")
+    assert "is not a 32-bit integer" in _failed(cli, "compute-wer", "ark:ref", "ark:ref")
