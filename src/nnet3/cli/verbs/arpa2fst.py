@@ -6,6 +6,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.click_types import integer
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import GRAPHS, verb
 
 
@@ -14,8 +15,7 @@ from nnet3.cli.verb import GRAPHS, verb
 @click.option("--read-symbol-table", "read_table", default="", metavar="FILE", help="Words and their labels.")
 @click.option("--write-symbol-table", "write_table", default="", metavar="FILE", help="Write words and their labels.")
 @click.option("--max-arpa-warnings", type=integer(), hidden=True, expose_value=False)
-@click.argument("model", metavar="ARPA-FILE")
-@click.argument("output", metavar="FST")
+@arguments(model="ARPA-FILE", output="FST")
 def command(model: str, output: str, back_off: str, read_table: str, write_table: str) -> None:
     """Make an FST of words, whose states are histories. N-grams with words that the symbol table does not have are left
     out; without a table labels are in the order of the file.

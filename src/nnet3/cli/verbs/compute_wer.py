@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import GRAPHS, verb
 
 
 @verb("count word errors", GRAPHS, program="compute-wer")
-@click.option("--text", type=KALDI_BOOL, default=False, help="Tables have words, not labels.")
+@flag("--text", help="Tables have words, not labels.")
 @click.option(
     "--mode",
     type=click.Choice(["strict", "all", "present"]),
@@ -18,8 +18,7 @@ from nnet3.cli.verb import GRAPHS, verb
     show_default=True,
     help="Sentences that were not heard are an error, count as left out, or do not count.",
 )
-@click.argument("said", metavar="REFERENCE-RSPECIFIER")
-@click.argument("heard", metavar="HYPOTHESIS-RSPECIFIER")
+@arguments(said="REFERENCE-RSPECIFIER", heard="HYPOTHESIS-RSPECIFIER")
 def command(said: str, heard: str, text: bool, mode: str) -> None:
     """Compare what was heard with what was said: the rates of wrong words and of wrong sentences.
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
-from nnet3.cli.options import binary_option
+from nnet3.cli.options import arguments, binary_option, whole_number
 from nnet3.cli.verb import GRAPHS, verb
 
 
 @verb("make a tree of phones or of pairs of phones", GRAPHS)
 @binary_option
 @click.option("--phones", "sequences", default="", metavar="RSPECIFIER", help="Sequences of phones whose pairs count.")
-@click.option(
-    "--min-count",
-    type=integer(1),
-    default=100,
-    show_default=True,
-    help="Pairs of phones that come as often have pdfs of their own.",
-)
-@click.argument("topology", metavar="TOPOLOGY")
-@click.argument("tree", metavar="TREE")
-@click.argument("model", metavar="[TRANSITION-MODEL]", required=False, default="")
+@whole_number("--min-count", least=1, default=100, help="Pairs of phones that come as often have pdfs of their own.")
+@arguments(topology="TOPOLOGY", tree="TREE", model="[TRANSITION-MODEL]")
 def command(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:
     """Make a tree that gives pdfs to phones as they are, and its transition model. With --phones a phone behind another
     one has pdfs of its own where that is common enough, and shares them with others where it is not.

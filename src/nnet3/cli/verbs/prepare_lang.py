@@ -6,13 +6,14 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments
 from nnet3.cli.verb import GRAPHS, verb
 from nnet3.options import LangOptions
 
 
 @verb("make a folder `lang` of a dictionary", GRAPHS)
 @takes("options", LangOptions)
-@click.argument("names", nargs=-1, required=True, metavar="DICT-FOLDER OOV-WORD [TEMPORARY-FOLDER] LANG-FOLDER")
+@arguments(names="DICT-FOLDER OOV-WORD [TEMPORARY-FOLDER] LANG-FOLDER")
 def command(names: tuple[str, ...], options: LangOptions) -> None:
     """Make L.fst, L_disambig.fst, words.txt, phones.txt, the topology of chain models and lists of phones.
 
