@@ -51,7 +51,7 @@ def parse_arpa(text: str, source: str) -> ArpaModel:
             size, count = _count(line, *where)
             counts[size] = count
         else:
-            ngram, *values = _ngram(line, order, *where)
+            ngram, values = _ngram(line, order, *where)
             if ngram in log10:
                 raise ModelFormatError(f"the n-gram '{' '.join(ngram)}' is there twice", *where)
             log10[ngram] = values[0]
@@ -86,7 +86,8 @@ def _count(line: str, source: str, place: str) -> tuple[int, int]:
     return int(size), int(count)
 
 
-def _ngram(line: str, order: int, source: str, place: str) -> tuple[Ngram, float] | tuple[Ngram, float, float]:
+def _ngram(line: str, order: int, source: str, place: str) -> tuple[Ngram, list[float]]:
+    """Returns an n-gram, and its probability and maybe weight of backing off as logarithms."""
     fields = line.split()
     try:
         if not order + 1 <= len(fields) <= order + 2:
@@ -99,7 +100,7 @@ def _ngram(line: str, order: int, source: str, place: str) -> tuple[Ngram, float
         raise ModelFormatError(
             f"expected a logarithm not above 0, {words}, and maybe one more number, got '{line}'", source, place
         ) from None
-    return ((*fields[1 : order + 1],), *values)
+    return tuple(fields[1 : order + 1]), values
 
 
 def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 0) -> Fst:
