@@ -47,3 +47,11 @@ def test_truth_values_are_numbers() -> None:
 def test_what_are_no_numbers(value, says) -> None:
     with pytest.raises(ShapeError, match=says):
         as_array(value, "it")
+
+
+@pytest.mark.parametrize("kind", [torch.int16, torch.int32, torch.int64, torch.uint8])
+def test_integers_of_tensors_stay_exact(kind) -> None:
+    largest = torch.iinfo(kind).max
+    array = as_array(torch.tensor([largest, 1], dtype=kind), "it")
+    assert array.dtype.kind in "iu"
+    assert array.tolist() == [largest, 1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from nnet3 import cn
-from nnet3.errors import NetworkError, ShapeError
+from nnet3.errors import ArgumentError, NetworkError, ShapeError
 from tests.cn.reference import compare
 from tests.cn.small_networks import network, one_hidden_layer
 from tests.seeds import RANDOM
@@ -51,7 +52,6 @@ def test_only_what_is_asked_for_is_computed_and_only_once() -> None:
     ("change", "says"),
     [
         (lambda i: i.pop("x"), "missing inputs: 'x'"),
-        (lambda i: i.update(z=1), "there is no input 'z'"),
         (lambda i: i.update(x=i["x"][:2]), "expected 3 rows, got 2"),
         (lambda i: i.update(x=i["x"][:, :2]), "samples as for the other inputs"),
         (lambda i: i.update(x=cn.sequences([i["x"]])), "as for the other inputs"),
@@ -81,3 +81,76 @@ def test_networks_of_parameters_alone() -> None:
     net = cn.Network(cn.l1_norm(W), {"J2": cn.l2_norm(W @ W)})
     assert net.evaluate("J2") == pytest.approx(2**0.5)
     np.testing.assert_array_equal(net.gradients({})["W"], np.eye(2))
+
+
+def test_entries_of_a_batch_that_are_no_inputs_are_ignored_with_one_warning() -> None:
+    net, inputs = one_hidden_layer()
+    expected = net.evaluate("posterior", inputs)
+    with pytest.warns(UserWarning, match="there is no input 'z', and it is ignored; there is: labels, x"):
+        found = net.evaluate("posterior", {**inputs, "z": "anything"})
+    np.testing.assert_array_equal(found, expected)
+    net.evaluate("posterior", {**inputs, "z": None})  # not again: warnings are errors here
+
+
+@pytest.mark.parametrize("as_sequences", [False, True])
+def test_rows_first(as_sequences) -> None:
+    """With layout="rows" nothing else changes but that samples are rows."""
+    rng = np.random.default_rng(0)
+    x, W = cn.input("x", 3), cn.parameter("W", (2, 3))
+    h = cn.tanh(W @ x, name="h")
+    nodes = cn.square_error(h, cn.input("y", 2)), {"h": h}
+    columns, rows = cn.Network(*nodes), cn.Network(*nodes, layout="rows")
+    X, Y = rng.normal(size=(3, 5)), rng.normal(size=(2, 5))
+    if as_sequences:
+        batch = {"x": cn.sequences([X, X[:, :2]]), "y": cn.sequences([Y, Y[:, :2]])}
+        turned = {n: cn.sequences([a.T for a in value], layout="rows") for n, value in batch.items()}
+        for one, other in zip(rows.evaluate("h", turned), columns.evaluate("h", batch), strict=True):
+            np.testing.assert_array_equal(one, other.T)
+    else:
+        batch, turned = {"x": X, "y": Y}, {"x": torch.from_numpy(X.T), "y": Y.T.tolist()}
+        np.testing.assert_array_equal(rows.evaluate("h", turned), columns.evaluate("h", batch).T)
+        wrt = rows.gradients(turned, wrt=["x"])["x"]
+        np.testing.assert_array_equal(wrt, columns.gradients(batch, wrt=["x"])["x"].T)
+    assert cn.sgd_step(rows.copy(), turned, 0.1) == cn.sgd_step(columns.copy(), batch, 0.1)
+    np.testing.assert_array_equal(rows.gradients(turned)["W"], columns.gradients(batch)["W"])
+    with pytest.raises(ArgumentError, match='a layout is "columns"'):
+        cn.Network(*nodes, layout="C")
+
+
+@pytest.mark.parametrize(
+    "kind", [np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64, torch.int16]
+)
+def test_class_indexes_of_any_type(kind) -> None:
+    words = cn.input("words", classes=5)
+    scores = cn.parameter("W", (5, 3)) @ cn.input("x", 3)
+    J = cn.cross_entropy_with_softmax(words, scores, name="J")
+    net = cn.Network(J, {"errors": cn.classification_error(words, scores)}, dtype=torch.float64)
+    X, numbers = np.random.default_rng(0).normal(size=(3, 4)), np.array([3, 0, 4, 1])
+    given = torch.as_tensor(numbers).to(kind) if isinstance(kind, torch.dtype) else numbers.astype(kind)
+    given = given[None] if str(given.dtype).startswith("float") else given
+    value, gradients = net.criterion_and_gradients({"x": X, "words": given})
+    weight = torch.tensor(net.find("W").value, requires_grad=True)
+    expected = torch.nn.functional.cross_entropy(
+        (weight @ torch.tensor(X)).T, torch.as_tensor(numbers), reduction="sum"
+    )
+    expected.backward()
+    assert value == pytest.approx(expected.item())
+    np.testing.assert_allclose(gradients["W"], weight.grad, rtol=1e-10)
+    assert (
+        net.evaluate("errors", {"x": X, "words": given})
+        == (weight.detach().numpy() @ X).argmax(0).__ne__(numbers).sum()
+    )
+
+
+@pytest.mark.parametrize("bad", [[0, 5], [-2, 0], [[0.5, 1.0]]])
+def test_numbers_that_are_no_classes(bad) -> None:
+    words = cn.input("words", classes=5)
+    net = cn.Network(outputs=[words + 0.0])
+    with pytest.raises(ShapeError, match=r"input 'words': expected integers 0 ... 4, or -1 for none, got"):
+        net.evaluate("plus1", {"words": bad})
+
+
+def test_a_type_that_does_not_tell_classes_apart() -> None:
+    net = cn.Network(outputs=[cn.input("words", classes=5000) + 0.0], dtype=torch.float16)
+    with pytest.raises(ShapeError, match="float16 does not tell 5000 classes apart"):
+        net.evaluate("plus1", {"words": [1]})

@@ -14,9 +14,10 @@ TANH = ComponentOperation(components.create("TanhComponent", "dim=32")).options(
 IMAGES = {"image": (4, 4, 2), "window": (2, 2), "stride": (1, 1), "pad": False}
 #: By type: operands as a text has them, and options with which a node can be made.
 NODES: dict[str, tuple[list[str], dict[str, object]]] = {
-    "input": ([], {"rows": 32, "cols": None}),
+    "input": ([], {"rows": 32, "cols": None, "classes": None}),
     "parameter": ([], {"rows": 3, "cols": 2, "trainable": True}),
     "dropout": (["x"], {"rate": 0.5}),
+    "class_cross_entropy": (["w", "x"], {"smoothing": 0.1}),
     "delay": (["x"], {"rows": 32, "lag": 1, "default": 0.0}),
     "row_slice": (["x"], {"first": 1, "rows": 2}),
     "row_stack": (["x", "x"], {"sizes": (32, 32)}),
@@ -39,6 +40,10 @@ IMPOSSIBLE = [
     ("input", {"rows": 0}),
     ("input", {"rows": -1}),
     ("input", {"cols": 0}),
+    ("input", {"classes": 0}),
+    ("input", {"classes": 3, "rows": 2}),
+    ("class_cross_entropy", {"smoothing": 1.0}),
+    ("class_cross_entropy", {"smoothing": -0.1}),
     ("parameter", {"rows": 0}),
     ("parameter", {"cols": -2}),
     ("parameter", {"cols": None}),
@@ -70,14 +75,19 @@ IMPOSSIBLE = [
 
 
 def in_python(type: str, options: dict[str, object]) -> cn.Node:
-    operands = {"x": cn.input("x", 32), "K": cn.parameter("K", (3, 8))}
+    operands = {"x": cn.input("x", 32), "w": cn.input("w", classes=32), "K": cn.parameter("K", (3, 8))}
     operation = OPERATIONS[type].from_options(**options)
     return cn.Node(operation, [operands[name] for name in NODES[type][0]])
 
 
 def as_text(type: str, options: dict[str, object]) -> str:
     given = [f"{name}={value!r}" for name, value in options.items()]
-    lines = ["# computational network 1", "x = input(rows=32)", "K = parameter(rows=3, cols=8)"]
+    lines = [
+        "# computational network 1",
+        "x = input(rows=32)",
+        "w = input(rows=1, classes=32)",
+        "K = parameter(rows=3, cols=8)",
+    ]
     return "\n".join([*lines, f"y = {type}({', '.join([*NODES[type][0], *given])})", "output y = y"])
 
 
@@ -111,7 +121,7 @@ def test_nodes_that_cannot_be(type, wrong) -> None:
     options = {**NODES[type][1], **wrong}
     with pytest.raises(Nnet3Error):
         in_python(type, options)
-    with pytest.raises(ModelFormatError, match=r"net\.txt: line 4: "):
+    with pytest.raises(ModelFormatError, match=r"net\.txt: line 5: "):
         cn.from_text(as_text(type, options), "net.txt")
 
 

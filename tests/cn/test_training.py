@@ -285,7 +285,6 @@ def test_contexts_that_pieces_cut_are_warned_of() -> None:
         ({"x": None, "y": None}, "inputs that are all cn.sequences"),
         ({"lstm.h0": np.ones((4, 3))}, "input 'lstm.h0': expected states of 2 sequences, got 3"),
         ({"lstm.h0": np.ones(4)}, "input 'lstm.h0': expected a matrix"),
-        ({"z": np.ones((4, 3))}, "there is no input 'z'"),
     ],
 )
 def test_batches_that_cannot_be_cut(change, says) -> None:

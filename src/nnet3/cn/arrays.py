@@ -19,8 +19,9 @@ def as_array(value: Any, what: str) -> np.ndarray:
     a tensor that requires grad.
     """
     if isinstance(value, Tensor):
-        is_flag = value.dtype == torch.bool
-        tensor = as_tensor(value.byte() if is_flag else value, what, device="cpu", error=ShapeError)
+        tensor = value.byte() if value.dtype == torch.bool else value
+        kind = None if tensor.is_floating_point() or tensor.is_complex() else tensor.dtype  # integers stay exact
+        tensor = as_tensor(tensor, what, dtype=kind, device="cpu", error=ShapeError)
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ShapeError(f"{what}: some elements of this array are masked: say what they are, with .filled(...)")

@@ -34,7 +34,12 @@ def copy_network(network: Network) -> Network:
     criteria = {copies[node]: weight for node, weight in network.criteria.items()}
     outputs = {name: copies[node] for name, node in network.outputs.items()}
     result = type(network)(
-        criteria or None, outputs or None, dtype=network.dtype, device=network.device, cache=network.cache
+        criteria or None,
+        outputs or None,
+        dtype=network.dtype,
+        device=network.device,
+        cache=network.cache,
+        layout=network.layout,
     )
     result.optimize, result.training = network.optimize, network.training
     result.generator.set_state(network.generator.get_state())

@@ -74,7 +74,7 @@ class EvaluatedNetwork(NetworkState):
 
     def _shown(self, node: Node, rows: Tensor, layout: SampleLayout | None) -> Any:
         if node.shape.has_samples:
-            return self._nodes.layout_of(node, layout).value_of(rows)
+            return self.turned(self._nodes.layout_of(node, layout).value_of(rows))
         array = rows.detach().cpu().numpy().T.copy()
         return array[0, 0] if node.shape.is_scalar else array
 
@@ -83,10 +83,6 @@ class EvaluatedNetwork(NetworkState):
         if not isinstance(inputs, Mapping):
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
         by_name = {self.names[node]: node for node in self._nodes.inputs}
-        for name in inputs:
-            if name not in by_name:
-                hint = did_you_mean(name, by_name) or f"there is: {', '.join(by_name) or 'none'}"
-                raise NetworkError(f"there is no input '{name}'; {hint}")
         self._follow_memory()
         needed = needed_nodes(self._nodes.nodes, roots, ())
         for node in needed:
@@ -95,18 +91,52 @@ class EvaluatedNetwork(NetworkState):
         leaves = [node for node in needed if node in by_name.values()]
         missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
-            raise NetworkError(f"missing inputs: {', '.join(missing)}")
+            hints = [
+                hint for hint in (did_you_mean(str(name), by_name) for name in inputs if name not in by_name) if hint
+            ]
+            raise NetworkError("; ".join([f"missing inputs: {', '.join(missing)}", *hints]))
+        self._warn_of_strangers(inputs, by_name)
         self._check_statistics(needed)
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
-        layout = SampleLayout.of(inputs[self.names[plain[0]]], f"input '{self.names[plain[0]]}'") if plain else None
+        given = {node: self._given(node, inputs[self.names[node]]) for node in leaves}
+        layout = SampleLayout.of(given[plain[0]], f"input '{self.names[plain[0]]}'") if plain else None
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
             self._warn_of_lone_samples(needed, self.names[plain[0]])
         for node in leaves:
             name = self.names[node]
-            rows = self._rows(node, inputs[name], layout, states.get(node), f"input '{name}'")
+            rows = self._rows(node, given[node], layout, states.get(node), f"input '{name}'")
+            self._check_classes(node, rows)
             self._stamps.give(node, rows.to(self.device), layout if node.shape.has_samples else None)
         return layout
+
+    def _warn_of_strangers(self, inputs: Mapping[str, Any], known: Mapping[str, Node]) -> None:
+        """Warn, once for each name, of entries of a batch that are no inputs of this network."""
+        strangers = [name for name in inputs if name not in known and name not in self._ignored]
+        if not strangers:
+            return
+        self._ignored.update(strangers)
+        hint = did_you_mean(str(strangers[0]), known) or f"there is: {', '.join(known) or 'none'}"
+        warn_user(f"there is no input '{strangers[0]}', and it is ignored; {hint}")
+
+    def _given(self, node: Node, value: Any) -> Any:
+        """The value of an input as columns: sequences, or a matrix."""
+        if isinstance(value, Sequences) or not node.shape.has_samples:
+            return value
+        return as_matrix(value, f"input '{self.names[node]}'", self.layout == "rows")
+
+    def _check_classes(self, node: Node, rows: Tensor) -> None:
+        """Raise ShapeError for values that are no class indexes, where these are expected."""
+        classes = node.operation.options().get("classes")
+        if classes is None or not rows.numel():
+            return
+        name, largest = self.names[node], 2 ** {torch.float16: 11, torch.float32: 24}.get(rows.dtype, 53)
+        if classes > largest:
+            raise ShapeError(f"input '{name}': {rows.dtype} does not tell {classes} classes apart: use a wider dtype")
+        bad = (rows != rows.floor()) | (rows < -1) | (rows >= classes)
+        if bad.any():
+            found = rows[bad][0].item()
+            raise ShapeError(f"input '{name}': expected integers 0 ... {classes - 1}, or -1 for none, got {found:g}")
 
     def _check_statistics(self, needed: Collection[Node]) -> None:
         """Raise NetworkError for a statistic that is needed but not computed."""

@@ -18,7 +18,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner, Runners
-from nnet3.cn.samples import SampleLayout
+from nnet3.cn.samples import SampleLayout, checked_layout
 from nnet3.cn.stamps import Stamps
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
@@ -57,6 +57,7 @@ class NetworkState:
         device: str | torch.device | None = None,
         optimize: bool = True,
         cache: ComputationCache | None = None,
+        layout: str = "columns",
     ):
         self.criteria = _weights(criterion)
         self.outputs = _named(outputs)
@@ -68,12 +69,14 @@ class NetworkState:
         self._lock = threading.RLock()  # threads take turns
         self.generator = torch.Generator().manual_seed(seed % 2**63)
         self.training = True  # see `train`
+        self.layout = checked_layout(layout)
         self.optimize, self.cache = optimize, default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[Node, Tensor] = {}
         self._has_warned = False  # of samples that are no sequences
+        self._ignored: set[str] = set()  # entries of batches of which a warning was given
         self._last: tuple[dict[Node, int | None], SampleLayout | None, dict[Node, Tensor]] = ({}, None, {})
         self._dtype, self._device = torch.float32, torch.device("cpu")
         self._follow_memory()
@@ -279,6 +282,12 @@ class NetworkState:
         self.generator.manual_seed(seed % 2**63)
         for number, (_, operation) in enumerate(self._nodes.components, 1):
             operation.component.seed_random(seed * 1_000_003 + number)
+
+    def turned(self, value: Any) -> Any:
+        """A value with samples as the network's layout has it, from columns; or the other way round."""
+        if self.layout == "columns":
+            return value
+        return [each.T for each in value] if isinstance(value, list) else value.T
 
     @takes_turns
     def touch(self) -> None:

@@ -39,6 +39,8 @@ def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float
     needed = needed_nodes(network.nodes, list(network.criteria), ())
     for name in (network.names[node] for node in needed if node.operation.is_given):
         given = list(batch[name]) if isinstance(batch[name], Sequences) else as_array(batch[name], name)
+        if network.find(name).shape.has_samples and not isinstance(given, list):
+            given = network.turned(given)
         if place := _first(given, is_bad):
             return f"input '{name}' holds {value} {place}"
     for name, array in network.parameters().items():
@@ -47,14 +49,15 @@ def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float
     computed = [node for node in needed if node.is_evaluated]
     # Random numbers are others now: what only one mask of dropout made may not come again.
     evaluate = network.values_in_training if network.training else network.evaluate
-    values = dict(zip(computed, evaluate(computed, batch), strict=True))
+    found = [_columns(network, *pair) for pair in zip(computed, evaluate(computed, batch), strict=True)]
+    values = dict(zip(computed, found, strict=True))
     for composite in network.composites:
         # In a loop what comes first in time is first; a loop goes back in time if its delays look ahead.
         backward = any(node.lag < 0 for node in composite.nodes)
         places = {n: _first(values[n], is_bad, backward=backward) for n in composite.nodes if n in values}
-        found = [(place.step, node) for node, place in places.items() if place]
-        if found:
-            node = min(found, key=lambda pair: pair[0])[1]
+        first = [(place.step, node) for node, place in places.items() if place]
+        if first:
+            node = min(first, key=lambda pair: pair[0])[1]
             advice = "" if math.isnan(value) else f"; {_ADVICE}"
             return f"{_shown(network, node)} is the first node that holds {value}, {places[node]}{advice}"
     return _ADVICE
@@ -65,12 +68,17 @@ def _where_gradients_begin(network: Network, batch: Mapping[str, Any]) -> str:
     nodes = [node for node in network.nodes if flags.get(node, False) and node.operands]
     gradients = network.gradients(batch, wrt=nodes)
     for node in reversed(nodes):
-        if place := _first(gradients.pop(network.names[node]), _is_not_finite):
+        if place := _first(_columns(network, node, gradients.pop(network.names[node])), _is_not_finite):
             return f"the gradient of {_shown(network, node)} is the first that is not finite, {place}"
     for name, gradient in gradients.items():
         if place := _first(gradient, _is_not_finite):
             return f"the gradient of '{name}' is not finite {place}"
     return f"its gradient is not finite; {_ADVICE}"
+
+
+def _columns(network: Network, node: Node, value: Any) -> Any:
+    """A value with a column a sample, whatever the layout of the network is."""
+    return network.turned(value) if node.shape.has_samples else value
 
 
 def _shown(network: Network, node: Node) -> str:

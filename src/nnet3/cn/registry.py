@@ -11,7 +11,13 @@ from nnet3.cn.nodes.activations import Copy, Exp, Log, Negate, Relu, Sigmoid, Ta
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.cosine import Cos
-from nnet3.cn.nodes.criteria import ClassificationError, CrossEntropy, CrossEntropyWithSoftmax, SquareError
+from nnet3.cn.nodes.criteria import (
+    ClassCrossEntropy,
+    ClassificationError,
+    CrossEntropy,
+    CrossEntropyWithSoftmax,
+    SquareError,
+)
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.dropout import Dropout
 from nnet3.cn.nodes.leaves import Input, Parameter, ParameterNode
@@ -81,7 +87,7 @@ for _operation in (
     *(Input, Parameter),
     *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm, SquaredNorm),
     *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
-    *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax),
+    *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax, ClassCrossEntropy),
     *(Mean, InvStdDev, PerDimMeanVarNorm),
     *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
 ):

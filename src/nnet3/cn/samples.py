@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.arrays import as_array
-from nnet3.errors import ShapeError
+from nnet3.errors import ArgumentError, ShapeError
 from nnet3.index import IndexTable
 
 Array: TypeAlias = np.ndarray
@@ -23,10 +23,11 @@ Value: TypeAlias = "Array | list[Array]"
 class Sequences(Sequence[Array]):
     """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`."""
 
-    def __init__(self, arrays: Sequence[Any]):
+    def __init__(self, arrays: Sequence[Any], layout: str = "columns"):
         if not isinstance(arrays, Sequence | np.ndarray | Tensor) or isinstance(arrays, str | bytes):
             raise ShapeError(f"expected a list of arrays, one for each sequence, got {arrays!r}")
-        self._arrays = [as_matrix(array, f"sequence {number}") for number, array in enumerate(arrays)]
+        turned = checked_layout(layout) == "rows"
+        self._arrays = [as_matrix(array, f"sequence {number}", turned) for number, array in enumerate(arrays)]
         if not self._arrays:
             raise ShapeError("expected at least one sequence")
         rows = {len(array) for array in self._arrays}
@@ -47,17 +48,32 @@ class Sequences(Sequence[Array]):
         return tuple(array.shape[1] for array in self._arrays)
 
 
-def sequences(arrays: Sequence[Any]) -> Sequences:
-    """A batch of sequences, each an array (D, T_i) with a column for each frame; lengths may differ."""
-    return Sequences(arrays)
+def sequences(arrays: Sequence[Any], *, layout: str = "columns") -> Sequences:
+    """A batch of sequences, each an array (D, T_i) with a column for each frame; lengths may differ.
+
+    With `layout="rows"` each is (T_i, D). Class indexes may be given as integers (T_i,).
+    """
+    return Sequences(arrays, layout)
 
 
-def as_matrix(value: Any, what: str) -> Array:
-    """The value as an array with two axes; raises ShapeError for anything else."""
+def checked_layout(layout: str) -> str:
+    """The layout, "columns" or "rows": whether a sample is a column or a row of arrays that users give and get."""
+    if layout not in ("columns", "rows"):
+        raise ArgumentError(f'a layout is "columns" (a column a sample) or "rows", got {layout!r}')
+    return layout
+
+
+def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
+    """The value as an array with two axes; integers with one axis are one row. Raises ShapeError for anything else.
+
+    `turned`: rows and columns change places.
+    """
     array = as_array(value, what)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        return array[np.newaxis]
     if array.ndim != 2:
         raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")
-    return array
+    return array.T if turned else array
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,9 @@ def num_samples(network: Network, batch: Batch) -> int:
     for node in network.inputs:
         if node.shape.has_samples and node not in network.initial_states and network.names[node] in batch:
             value = batch[network.names[node]]
-            return sum(value.lengths) if isinstance(value, Sequences) else int(np.shape(value)[1])
+            what = f"input '{network.names[node]}'"
+            turned = network.layout == "rows"
+            return sum(value.lengths) if isinstance(value, Sequences) else as_matrix(value, what, turned).shape[1]
     return 1
 
 
@@ -155,7 +157,7 @@ def truncated(network: Network, batch: Batch, frames: int) -> Iterator[dict[str,
             return
         final = network.final_states(piece)
         for name, values in final.items():
-            for n, value in zip(here, values, strict=True):
+            for n, value in zip(here, network.turned(values), strict=True):
                 carried[name][n] = np.concatenate([carried[name][n], value], 1)[:, -carried[name][n].shape[1] :]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.errors import GradientError, ShapeError
+from nnet3.errors import GradientError, NetworkError, ShapeError
 from tests.cn.check_node import check_node, random, run_forward
 
 x = cn.input("x", 4)
@@ -89,6 +89,57 @@ def test_a_network_with_scores_of_minus_infinity_learns(criterion) -> None:
 def test_cross_entropy_with_softmax(labels) -> None:
     node = cn.cross_entropy_with_softmax(x, y)
     check_node(node, [labels, random(4, 5)], lambda a, b: -(a * torch.log_softmax(b, 0)).sum()[None, None])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy_of_class_indexes_is_pytorchs(weighted, smoothing) -> None:
+    labels, weights = torch.tensor([[2, -1, 0, 3, 2]]), cn.parameter("w", (4, 1))
+    node = cn.cross_entropy_with_softmax(
+        cn.input("c", classes=4), y, weights=weights if weighted else None, smoothing=smoothing
+    )
+    operands = [labels.double(), random(4, 5), *([random(4, 1, positive=True)] if weighted else [])]
+
+    def formula(c, b, w=None):
+        weight = None if w is None else w[:, 0].detach()
+        value = torch.nn.functional.cross_entropy(
+            b.T, c[0].long(), weight, ignore_index=-1, reduction="sum", label_smoothing=smoothing
+        )
+        return value[None, None]
+
+    check_node(node, operands, formula, gradients=[1])
+    if weighted:
+        by_hand = _of_weights(labels[0], operands[1], smoothing)
+        check_node(node, operands, by_hand, gradients=[2])
+    if not weighted or smoothing == 0:
+        with pytest.raises(GradientError, match="no gradient with respect to class indexes"):
+            node.operation.check_gradient(0)
+
+
+def _of_weights(labels, scores, smoothing):
+    one_hot = torch.nn.functional.one_hot(labels.clamp(min=0), 4).double().T
+    wanted = ((1 - smoothing) * one_hot + smoothing / 4) * (labels >= 0)
+    return lambda c, b, w: -(w * wanted * torch.log_softmax(scores, 0)).sum()[None, None]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_class_indexes_are_distributions_written_shortly(smoothing) -> None:
+    weights = cn.constant([0.5, 1.0, 2.0, 0.1])
+    classes = np.array([2, 0, 3, 2, 1])
+    for given in (None, weights):
+        shorts = cn.cross_entropy_with_softmax(cn.input("c", classes=4), y, weights=given, smoothing=smoothing)
+        longs = cn.cross_entropy_with_softmax(x, y, weights=given, smoothing=smoothing)
+        scores = random(4, 5).numpy()
+        one = cn.Network(shorts, dtype=torch.float64).criterion({"c": classes, "y": scores})
+        other = cn.Network(longs, dtype=torch.float64).criterion({"x": np.eye(4)[:, classes], "y": scores})
+        assert one == pytest.approx(other)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
+def test_smoothing_is_a_part(smoothing) -> None:
+    for labels in (x, cn.input("c", classes=4)):
+        with pytest.raises(NetworkError, match="expected a smoothing of at least 0"):
+            cn.cross_entropy_with_softmax(labels, y, smoothing=smoothing)
 
 
 def test_cos_is_the_formula() -> None:

@@ -45,6 +45,8 @@ NODES: list[tuple[Node, list[str], str, str]] = [
     (cn.square_error(x, y), ["01", "01"], "", ""),
     (cn.cross_entropy(x, y), ["01", "01"], "", ""),
     (cn.cross_entropy_with_softmax(x, y), ["0", "0"], "", ""),
+    (cn.cross_entropy_with_softmax(one, x), ["", "0"], "", ""),
+    (cn.cross_entropy_with_softmax(one, x, weights=b), ["", "02", "0"], "", ""),
     (cn.per_dim_mean_var_norm(x, cn.mean(x), cn.inv_std_dev(x)), ["", "", ""], "0", ""),
     (cn.convolution(K, x, k, **IMAGE), ["1", "0", ""], "", ""),
     (cn.max_pooling(x, **IMAGE), [""], "", ""),
@@ -52,7 +54,7 @@ NODES: list[tuple[Node, list[str], str, str]] = [
     (cn.row_slice(V, 1, 2), [""], "", ""),
     (cn.row_stack(V, V), ["", ""], "", ""),
 ]
-WITH_MEMO = {"dropout", "cos", "cross_entropy_with_softmax", "max_pooling"}
+WITH_MEMO = {"dropout", "cos", "cross_entropy_with_softmax", "class_cross_entropy", "max_pooling"}
 NOT_KERNELS = {"input", "parameter", "mean", "inv_std_dev", "delay", "component"}
 
 

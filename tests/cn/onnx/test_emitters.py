@@ -17,6 +17,7 @@ NODE_EMITTERS = registry.NODE_EMITTERS
 X, Y, P = cn.input("x", 6), cn.input("y", 6), cn.input("p", (6, 4))
 COLUMN, SQUARE = cn.parameter("column", (6, 1), RANDOM.normal(size=(6, 1))), cn.parameter("square", (6, 6))
 POSITIVE, LABELS = cn.exp(X, name="positive"), cn.softmax(Y, name="labels")
+WORD = cn.input("word", classes=6)
 IMAGE = {"image": (2, 3, 1), "window": (2, 2)}
 ONE_OPERAND = {
     name: getattr(cn, name)
@@ -52,6 +53,10 @@ NODES = {
     "cross_entropy": cn.cross_entropy(LABELS, cn.softmax(X)),
     "cross_entropy of zeros": cn.cross_entropy(cn.relu(X), cn.relu(cn.exp(X) - 1.0)),
     "cross_entropy_with_softmax": cn.cross_entropy_with_softmax(LABELS, X),
+    "class_cross_entropy": cn.cross_entropy_with_softmax(WORD, X),
+    "class_cross_entropy with smoothing": cn.cross_entropy_with_softmax(WORD, X, smoothing=0.2),
+    "class_cross_entropy with weights": cn.cross_entropy_with_softmax(WORD, X, weights=cn.exp(COLUMN), smoothing=0.1),
+    "classification_error of classes": cn.classification_error(WORD, X),
     "per_dim_mean_var_norm": cn.per_dim_mean_var_norm(X, COLUMN, cn.exp(COLUMN)),
     "row_slice": cn.row_slice(X, 1, 3),
     "row_slice without samples": cn.row_slice(P, 1, 3),
@@ -73,6 +78,7 @@ def test_all_types_are_what_evaluate_gives(frames: int, tmp_path: Path) -> None:
     exported = ExportedNetwork(cn.Network(outputs=NODES), tmp_path, frames=frames)
     for length in (3, 20)[: 1 if frames else 2]:
         inputs = {name: cn.sequences(RANDOM.normal(size=(2, 6, length))) for name in ("x", "y")}
+        inputs["word"] = cn.sequences(RANDOM.integers(-1, 6, size=(2, length)))
         exported.check({**inputs, "p": RANDOM.normal(size=(6, 4))})
 
 

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
+from nnet3.cn.nodes.leaves import constant
+from nnet3.cn.nodes.scaling import diag_times
 from nnet3.cn.operation import Matrices, Operation, equal_columns, equal_shapes, put_scaled
 from nnet3.cn.shape import Shape
+from nnet3.errors import GradientError, NetworkError, ShapeError
 
 
 class Criterion(Operation):
@@ -32,11 +36,80 @@ class ClassificationError(Criterion):
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         equal_columns(self.type, *operands)
-        return super().infer(operands)
+        return Shape(1, 1) if operands[0].rows == 1 else super().infer(operands)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
-        # v = sum_j delta(argmax_i x_ij != argmax_i y_ij) (1.100 to 1.102)
-        output.fill_((inputs[0].argmax(1) != inputs[1].argmax(1)).sum())
+        # v = sum_j delta(argmax_i x_ij != argmax_i y_ij) (1.100 to 1.102); one row X holds the numbers of classes
+        found = inputs[1].argmax(1)
+        if inputs[0].shape[1] == inputs[1].shape[1]:
+            output.fill_((inputs[0].argmax(1) != found).sum())
+        else:
+            wanted = inputs[0][:, 0]
+            output.fill_(((wanted >= 0) & (wanted != found)).sum())
+
+
+@dataclass(frozen=True)
+class ClassCrossEntropy(Operation):
+    """c: the numbers of the wanted classes, 1 x S, -1 for none; Y: scores, K x S; if given w: a weight of each class.
+
+    The wanted distribution is q_i = (1 - smoothing) delta(i = c) + smoothing / K.
+    """
+
+    type: ClassVar[str] = "class_cross_entropy"
+    num_operands: ClassVar[int] = 3
+    num_optional: ClassVar[int] = 1
+    uses_memo: ClassVar[bool] = True
+    smoothing: float = 0.0
+
+    def check(self) -> None:
+        if not 0 <= self.smoothing < 1:
+            raise NetworkError(f"{self.type}: expected a smoothing of at least 0 and less than 1, got {self.smoothing}")
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        labels, scores, *weights = operands
+        equal_columns(self.type, labels, scores)
+        if labels.rows != 1 or (weights and weights[0] != Shape(scores.rows, 1)):
+            raise ShapeError(f"{self.type} needs one row of class indexes, and weights of {scores.rows} x 1")
+        return Shape(1, 1)
+
+    def check_gradient(self, operand: int) -> None:
+        if operand == 0:
+            raise GradientError(f"{self.type} has no gradient with respect to class indexes")
+
+    def needs_of_gradient(self, operand: int) -> frozenset[int]:
+        return (frozenset(), frozenset({0, 2}), frozenset({0}))[operand]
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
+        # R = log softmax(Y), v = -sum_ij w_i q_ij r_ij (as torch.nn.functional.cross_entropy has it)
+        log_posterior = torch.log_softmax(inputs[1], 1)
+        if self.smoothing or len(inputs) > 2:
+            terms = self._wanted(inputs[0], log_posterior) * log_posterior
+            output.fill_(-(terms if len(inputs) < 3 else terms * inputs[2]).sum())
+            return log_posterior
+        chosen = log_posterior.gather(1, inputs[0].long().clamp_(min=0))
+        output.fill_(-torch.where(inputs[0] < 0, 0.0, chosen).sum())
+        return log_posterior
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        wanted = self._wanted(inputs[0], memo)
+        if child == 2:
+            # dw_i -= dv sum_j q_ij r_ij
+            put_scaled(dx, (wanted * memo).sum(0, keepdim=True), -gradient, accumulate)
+            return
+        # dy_ij += dv (p_ij sum_k w_k q_kj - w_i q_ij)
+        if len(inputs) > 2:
+            wanted.mul_(inputs[2])
+        put_scaled(dx, memo.exp().mul_(wanted.sum(1, keepdim=True)).sub_(wanted), gradient, accumulate)
+
+    def _wanted(self, labels: Tensor, like: Tensor) -> Tensor:
+        """q, (samples, classes)."""
+        is_wanted = (labels >= 0).to(like.dtype)  # (samples, 1)
+        wanted = torch.zeros_like(like).scatter_(1, labels.long().clamp_(min=0), is_wanted)
+        if not self.smoothing:
+            return wanted
+        return wanted.mul_(1 - self.smoothing).add_(is_wanted, alpha=self.smoothing / like.shape[1])
 
 
 @dataclass(frozen=True)
@@ -109,7 +182,10 @@ def finite_slope(x: Tensor, log_y: Tensor) -> Tensor:
 
 
 def classification_error(x: Node, y: Node, *, name: str = "") -> Node:
-    """The number of columns in which the largest elements of X and Y stand in different rows. It has no gradient."""
+    """The number of columns in which the largest elements of X and Y stand in different rows. It has no gradient.
+
+    X may be class indexes (`input(name, classes=...)`); those that are -1 are not counted.
+    """
     return Node(ClassificationError(), (x, y), name)
 
 
@@ -123,6 +199,20 @@ def cross_entropy(labels: Node, posterior: Node, *, name: str = "") -> Node:
     return Node(CrossEntropy(), (labels, posterior), name)
 
 
-def cross_entropy_with_softmax(labels: Node, y: Node, *, name: str = "") -> Node:
-    """`cross_entropy(labels, softmax(y))`, computed without overflow and with a simple gradient."""
+def cross_entropy_with_softmax(
+    labels: Node, y: Node, *, weights: Node | None = None, smoothing: float = 0.0, name: str = ""
+) -> Node:
+    """`cross_entropy(labels, softmax(y))`, computed without overflow and with a simple gradient.
+
+    `labels`: distributions, as many rows as `y` has, or class indexes (`input(name, classes=...)`). With `smoothing`
+    that part of each wanted distribution is spread over all classes. `weights`, K x 1, multiply the terms of classes.
+    """
+    if isinstance(labels, Node) and isinstance(y, Node) and labels.shape.rows == 1 < y.shape.rows:
+        operands = (labels, y) if weights is None else (labels, y, weights)
+        return Node(ClassCrossEntropy(smoothing), operands, name)
+    if smoothing:
+        ClassCrossEntropy(smoothing)  # checks it
+        labels = (1 - smoothing) * labels + constant(np.full((y.shape.rows, 1), smoothing / y.shape.rows))
+    if weights is not None:
+        labels = diag_times(weights, labels)
     return Node(CrossEntropyWithSoftmax(), (labels, y), name)

@@ -39,8 +39,16 @@ class LeafOperation(Operation):
 
 @dataclass(frozen=True)
 class Input(LeafOperation):
+    """`classes`: if given, each value is one row of class indexes 0 ... classes - 1, or -1 for no class."""
+
     type: ClassVar[str] = "input"
     is_given: ClassVar[bool] = True
+    classes: int | None = None
+
+    def check(self) -> None:
+        super().check()
+        if self.classes is not None and (self.classes < 1 or self.rows != 1):
+            raise ShapeError(f"input: classes must be a number of at least 1, of values of one row; got {self.classes}")
 
 
 @dataclass(frozen=True)
@@ -89,13 +97,15 @@ class ParameterNode(StoredNode):
         self._weights = None
 
 
-def input(name: str, shape: int | tuple[int, int]) -> Node:
+def input(name: str, shape: int | tuple[int, int] = 1, *, classes: int | None = None) -> Node:
     """Features, labels or control values that are given at run time.
 
     `shape`: a number of rows for values with a column a sample, or (rows, columns) for values that belong to no sample.
+    `classes`: the values are integers 0 ... classes - 1, one a sample (labels, words), given as an array (samples,); -1
+    is no class. What takes them: `cross_entropy_with_softmax`, `classification_error`.
     """
     given = as_shape(shape, f"input '{name}'")
-    return Node(Input(given.rows, given.cols), (), name)
+    return Node(Input(given.rows, given.cols, classes), (), name)
 
 
 def parameter(

@@ -22,7 +22,12 @@ def random_inputs(asked: Asked, random: np.random.Generator, batch: int, frames:
         if node.shape.has_samples:
             shapes[node] = (batch, abs(asked.states.get(node, frames)), node.shape.rows)  # type: ignore[assignment]
     draw = random.standard_normal if batch > 1 else random.random
-    return {node: draw(shape).astype(np.float32) for node, shape in shapes.items()}
+    classes = {node: node.operation.options().get("classes") for node in shapes}
+    found = {
+        node: draw(shape) if classes[node] is None else random.integers(0, classes[node], shape)
+        for node, shape in shapes.items()
+    }
+    return {node: array.astype(np.float32) for node, array in found.items()}
 
 
 def check_values(
@@ -37,7 +42,9 @@ def check_values(
     }
     expected = network.evaluate([network._nodes.find(names[node]) for node in asked.outputs.values()], inputs)
     for (name, node), ours, theirs in zip(asked.outputs.items(), found, expected, strict=True):
-        wanted = np.stack([part.T for part in theirs]) if node.shape.has_samples else np.atleast_2d(theirs)
+        wanted = (
+            np.stack([part.T for part in network.turned(theirs)]) if node.shape.has_samples else np.atleast_2d(theirs)
+        )
         error = _difference(name, ours, wanted)
         if not error <= TOLERANCE:
             raise ExportError(f"onnxruntime and nnet3 do not agree on output '{name}': the difference is {error:.2g}")

@@ -60,9 +60,32 @@ def l2_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
 
 @emitter("classification_error")
 def classification_error(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    largest = [made.op("ArgMax", each, axis=2, keepdims=1) for each in (x, y)]
-    wrong = made.op("Not", made.op("Equal", *largest))
+    found = made.op("ArgMax", y, axis=2, keepdims=1)
+    if made.operands[0].rows == made.operands[1].rows:
+        wrong = made.op("Not", made.op("Equal", made.op("ArgMax", x, axis=2, keepdims=1), found))
+    else:
+        wanted = made.op("Cast", x, to=ir.DataType.INT64.value)
+        is_wanted = made.op("GreaterOrEqual", wanted, made.graph.integers(0))
+        wrong = made.op("And", is_wanted, made.op("Not", made.op("Equal", wanted, found)))
     return made.total(made.op("Cast", wrong, to=ir.DataType.FLOAT.value))
+
+
+@emitter("class_cross_entropy")
+def class_cross_entropy(
+    made: NodeEmission, operation: Any, labels: ir.Value, y: ir.Value, weights: ir.Value | None = None
+) -> ir.Value:
+    graph, classes = made.graph, made.operands[1].rows
+    labels = made.op("Cast", labels, to=ir.DataType.INT64.value)
+    numbers = made.op("Reshape", graph.integers(*range(classes)), graph.integers(1, 1, classes))
+    wanted = made.op("Cast", made.op("Equal", labels, numbers), to=ir.DataType.FLOAT.value)
+    if operation.smoothing:
+        is_wanted = made.op("GreaterOrEqual", labels, graph.integers(0))
+        spread = made.op("Cast", is_wanted, to=ir.DataType.FLOAT.value)
+        spread = made.op("Mul", spread, made.number(operation.smoothing / classes))
+        wanted = made.op("Add", made.op("Mul", wanted, made.number(1 - operation.smoothing)), spread)
+    if weights is not None:
+        wanted = made.op("Mul", wanted, weights)
+    return _cross_entropy(made, wanted, log_softmax(made, operation, y))
 
 
 @emitter("square_error")
