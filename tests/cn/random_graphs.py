@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -142,7 +142,8 @@ def networks(draw: st.DrawFn) -> tuple[Node, Node, dict[str, cn.Sequences | np.n
         terms.append(cn.sum_elements(cn.sigmoid(maker.choose(maker.pool))))
     if draw(st.booleans()):
         one, other = cn.softmax(maker.samples(2)), maker.samples(2)
-        terms.append(maker.choose((cn.cross_entropy, cn.cross_entropy_with_softmax))(one, cn.softmax(other)))
+        criteria: list[Callable[..., Node]] = [cn.cross_entropy, cn.cross_entropy_with_softmax]
+        terms.append(maker.choose(criteria)(one, cn.softmax(other)))
     if draw(st.booleans()):
         terms.append(cn.l1_norm(cn.tanh(maker.samples())))
     criterion = terms[0]
