@@ -109,13 +109,13 @@ def test_networks_at_random_lengths(
 ) -> None:
     """Normalization sees the rows that exist, natural gradient too; all programs are of a few longer ones.
 
-    Not those of sequences that are shorter than the network looks, nor all that give derivatives of inputs.
+    Not those of sequences that are shorter than the network looks.
     """
     nnet = nnet3.Nnet.from_config(config, seed=1)
     step = 5 if config is POOLING else 1
     restricted = CACHE.counts.restricted
     compare(nnet, ragged_request(nnet, lengths, step, train=train, by_time=by_time, input_deriv=input_deriv), CACHE)
-    if min(lengths) >= 5 and not input_deriv:
+    if min(lengths) >= 5:
         assert CACHE.counts.restricted == restricted + (len(set(lengths)) > 1)
 
 
@@ -162,6 +162,41 @@ def test_more_input_than_the_last_output_needs_is_left_out_unless_somebody_looks
         compare(nnet, nnet3.ComputationRequest(inputs, outputs), cache)
         assert cache.counts.restricted == restricted
         assert bool(restricted) == (not cache.refusals)
+
+
+HALVES = """
+    input-node name=input dim=3
+    component name=a type=NaturalGradientAffineComponent input-dim=6 output-dim=4
+    component name=r type=RectifiedLinearComponent dim=4
+    component name=o type=TdnnComponent input-dim=4 output-dim=2 time-offsets=-3,0,3
+    component-node name=a component=a input=Append(Round(input, 2), Offset(input, 1))
+    component-node name=r component=r input=a
+    component-node name=o component=o input=Sum(r, Round(r, 4))
+    output-node name=output input=o
+"""
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_sequences_may_differ_by_less_than_a_period(train: bool) -> None:
+    """The rules of this network repeat after four frames; sequences of 20 and 21 end in different ways."""
+    nnet, cache = nnet3.Nnet.from_config(HALVES, seed=1), nnet3.ComputationCache()
+    for lengths in ([20, 30, 25], [9, 13, 10, 12, 11], [22, 24]):
+        compare(nnet, ragged_request(nnet, lengths, train=train, input_deriv=train), cache)
+    assert (cache.counts.restricted, cache.refusals) == (3, [])
+
+
+def test_refusals_say_why_a_program_was_compiled_for_its_lengths() -> None:
+    nnet, cache = nnet3.Nnet.from_config(BLSTM, seed=1), nnet3.ComputationCache()
+    request, options = ragged_request(nnet, [20, 30, 25], train=True), nnet3.CompileOptions(max_deriv_time=15)
+    cache.compile(nnet, request, options)
+    last = request.outputs[0].indexes.tolist()[:-1]
+    gaps = nnet3.IoSpecification("output", [row for row in last if row[:2] != [1, 7]])
+    cache.compile(nnet, nnet3.ComputationRequest(request.inputs, [gaps]))
+    assert cache.refusals == [
+        "derivatives are limited to a range of times",
+        "rows of output differ by more than where sequences end",
+    ]
+    assert cache.counts.restricted == 0
 
 
 IN_PLACE = """

@@ -48,7 +48,11 @@ class Case:
         self.computation = NnetComputation()
         nodes = [SourceNode(f"source{n}", NodeKind.PROVIDED, NUM_COLS) for n in range(GATHERED)]
         nodes.append(SourceNode("gathered", NodeKind.GATHERED, NUM_COLS, parts=(self.part,)))
-        schedule = SimpleNamespace(nodes=nodes, multiplicity=lambda node: self.m)
+        schedule = SimpleNamespace(
+            nodes=nodes,
+            multiplicity=lambda node: self.m,
+            step_indexes=lambda step: np.zeros((step.num_rows * self.m, 3), np.int32),
+        )
         self.places = [RowPlace(node) for node in range(len(nodes))]
         if kind == "columns":
             self.places[:GATHERED] = [RowPlace(2, col_offset=offset) for offset in self.rng.permutation(3).tolist()]

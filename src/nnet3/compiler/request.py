@@ -23,6 +23,7 @@ from nnet3.driver import (
     steps_beyond,
 )
 from nnet3.errors import ArgumentError, RequestError, check_kind
+from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.index import N, T, X, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.lowering.structure import structure_of
@@ -230,9 +231,14 @@ class ComputationRequest:
         return self._ends is not None and bool((self._ends != self._ends[:, :1]).any())
 
     def _ragged_form(self, network: Nnet, options: CompileOptions) -> RaggedForm | None:
-        """The request as one for longer sequences that are all alike, of which some end earlier; None if it is not."""
-        if not self.ends_apart or self.deriv_times(options) is not None:
+        """The request as one for longer sequences that are all alike, of which some end earlier; None if all end alike.
+
+        Raises NotRaggedError if it is not.
+        """
+        if not self.ends_apart:
             return None
+        if self.deriv_times(options) is not None:
+            raise NotRaggedError("derivatives are limited to a range of times")
         ends = self._ends
         assert ends is not None
         period = math.lcm(nnet_source(network).period or network.modulus, self._time_step)
@@ -250,21 +256,23 @@ class ComputationRequest:
             else:
                 margin = (own_ends - output_ends).min()
                 if io in self.outputs and (own_ends - output_ends != margin).any():
-                    return None
+                    raise NotRaggedError("outputs of a sequence do not end together")
                 cells = cells[cells[:, T] <= output_ends[longest] + margin]
-            if not _begin_alike(io.indexes, _cells_of(io.indexes, longest), own_ends):
-                return None
             if io.name not in lasting:
                 cells = _continued(cells, period, more)
+            if not _begin_alike(io.indexes, cells, own_ends):
+                raise NotRaggedError(f"rows of {io.name} differ by more than where sequences end")
             by_time = bool((np.diff(io.indexes[:, N]) < 0).any())
             longer.append(IoSpecification(io.name, _of_all(cells, rounded_up(len(numbers)), by_time), io.has_deriv))
-        if missing.any() == 0 or (missing % period).any():
-            return None
+        if not missing.any():
+            raise NotRaggedError("outputs of all sequences end together, inputs do not")
+        unit = int(np.gcd.reduce(missing, initial=period))
         inputs = len(self.inputs)
         return RaggedForm(
             replace(self, inputs=longer[:inputs], outputs=longer[inputs:]).task(network, options),
             period,
-            (missing[numbers] // period + more).tolist(),
+            unit,
+            ((missing[numbers] + more * period) // unit).tolist(),
             numbers.tolist(),
             {io.name: io.indexes for io in (*self.inputs, *self.outputs)},
             frozenset(lasting),
@@ -344,11 +352,13 @@ def _cells_of(indexes: np.ndarray, sequence: int) -> np.ndarray:
 
 
 def _begin_alike(indexes: np.ndarray, cells: np.ndarray, ends: np.ndarray) -> bool:
-    """True if each sequence has those cells of the longest one that lie before its end, and no others."""
-    rows = indexes.copy()
-    rows[:, N] = 0
+    """True if each sequence has those of these cells that lie before its end, and no others but later ones."""
+    rows = indexes[indexes[:, T] <= cells[-1, T]]
     counts = np.searchsorted(cells[:, T], ends, side="right")
-    return bool((np.bincount(indexes[:, N]) == counts).all() and (find_rows(cells, rows) >= 0).all())
+    if (np.bincount(rows[:, N], minlength=len(ends)) != counts).any():
+        return False
+    rows[:, N] = 0
+    return bool((find_rows(cells, rows) >= 0).all())
 
 
 def _continued(cells: np.ndarray, period: int, periods: int) -> np.ndarray:

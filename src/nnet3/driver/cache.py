@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,6 +90,9 @@ class ComputationCache:
         self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
         self._continued: OrderedDict[str, _Entry] = OrderedDict()
         self._ragged: OrderedDict[str, Any] = OrderedDict()  # RaggedProgram, RaggedFamily, or why there is none
+        self._not_restricted: OrderedDict[str, None] = (
+            OrderedDict()
+        )  # why some requests were compiled for their lengths
         self.counts = CacheCounts()
 
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
@@ -165,22 +167,26 @@ class ComputationCache:
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
         """The program of a task whose sequences end at different times, made of that for longer ones, if it can be."""
-        form = task.ragged()
-        if form is None:
-            return None
-        family = self._ragged_of(form.longer, lambda: RaggedFamily(form, self.program(form.longer)))
-        if family is None:
-            return None
         try:
+            form = task.ragged()
+            if form is None:
+                return None
+            family = self._ragged_of(form.longer, lambda: RaggedFamily(form, self.program(form.longer)), form.unit)
+            if family is None:
+                return None
             program = family.program(form, task)
             check_computation(program)
-        except (NotRaggedError, RequestError, ComputationCheckError):
+        except (NotRaggedError, RequestError, ComputationCheckError) as error:
+            with self._lock:
+                self._not_restricted[str(error)] = None
+                while len(self._not_restricted) > _MOST_RAGGED:
+                    self._not_restricted.popitem(last=False)
             return None
         return program
 
-    def _ragged_of(self, task: CompileTask, make: Callable[[], R]) -> R | None:
-        """What `make` gave for this task; None if that is a refusal."""
-        digest = _digest_of(task)
+    def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
+        """What `make` gave for this task and unit; None if that is a refusal."""
+        digest = _digest((_digest_of(task), unit))
         with self._lock:
             known = self._ragged.pop(digest, None)
         if known is None:
@@ -261,14 +267,15 @@ class ComputationCache:
             self._entries.clear()
             self._continued.clear()
             self._ragged.clear()
+            self._not_restricted.clear()
             self._families = FamilyShelf(self._member)
 
     @property
     def refusals(self) -> list[str]:
         """The reasons why some requests have no family, one line each."""
         with self._families_lock, self._lock:
-            refusals = [[each] if isinstance(each, str) else each.refusals for each in self._ragged.values()]
-            return [*self._families.refusals, *chain.from_iterable(refusals)]
+            refusals = [each for each in self._ragged.values() if isinstance(each, str)]
+            return [*self._families.refusals, *refusals, *self._not_restricted]
 
     # ---- memory; the lock is held ----
 

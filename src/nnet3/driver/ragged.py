@@ -19,7 +19,7 @@ import numpy as np
 from nnet3.driver.task import CompileTask, RaggedForm
 from nnet3.families.precomputed import KernelRules
 from nnet3.families.ragged import RaggedProgram
-from nnet3.families.ragged_rows import ALWAYS, NotRaggedError
+from nnet3.families.ragged_rows import ALWAYS, NEVER, NotRaggedError
 from nnet3.families.row_order import with_row_order
 from nnet3.index import N, T
 from nnet3.ir.computation import MatrixInfo, NnetComputation
@@ -36,21 +36,25 @@ class RaggedFamily:
         """`program`: that of the form's longer task. Raises NotRaggedError."""
         source, request = form.longer.lowered_from()
         one = _of_sequences(request, [0])
-        self._graph, shorter = build_graph(source, one), build_graph(source, _one_period_shorter(one, form))
+        self._graph = build_graph(source, one)
         if self._graph.all_samples:
             raise NotRaggedError("a node looks at all rows at once")
-        self._period = form.period
+        times = range(form.unit, form.period + 1, form.unit)
+        shorter = [build_graph(source, _ending_earlier(one, form, time)) for time in times]
+        self._period, self._units = form.period, len(times)
         self._rows = {rows.name: rows.indexes for rows in (*request.inputs, *request.outputs)}
         self._nodes = set(self._graph.node_names)
-        self._ends: dict[str, int] = {}
+        #: Where nodes end in sequences that are 0, 1, ... units shorter, up to a period; of those that end with these.
+        self._ends: dict[str, np.ndarray] = {}
         self._before_end = np.full(self._graph.num_cindexes, ALWAYS)
-        counts = np.diff(shorter.first)
         for node, name in enumerate(self._graph.node_names):
-            rows = slice(*self._graph.first[node : node + 2].tolist())
-            times = self._graph.indexes[rows, T].astype(np.int64)
-            if len(times) != counts[node]:
-                self._ends[name] = int(times.max())
-                self._before_end[rows] = (times.max() - times) // form.period
+            of_graphs = [_times_of(graph, node) for graph in (self._graph, *shorter)]
+            if len(of_graphs[0]) != len(of_graphs[-1]):
+                self._ends[name] = np.array([times.max(initial=-NEVER) for times in of_graphs[:-1]])
+                if (np.diff(self._ends[name], append=of_graphs[-1].max(initial=-NEVER)) > 0).any():
+                    raise NotRaggedError(f"{name} ends later in some shorter sequences")
+                rows = slice(*self._graph.first[node : node + 2].tolist())
+                self._before_end[rows] = self._units_before_end(name, of_graphs[0])
         self._program = RaggedProgram(program, self._distances)
         self._program.check_entries(KernelRules(source))
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
@@ -58,13 +62,19 @@ class RaggedFamily:
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
 
     def _distances(self, info: MatrixInfo) -> np.ndarray:
-        """Returns how many periods before the end of its node each row of a matrix lies."""
+        """Returns how many units before the end of its node each row of a matrix lies."""
         assert info.indexes is not None
         node = info.node if info.node in self._nodes else info.node.rpartition("[")[0]  # a detour's name ends in [0]
         if node not in self._nodes:
             raise NotRaggedError(f"{info.node} is no node of the network")
         times = info.indexes[:, T].astype(np.int64)
-        return (self._ends[node] - times) // self._period if node in self._ends else np.full(len(times), ALWAYS)
+        return self._units_before_end(node, times) if node in self._ends else np.full(len(times), ALWAYS)
+
+    def _units_before_end(self, node: str, times: np.ndarray) -> np.ndarray:
+        """Returns by how many units a sequence may be shorter so that the node still has rows of these times."""
+        ends = self._ends[node]
+        periods, rest = np.divmod(ends[0] - times, self._period)
+        return periods * self._units + np.searchsorted(ends[0] - ends, rest, side="right") - 1
 
     def program(self, form: RaggedForm, task: CompileTask) -> NnetComputation:
         """Returns the program of a task of this form. Raises NotRaggedError if it has none."""
@@ -77,11 +87,6 @@ class RaggedFamily:
             rows[:, N] = number_of_n[rows[:, N]]
             inside[name, is_deriv] = rows
         return with_row_order(program, inside, form.rows)
-
-    @property
-    def refusals(self) -> list[str]:
-        """The reasons why sequences of some lengths have no program, one line each."""
-        return sorted(filter(None, set(self._known.values())))
 
     # ---- the proof ----
 
@@ -124,7 +129,7 @@ class RaggedFamily:
     def _fault(
         self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], shorter: Sequence[int]
     ) -> str:
-        """Returns what is wrong with the graphs of these sequences, so many periods shorter; "" if nothing."""
+        """Returns what is wrong with the graphs of these sequences, so many units shorter; "" if nothing."""
         graph = told_apart(build_graph(source, request))
         long, missing = self._graph, np.array(shorter, dtype=np.int64)
         cells, which = np.nonzero(self._before_end[:, np.newaxis] >= missing)
@@ -157,8 +162,10 @@ class RaggedFamily:
 
     def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, shorter: np.ndarray) -> np.ndarray:
         """Returns which cindexes are given, but later than those of the longer request would be."""
-        ends = np.array([self._ends.get(name, ALWAYS) for name in graph.node_names])
-        last = ends[graph.node] - self._period * shorter[np.searchsorted(numbers, graph.indexes[:, N])]
+        always = np.full(self._units, ALWAYS)
+        ends = np.array([self._ends.get(name, always) for name in graph.node_names])
+        periods, units = np.divmod(shorter[np.searchsorted(numbers, graph.indexes[:, N])], self._units)
+        last = ends[graph.node, units] - self._period * periods
         return np.asarray(graph.is_input & (graph.indexes[:, T] > last))
 
 
@@ -178,11 +185,15 @@ def _of_sequences(request: LoweringRequest, numbers: Sequence[int]) -> LoweringR
     return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))
 
 
-def _one_period_shorter(request: LoweringRequest, form: RaggedForm) -> LoweringRequest:
+def _times_of(graph: ComputationGraph, node: int) -> np.ndarray:
+    return graph.indexes[graph.first[node] : graph.first[node + 1], T].astype(np.int64)
+
+
+def _ending_earlier(request: LoweringRequest, form: RaggedForm, time: int) -> LoweringRequest:
     def cut(rows: RequestedRows) -> RequestedRows:
         if rows.name in form.lasting:
             return rows
         times = rows.indexes[:, T]
-        return replace(rows, indexes=rows.indexes[times <= times.max() - form.period])
+        return replace(rows, indexes=rows.indexes[times <= times.max() - time])
 
     return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))

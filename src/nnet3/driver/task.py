@@ -59,13 +59,15 @@ class LengthForm:
 class RaggedForm:
     """A task whose sequences end at different times, as one for longer and more ones that are all alike.
 
-    `longer`: that task. `period`: frames by which sequences are longer or shorter. `shorter` (sequences,): how many
-    periods each ends before those of `longer`, ascending, and `numbers` its n. `rows`: the indexes of each input and
+    `longer`: that task. `period`: frames after which programs repeat; `unit`: those by which sequences differ, of which
+    a period has a whole number. `shorter` (sequences,): how many units each ends before those of `longer`, ascending,
+    and `numbers` its n. `rows`: the indexes of each input and
     output by name, in the user's order; those that are `lasting` have the same ones in all sequences.
     """
 
     longer: CompileTask
     period: int
+    unit: int
     shorter: Sequence[int]
     numbers: Sequence[int]
     rows: Mapping[str, np.ndarray]

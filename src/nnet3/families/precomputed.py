@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.families.continued import NumberTable, table_of
 from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir.computation import KernelRows, NnetComputation
-from nnet3.lowering.source import GraphSource
+from nnet3.lowering.source import GraphSource, Use
 
 Entry = Mapping[str, np.ndarray] | None
 #: From rows of a node to what its kernel precomputes of them.
@@ -30,6 +30,11 @@ class KernelRules:
 
     def arrange(self, node: str, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         return self._source.arrange(self._numbers[node], inputs, outputs)
+
+    def operand(self, node: str) -> str:
+        """Returns the node of which the kernel of a node says which rows it reads."""
+        operands = self._source.nodes[self._numbers[node]].operands
+        return self._source.nodes[next(each.node for each in operands if each.use is Use.INDEXED)].name
 
     def first_input(self, node: str, outputs: IndexTable) -> int:
         """Returns the first time at which the kernel of a node would look for these outputs."""

@@ -37,7 +37,7 @@ from nnet3.families.ragged_slots import (
 from nnet3.families.restriction import Restriction
 from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, KernelRows, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import IoInfo, KernelRows, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import AccessKind, Command, OperandField, with_operands, with_values
 from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.repeats import repeats, unrolled
@@ -59,8 +59,6 @@ class RaggedProgram:
 
     `template`: the program with a sub-matrix for each slot, and side tables of its own for each command.
     """
-
-    refusals: tuple[str, ...] = ()
 
     def __init__(self, computation: NnetComputation, distances: Distances) -> None:
         """`distances`: from rows of a node to how far before its end each is. Raises NotRaggedError."""
@@ -386,9 +384,9 @@ class RaggedProgram:
         The rows of a matrix may stand for those of another node at other times: then these are later or earlier alike.
         """
         for number, entry in enumerate(self.entries):
-            if entry is None or self._is_made_of(number, entry, rules):
+            if entry is None:
                 continue
-            if entry.orders_rows:
+            if entry.orders_rows and not self._is_made_of(number, entry, rules):
                 inputs, outputs = (
                     rows.indexes[rows.indexes[:, T] != NO_TIME] for rows in (entry.inputs, entry.outputs)
                 )
@@ -397,6 +395,14 @@ class RaggedProgram:
                 entry = replace(entry, inputs=entry.inputs._replace(indexes=moved))
             if not self._is_made_of(number, entry, rules):
                 raise NotRaggedError(f"it is not certain of which rows node {entry.node} has precomputed something")
+            if entry.orders_rows:
+                inputs = MatrixInfo(rules.operand(entry.node), False, entry.inputs.indexes)
+                outputs = MatrixInfo(entry.node, False, entry.outputs.indexes)
+                entry = replace(
+                    entry,
+                    inputs=entry.inputs._replace(place=self.rows.place_of(inputs)),
+                    outputs=entry.outputs._replace(place=self.rows.place_of(outputs)),
+                )
             self.entries[number] = entry
 
     def _is_made_of(self, number: int, entry: RaggedEntry, rules: KernelRules) -> bool:

@@ -33,22 +33,12 @@ class IndexRows:
     def __init__(self, computation: NnetComputation, distances: Distances) -> None:
         self.base: dict[int, int] = {}
         self.rooms: set[int] = set()
-        known: dict[bytes, int] = {}
-        parts = [np.zeros((0, 2), np.int64)]
-        size = 0
-
-        def add(info: MatrixInfo) -> int:
-            nonlocal size
-            is_padding = info.indexes[:, T] == NO_TIME  # type: ignore[index]
-            keys = np.stack([info.indexes[:, N], np.where(is_padding, PADDING, distances(info))], axis=1)  # type: ignore[index]
-            if keys.tobytes() not in known:
-                known[keys.tobytes()] = size
-                parts.append(keys)
-                size += len(keys)
-            return known[keys.tobytes()]
-
+        self._distances = distances
+        self._known: dict[bytes, int] = {}
+        self._new = [np.zeros((0, 2), np.int64)]
+        self._size = 0
         self.of_entries = {
-            entry: add(MatrixInfo(rows.node, False, rows.outputs))
+            entry: self._place(MatrixInfo(rows.node, False, rows.outputs))
             for entry, rows in enumerate(computation.precomputed_rows, 1)
         }
         for matrix in range(1, len(computation.matrices)):
@@ -60,9 +50,26 @@ class IndexRows:
             if (info.indexes[:, T] == NO_TIME).all():
                 self.rooms.add(matrix)
             else:
-                self.base[matrix] = add(info)
-        table = np.concatenate(parts)
-        self.n, self.before_end = table[:, 0], table[:, 1]
+                self.base[matrix] = self._place(info)
+        self.n, self.before_end = np.concatenate(self._new).T.copy()
+
+    def _place(self, info: MatrixInfo) -> int:
+        is_padding = info.indexes[:, T] == NO_TIME  # type: ignore[index]
+        keys = np.stack([info.indexes[:, N], np.where(is_padding, PADDING, self._distances(info))], axis=1)  # type: ignore[index]
+        name = keys.tobytes()
+        if name not in self._known:
+            self._known[name] = self._size
+            self._new.append(keys)
+            self._size += len(keys)
+        return self._known[name]
+
+    def place_of(self, info: MatrixInfo) -> int:
+        """Returns the place of these rows of a node, which may have no matrix."""
+        size, place = self._size, self._place(info)
+        if self._size > size:
+            n, before_end = self._new[-1].T
+            self.n, self.before_end = np.append(self.n, n), np.append(self.before_end, before_end)
+        return place
 
     def same(self, one: int, other: int, count: int) -> bool:
         """True if two ranges of rows have the same indexes, counted from the ends."""

@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from nnet3.families.ragged import RaggedProgram
 
 
-class _Order(NamedTuple):
-    """The rows that a kernel wants, and the index tables from those that exist to these and back."""
+class _Wanted(NamedTuple):
+    """The rows that a kernel wants: their indexes, and their places among those of all sequences, -1 for padding."""
 
-    wanted: IndexTable
+    indexes: IndexTable
+    rows: np.ndarray
+
+
+class _Order(NamedTuple):
+    """The number of rows that a kernel wants, and the index tables from those that exist to these and back."""
+
+    indexes: IndexTable
     to_wanted: int
     to_existing: int
 
@@ -52,7 +59,8 @@ class Restriction:
         self.ragged, self.exists, self.count, self.matrix_rows = ragged, exists, count, matrix_rows
         self.start, self.rows, self.numbers, self.fewest, self.rules = start, rows, numbers, fewest, rules
         self._are_renumbered = bool((numbers != np.arange(len(numbers))).any())
-        self._orders: dict[int, tuple[_Order | None, _Order | None]] = {}  # of entries
+        self._wanted: dict[int, tuple[_Wanted, _Wanted]] = {}  # by entry, as inputs and outputs
+        self._orders: dict[tuple[int, bytes], _Order | None] = {}
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
         self._order_tables: list[np.ndarray] = []
         self._chosen = [*ragged.used, *(slot for slots in ragged.columns for slot in slots[0].tolist())]
@@ -162,26 +170,34 @@ class Restriction:
         assert self.rules is not None
         if entry is None:
             return None
-        inputs, outputs = (self._existing(rows) for rows in (entry.inputs, entry.outputs))
-        if not len(outputs):
+        sides = entry.inputs, entry.outputs
+        wanted = [self._existing(rows) for rows in sides]
+        if not len(wanted[1].indexes):
             return None
-        wanted = inputs, outputs
         if entry.orders_rows:
-            sides = entry.inputs, entry.outputs
             masks = [self._times_left(rows) for rows in sides]
             key, in_order = (number, self.fewest, len(self.numbers)), self.ragged.in_order
             if key not in in_order:
                 full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
                 in_order[key] = all(map(np.array_equal, full, self.rules.arrange(entry.node, full[0], full[1])))
             if in_order[key]:  # all sequences at all times: so are some, with padding in the place of the others
-                orders = self._padded(entry.inputs, masks[0]), self._padded(entry.outputs, masks[1])
+                wanted = [self._padded(rows, mask) for rows, mask in zip(sides, masks, strict=True)]
             else:
-                wanted = self.rules.arrange(entry.node, inputs, outputs)
-                orders = self._order(inputs, wanted[0]), self._order(outputs, wanted[1])
-            self._orders[number] = orders
-            wanted = orders[0].wanted if orders[0] else inputs, orders[1].wanted if orders[1] else outputs
-        numbered = [self._renumbered(rows) for rows in wanted]
-        return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, numbered[0], numbered[1]))
+                arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
+                wanted = list(map(_arranged, wanted, arranged))
+            self._wanted[number] = wanted[0], wanted[1]
+        inputs, outputs = (self._renumbered(each.indexes) for each in wanted)
+        return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
+
+    def _exist(self, rows: SideRows) -> np.ndarray:
+        """Returns which of these rows exist; rows without samples all do."""
+        if rows.place < 0:
+            return np.ones(len(rows.indexes), dtype=bool)
+        return self.exists[rows.place : rows.place + len(rows.indexes)]
+
+    def _existing(self, rows: SideRows) -> _Wanted:
+        exists = self._exist(rows)
+        return _Wanted(rows.indexes[exists], np.flatnonzero(exists))
 
     def _times_left(self, rows: SideRows) -> np.ndarray:
         """Returns which rows are of times at which the longest sequence has rows, and of sequences that are left."""
@@ -189,40 +205,47 @@ class Restriction:
         is_left = self.ragged.rows.n[own] < len(self.numbers)
         return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
 
-    def _padded(self, rows: SideRows, mask: np.ndarray) -> _Order | None:
-        """Returns the order of rows with padding for those that do not exist, None if all do."""
-        exists = self.exists[rows.place : rows.place + len(rows.indexes)][mask]
-        if exists.all():
-            return None
-        wanted = rows.indexes[mask]
-        wanted[~exists, T] = NO_TIME
-        return self._new_order(wanted, np.where(exists, np.cumsum(exists) - 1, -1), np.flatnonzero(exists))
+    def _padded(self, rows: SideRows, mask: np.ndarray) -> _Wanted:
+        """Returns the rows of a mask, with padding for those that do not exist."""
+        exists, indexes = self._exist(rows)[mask], rows.indexes[mask]
+        indexes[~exists, T] = NO_TIME
+        return _Wanted(indexes, np.where(exists, np.flatnonzero(mask), -1))
 
-    def _new_order(self, wanted: IndexTable, to_wanted: np.ndarray, to_existing: np.ndarray) -> _Order:
-        first = len(self.ragged.template.index_tables) + len(self._order_tables)
-        self._order_tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
-        return _Order(wanted, first, first + 1)
+    def _order(self, slot: int, wanted: _Wanted, *, is_read: bool) -> _Order | None:
+        """Returns how the rows of a slot are brought into the order that a kernel wants; None if they are in it."""
+        key = slot, wanted.rows.tobytes()
+        if key not in self._orders:
+            slots = self.ragged.slots
+            first, end = int(slots.first[slot]), int(slots.last[slot])
+            if first == end:  # no samples
+                return None
+            number = np.where(self.exists[first:end], self.count[first:end] - self.count[first], -1)
+            to_wanted = np.where(wanted.rows >= 0, number[wanted.rows], -1)
+            to_existing = np.full(end - first, -1)
+            to_existing[wanted.rows[wanted.rows >= 0]] = np.flatnonzero(wanted.rows >= 0)
+            to_existing = to_existing[number >= 0]
+            self._orders[key] = None
+            if not (_is_range(to_wanted) and _is_range(to_existing)):
+                index = len(self.ragged.template.index_tables) + len(self._order_tables)
+                self._order_tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
+                self._orders[key] = _Order(wanted.indexes, index, index + 1)
+        order = self._orders[key]
+        if is_read and order is not None and (self._order_table(order)[wanted.rows >= 0] < 0).any():
+            raise NotRaggedError("a kernel has rows whose operands have no place")
+        return order
 
-    def _order(self, existing: IndexTable, wanted: IndexTable) -> _Order | None:
-        """Returns how rows are brought into the order that a kernel wants; None if they are in it."""
-        if np.array_equal(existing, wanted):
-            return None
-        return self._new_order(wanted, find_rows(existing, wanted), find_rows(wanted, existing))
+    def _order_table(self, order: _Order) -> np.ndarray:
+        return self._order_tables[order.to_wanted - len(self.ragged.template.index_tables)]
 
     def _new_ordered(self, node: str, slot: int, order: _Order) -> int:
         """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
         template = self.ragged.template
         base, columns = int(self.ragged.slots.matrix[slot]), int(self.ragged.slots.columns[slot])
         is_deriv = base in template.matrix_info and template.matrix_info[base].is_deriv
-        matrix = Matrix(len(order.wanted), columns, template.matrices[base].dtype)
-        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, self._renumbered(order.wanted))))
+        matrix = Matrix(len(order.indexes), columns, template.matrices[base].dtype)
+        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, self._renumbered(order.indexes))))
         self._chosen.append(0)
         return len(self._chosen) - 1
-
-    def _existing(self, rows: SideRows) -> IndexTable:
-        return (
-            rows.indexes[self.exists[rows.place : rows.place + len(rows.indexes)]] if rows.place >= 0 else rows.indexes
-        )
 
     def _renumbered(self, indexes: IndexTable) -> IndexTable:
         """Returns indexes with the n that sequences have."""
@@ -235,23 +258,23 @@ class Restriction:
     def _in_order(self, command: cmd.Propagate | cmd.Backprop) -> Iterator[Command]:
         """Yields a kernel's command on matrices with rows in its own order, and what copies rows there and back."""
         before, after, ends = list[Command](), list[Command](), list[Command]()
-        of_inputs, of_outputs = self._orders.get(command.precomputed, (None, None))
+        sides = self._wanted.get(command.precomputed)
         unlike = self.ragged.unlike_of.get(id(command), {})
         numbers = []
         for i, (slot, name) in enumerate(zip(command.form.operands(command), names_of_operands(command), strict=True)):
-            number = self._number(slot)
-            order = of_outputs if name.startswith("output") else of_inputs
-            if i in unlike:
-                if order is not None:
-                    raise NotRaggedError("a kernel with an order of rows of its own has other rows than its operands")
-                order = self._rows_of_output(unlike[i])
-            if slot and order is not None:
+            number, order = self._number(slot), None
+            is_moved = name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate))
+            if slot and sides is not None:
+                order = self._order(slot, sides[name.startswith("output")], is_read=name != "input_derivs")
+            elif slot and i in unlike:
+                order = self._order(slot, self._rows_of_output(unlike[i]), is_read=True)
+            if order is not None:
                 whole = self._new_ordered(command.node, slot, order)
                 adds = name == "added_derivs"
                 before.append(cmd.AllocMatrix(whole, zeroed=adds))
                 if adds:
                     after.append(cmd.AddRows(number, whole, order.to_existing))
-                elif name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate)):
+                elif is_moved:
                     after.append(cmd.CopyRows(number, whole, order.to_existing))
                 else:
                     before.append(cmd.CopyRows(whole, number, order.to_wanted))
@@ -260,19 +283,14 @@ class Restriction:
             numbers.append(number)
         yield from (*before, with_operands(command, numbers), *after, *ends)
 
-    def _rows_of_output(self, unlike: UnlikeOperand) -> _Order:
-        """Returns the order of rows of an operand that leaves those out that the output does not have."""
-        place, output, count = unlike
-        both = slice(place, place + count), slice(output, output + count)
-        wanted, existing = self.exists[both[1]], self.exists[both[0]]
-        if (wanted & ~existing).any():
-            raise NotRaggedError("a kernel has rows whose operands have no place")
-        of_wanted = np.where(existing, self.count[both[0]] - self.count[place], -1)[wanted]
-        of_existing = np.where(wanted, self.count[both[1]] - self.count[output], -1)[existing]
-        indexes = np.zeros((len(of_wanted), 3), np.int32)
-        indexes[:, N] = self.ragged.rows.n[both[1]][wanted]
+    def _rows_of_output(self, unlike: UnlikeOperand) -> _Wanted:
+        """Returns the rows of an operand that the output of its kernel has too."""
+        both = slice(unlike.output, unlike.output + unlike.num_rows)
+        rows = np.flatnonzero(self.exists[both])
+        indexes = np.zeros((len(rows), 3), np.int32)
+        indexes[:, N] = self.ragged.rows.n[both][rows]
         indexes[:, T] = NO_TIME
-        return self._new_order(indexes, of_wanted, of_existing)
+        return _Wanted(indexes, rows)
 
     # ---- tables ----
 
@@ -323,3 +341,14 @@ class Restriction:
         row = np.where(first < 0, row, self.count[places] - self.count[np.maximum(first, 0)])
         number = np.array([self._number(max(slot, 0)) for slot in slots.tolist()], dtype=np.int64)[which]
         return np.where(found[:, None], np.stack([number, row], axis=1), -1)
+
+
+def _arranged(existing: _Wanted, indexes: IndexTable) -> _Wanted:
+    """Returns rows in this order, which may have padding."""
+    found = find_rows(existing.indexes, indexes)
+    return _Wanted(indexes, np.where(found >= 0, existing.rows[found], -1))
+
+
+def _is_range(rows: np.ndarray) -> bool:
+    """True for rows 0, 1, ...."""
+    return np.array_equal(rows, np.arange(len(rows)))

@@ -18,6 +18,7 @@ m2.AddRowRanges(1, m4, [0:1, 2:3])
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,10 +37,11 @@ from nnet3.ir.commands import (
     MatrixCopy,
     SetConst,
 )
-from nnet3.ir.computation import NnetComputation
+from nnet3.ir.computation import MatrixInfo, NnetComputation
 from nnet3.lowering.locations import LocationList, as_block, pack_locations, runs_of, split_locations
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Storage
+from nnet3.lowering.schedule import Step
 from nnet3.lowering.source import GatherPart
 
 
@@ -98,7 +100,7 @@ class IrregularGather:
                 yield AddToRowsMulti(origin, self._multi_table(derivs, nodes, rows), scale)
             return
         for each in lists:
-            yield from self._scatter(origin, each, scales[each.node], derivs)
+            yield from self._scatter(origin, each, scales[each.node], derivs, Step(self.gathered.number, first, count))
 
     def _locations(self, slots: list[SlotPattern], storage: Storage, first: int, count: int) -> list[LocationList]:
         """Returns the rows of the sources' roots that each row of the step, and each of its members, takes."""
@@ -156,7 +158,7 @@ class IrregularGather:
 
     # ---- backward ----
 
-    def _scatter(self, origin: int, each: LocationList, scale: float, derivs: Storage) -> Iterator[Command]:
+    def _scatter(self, origin: int, each: LocationList, scale: float, derivs: Storage, step: Step) -> Iterator[Command]:
         """Yields the commands that add rows of `origin` to the rows of one node's derivative that they came from."""
         computation, deriv = self.computation, derivs.columns(each.node)
         block = as_block(each.rows)
@@ -174,18 +176,27 @@ class IrregularGather:
             return
         ranges = runs_of(each.rows)
         if ranges is None:
-            yield from self._scatter_sorted(origin, each, dest, scale)
+            name = derivs.schedule.nodes[step.node].name
+            info = MatrixInfo(name, True, derivs.schedule.step_indexes(step))
+            yield from self._scatter_sorted(origin, each, dest, scale, info)
         else:
             yield AddRowRanges(dest, origin, self.computation.new_range_table(ranges), scale)
 
-    def _scatter_sorted(self, origin: int, each: LocationList, dest: int, scale: float) -> Iterator[Command]:
-        """Yields the same where rows that go to one place are apart: a temporary matrix brings them together."""
+    def _scatter_sorted(
+        self, origin: int, each: LocationList, dest: int, scale: float, info: MatrixInfo
+    ) -> Iterator[Command]:
+        """Yields the same where rows that go to one place are apart: a temporary matrix brings them together.
+
+        `info`: whose rows those of `origin` are.
+        """
         computation = self.computation
         valid = np.flatnonzero(each.valid)
         order = valid[np.argsort(each.rows[valid], kind="stable")]
         ranges = runs_of(each.rows[order])
         assert ranges is not None, "sorted rows stand together"
-        gathered = computation.new_matrix(len(order), computation.submatrices[origin].num_cols)
+        assert info.indexes is not None
+        sorted_rows = replace(info, indexes=info.indexes[order])
+        gathered = computation.new_matrix(len(order), computation.submatrices[origin].num_cols, sorted_rows)
         yield AllocMatrix(gathered, zeroed=False)
         yield CopyRows(gathered, origin, self.computation.new_index_table(order))
         yield AddRowRanges(dest, gathered, self.computation.new_range_table(ranges), scale)

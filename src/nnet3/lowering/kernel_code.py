@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nnet3.index import NO_TIME, T
 from nnet3.ir.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
 from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
 from nnet3.ir.kernel import KernelInfo
@@ -177,8 +178,12 @@ class KernelCode:
         block = self.computation.submatrices[dest]
         key = node, number, block.num_rows
         if key not in self._temporary:
-            has_samples = self.computation.has_samples(block.matrix)
-            info = None if has_samples else MatrixInfo(self.schedule.nodes[node].name, True, None)
+            known = self.computation.matrix_info.get(block.matrix)
+            indexes = None if known is None else known.indexes
+            if indexes is not None:  # of all steps that use it: no time is theirs
+                indexes = indexes[block.row_offset : block.row_offset + block.num_rows].copy()
+                indexes[:, T] = NO_TIME
+            info = MatrixInfo(self.schedule.nodes[node].name, True, indexes)
             self._temporary[key] = self.computation.new_matrix(block.num_rows, block.num_cols, info)
         return self._temporary[key]
 
