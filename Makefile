@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options verbs figures docs clean
+.PHONY: help demo demo-speech digits digits-chain speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options verbs figures explorer docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -105,6 +105,13 @@ verbs: $(VENV)/installed  ## write docs/verbs.md: all verbs, from their declarat
 figures: $(VENV)/installed  ## draw docs/figures/terminal_*.svg by running the commands
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.terminal_figures
 
+explorer: $(VENV)/installed  ## what pages are drawn with, from pinned packages; then their tests in a headless browser (needs node, chromium)
+	cd tools/explorer && npm ci --no-audit --no-fund
+	sed '/sourceMappingURL/d' tools/explorer/node_modules/@dagrejs/dagre/dist/dagre.min.js > src/nnet3/explore/static/dagre.min.js
+	cp tools/explorer/node_modules/@dagrejs/dagre/LICENSE src/nnet3/explore/static/dagre.LICENSE
+	command -v chromium chromium-browser google-chrome || apt-get install --yes chromium
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/explore
+
 docs: $(VENV)/docs-installed  ## build the site in build/site; a broken link or reference fails
 	PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 	@echo "build/site/index.html"
@@ -114,4 +121,4 @@ $(VENV)/docs-installed: $(VENV)/installed
 	@touch $@
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) build dist demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules tools/explorer/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -3,6 +3,7 @@ from . import asr as asr
 from . import cn as cn
 from . import components as components
 from . import errors as errors
+from . import explore as explore
 from . import serve as serve
 from . import stages as stages
 from . import train as train

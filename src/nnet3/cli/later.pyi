@@ -20,6 +20,7 @@ from nnet3.cli import compute_tables as compute_tables
 from nnet3.cli import device as device
 from nnet3.cli import egs_minibatches as egs_minibatches
 from nnet3.cli import egs_tables as egs_tables
+from nnet3.cli import exploring as exploring
 from nnet3.cli import files as files
 from nnet3.cli import get_egs_tables as get_egs_tables
 from nnet3.cli import graph_making as graph_making

@@ -42,7 +42,7 @@ def show_stages(
     """Print request, sizes of graph and schedule, and the computation; see the options of the verb."""
     nnet = read_network_or_config(network)
     print_warnings(nnet.warnings)
-    request = _request(nnet, inputs, outputs, num_sequences, backward, _FAMILY_FRAMES if family else _FRAMES)
+    request = request_of_times(nnet, inputs, outputs, num_sequences, backward, _FAMILY_FRAMES if family else _FRAMES)
     for line in str(request).splitlines():
         click.echo(f"request: {line}")
     if family:
@@ -85,7 +85,7 @@ def _report(stage: str, text: str, start: float) -> float:
     return now
 
 
-def _request(
+def request_of_times(
     nnet: Nnet,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
@@ -93,6 +93,7 @@ def _request(
     backward: bool,
     frames: int = _FRAMES,
 ) -> ComputationRequest:
+    """The request for these texts NAME=FIRST:LAST[:STEP], or for so many frames of each output and what they need."""
     wanted = _all_times("--output", outputs) or {name: np.arange(frames) for name in nnet.output_names}
     given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
     rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))

@@ -22,6 +22,7 @@ from nnet3.cn.order import (
 )
 from nnet3.cn.printing import describe_network, describe_order
 from nnet3.cn.program import Program, Question
+from nnet3.driver import CompileTask
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
@@ -90,6 +91,13 @@ class Network(DifferentiatedNetwork):
         """The commands that compute `nodes` (default: the criteria with their gradients, or else all outputs)."""
         wants = bool(self.criteria) and not nodes if gradients is None else gradients
         return self._program(inputs, nodes, gradients=wants).computation
+
+    def task(
+        self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
+    ) -> CompileTask:
+        """The task of compiling what `program` gives: a source of the graph, and a request."""
+        wants = bool(self.criteria) and not nodes if gradients is None else gradients
+        return self._program(inputs, nodes, gradients=wants).task
 
     def _program(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], gradients: bool) -> Program:
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())

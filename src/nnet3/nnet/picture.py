@@ -52,7 +52,7 @@ class NodeGroup:
 
 
 @dataclass
-class _Arcs:
+class Readings:
     """The references of one group to another."""
 
     readings: list[DrawnReference] = field(default_factory=list)
@@ -83,8 +83,7 @@ def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
     """Draws a box for each of these groups; its id is the group's number."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
-    group_of = {node.name: number for number, group in enumerate(groups) for node in group.nodes}
-    arcs = _collect_arcs(nnet, groups, group_of)
+    arcs = collect_arcs(nnet, groups, _numbers(groups))
     cycle_of, in_cycle = _cycles(len(groups), list(arcs))
     boxes = [
         Box(str(number), tuple(_lines(nnet, group)), _kind(nnet, group, in_cycle[number]), tooltip=_tooltip(group))
@@ -96,6 +95,16 @@ def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
         is_delay = within and any(reading.time != 0 for reading in arc.readings)
         drawn.append(Arc(str(source), str(user), arc.label(), is_delay))
     return Graph(boxes, drawn, title)
+
+
+def group_kinds(nnet: Nnet, groups: list[NodeGroup]) -> list[str]:
+    """Returns the kind of each group's box: input, output, memory (on a cycle), glue, trained, function."""
+    _, in_cycle = _cycles(len(groups), list(collect_arcs(nnet, groups, _numbers(groups))))
+    return [_kind(nnet, group, flag) for group, flag in zip(groups, in_cycle, strict=True)]
+
+
+def _numbers(groups: list[NodeGroup]) -> dict[str, int]:
+    return {node.name: number for number, group in enumerate(groups) for node in group.nodes}
 
 
 # ---- which nodes share a box ----
@@ -217,15 +226,16 @@ def _kind(nnet: Nnet, group: NodeGroup, in_cycle: bool) -> str:
 # ---- what an arc says ----
 
 
-def _collect_arcs(nnet: Nnet, groups: list[NodeGroup], group_of: dict[str, int]) -> dict[tuple[int, int], _Arcs]:
-    arcs: dict[tuple[int, int], _Arcs] = {}
+def collect_arcs(nnet: Nnet, groups: list[NodeGroup], group_of: dict[str, int]) -> dict[tuple[int, int], Readings]:
+    """Returns what each group reads of others, by the numbers of source and user; `group_of` is by names of nodes."""
+    arcs: dict[tuple[int, int], Readings] = {}
     for number, group in enumerate(groups):
         first = group.nodes[0]
         readings = [DrawnReference(first.source, 0)] if isinstance(first, DimRangeNode) else []
         if group.descriptor is not None:
             readings = [reading for part in group.descriptor.parts for reading in _sum_readings(part, "")]
         for reading in readings:
-            arcs.setdefault((group_of[reading.node], number), _Arcs()).readings.append(reading)
+            arcs.setdefault((group_of[reading.node], number), Readings()).readings.append(reading)
     return arcs
 
 

@@ -234,24 +234,13 @@ class Profiler:
             kind=type(command).__name__,
             kernel=name,
             type=kernel_type,
-            node=self._node(command),
+            node=node_of_command(self.computation, command),
             turns=self._turns[segment, number],
             num_bytes=self._turns[segment, number] * (self._num_bytes(command) + parameter_bytes),
             begin=self._begin[segment, number],
             last_seconds=seconds[-1],
             seconds=float(np.mean(seconds)),
         )
-
-    def _node(self, command: Command) -> str:
-        """Returns the node of a kernel, else that of what is written."""
-        node = getattr(command, "node", None)
-        if node is not None:
-            return str(node)
-        for submatrix in (*command.form.operands(command),):
-            info = self.computation.matrix_info.get(self.computation.submatrices[submatrix].matrix)
-            if info is not None:
-                return info.node
-        return ""
 
     def _num_bytes(self, command: Command) -> int:
         total = 0
@@ -260,6 +249,18 @@ class Profiler:
             dtype = LANES[self.computation.matrices[block.matrix].dtype or self._dtype]
             total += block.num_rows * block.num_cols * dtype.itemsize
         return total
+
+
+def node_of_command(computation: NnetComputation, command: Command) -> str:
+    """Returns the node of a kernel, else that of the first matrix with one; empty if there is none."""
+    node = getattr(command, "node", None)
+    if node is not None:
+        return str(node)
+    for submatrix in (*command.form.operands(command),):
+        info = computation.matrix_info.get(computation.submatrices[submatrix].matrix)
+        if info is not None:
+            return info.node
+    return ""
 
 
 def _type_and_bytes(kernel: Any) -> tuple[str, int]:

@@ -1,0 +1,73 @@
+"""Makes the page of a network: what the verb `explore` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from nnet3 import cn
+from nnet3.cli.files import read_network_or_config
+from nnet3.cli.messages import print_warnings, say
+from nnet3.cli.show_stages import request_of_times
+from nnet3.explore import PageServer, explore
+from nnet3.kaldi_io import write_atomically
+
+
+def write_page(name: str, page: str | None, port: int | None, **options: Any) -> None:
+    """Write the page of a network to a file, or serve it until Ctrl-C; see the options of the verb."""
+    text = _page(name, **options)
+    if page is not None:
+        write_atomically(page, text.encode())
+        say(f"wrote {page}, {len(text.encode()) / 1e6:.1f} MB")
+    if port is not None:
+        serve_page(lambda: text, port)
+
+
+def serve_page(make: Any, port: int) -> None:
+    """Serve a page until Ctrl-C."""
+    try:
+        server = PageServer(make, port)
+    except OSError as error:
+        raise click.UsageError(f"--serve={port}: {error.strerror}: give another port, or 0 for any") from None
+    with server:
+        say(f"the page is at {server.url}; Ctrl-C ends it")
+        server.serve_forever()
+
+
+def _page(
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    frames: int,
+    num_sequences: int,
+    backward: bool,
+    program: bool,
+    profiled: bool,
+) -> str:
+    title = "" if name == "-" else Path(name).name
+    if name.endswith((".cn", ".safetensors")):
+        if inputs or outputs:
+            raise click.UsageError("--input and --output are for nnet3 networks: give --frames")
+        network = cn.load(name)
+        batch = _random_batch(network, frames, num_sequences) if program else None
+        return explore(network, batch, title=title, profiled=profiled)
+    nnet = read_network_or_config(name)
+    print_warnings(nnet.warnings)
+    request = request_of_times(nnet, inputs, outputs, num_sequences, backward, frames) if program else None
+    return explore(nnet, request, title=title, profiled=profiled)
+
+
+def _random_batch(network: cn.Network, frames: int, num_sequences: int) -> dict[str, Any]:
+    """Random numbers for all inputs: sequences of so many frames, or matrices."""
+    generator = np.random.default_rng(0)
+    batch: dict[str, Any] = {}
+    for node in network.inputs:
+        rows, name = node.shape.rows, network.names[node]
+        if node.shape.has_samples:
+            batch[name] = cn.sequences([generator.random((rows, frames)) for _ in range(num_sequences)])
+        else:
+            batch[name] = generator.random((rows, node.shape.cols or 1))
+    return batch

@@ -1,0 +1,6 @@
+"""Pages to look at in a browser: a network, its graph in time, its program, memory and profile in one HTML file."""
+
+from nnet3.explore.explore import explore
+from nnet3.explore.serving import PageServer
+
+__all__ = ["PageServer", "explore"]

@@ -1,0 +1,69 @@
+"""explore: one page of a network and of what a request makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from nnet3.cn import Network
+from nnet3.compiler import ComputationRequest
+from nnet3.errors import check_kind
+from nnet3.explore.cn_data import cn_data
+from nnet3.explore.html import page
+from nnet3.explore.network_data import network_data
+from nnet3.explore.program_data import profile_data, program_data
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.profile import profile
+
+SCRIPTS = ("dagre.min.js", "base.js", "network.js", "time.js", "program.js", "memory.js", "profile.js", "explorer.js")
+
+
+def explore(
+    model: Nnet | AcousticModel | Network,
+    request: ComputationRequest | Mapping[str, Any] | None = None,
+    *,
+    title: str = "",
+    profiled: bool = True,
+) -> str:
+    """Returns an HTML page of a network; it needs nothing besides, and can be sent to others.
+
+        Path("page.html").write_text(nnet3.explore.explore(nnet, request))
+
+    With a request it shows graph, steps, program after each pass, memory and, if `profiled`, the times of a run of
+    random numbers. The request of a computational network is a batch, as `Network.backward` takes it; with criteria
+    the program is that of the gradients. Raises what `nnet3.compile` raises.
+    """
+    check_kind(model, (Nnet, AcousticModel, Network), "what is looked at", "a network")
+    kind = (Mapping, "a batch: inputs by name") if isinstance(model, Network) else (ComputationRequest, "a request")
+    check_kind(request, (kind[0], type(None)), "the request of this network", kind[1])
+    data: dict[str, Any] = {"title": title}
+    if isinstance(model, Network):
+        data |= _of_graph(model, cast("Mapping[str, Any] | None", request), profiled)
+    else:
+        nnet = model.nnet if isinstance(model, AcousticModel) else model
+        data |= _of_nnet(nnet, cast("ComputationRequest | None", request), profiled)
+    return page(f"{title or 'Network'} - nnet3", data, SCRIPTS)
+
+
+def _of_nnet(nnet: Nnet, request: ComputationRequest | None, profiled: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"network": network_data(nnet)}
+    if request is None:
+        return data
+    program, computation = program_data(request.task(nnet))
+    if profiled:
+        used = nnet.copy()  # a run stores statistics
+        to_update = used.gradient_copy() if computation.need_model_derivative else None
+        computer = NnetComputer(computation, used, to_update, check_finite=False)
+        data["profile"] = profile_data(profile(computer))
+    return data | program
+
+
+def _of_graph(network: Network, batch: Mapping[str, Any] | None, profiled: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"network": cn_data(network)}
+    if batch is None:
+        return data
+    if profiled:
+        data["profile"] = profile_data(network.copy().profile(batch))
+    program, _ = program_data(network.task(batch))
+    return data | program
