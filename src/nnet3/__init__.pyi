@@ -7,6 +7,8 @@ from . import explore as explore
 from . import serve as serve
 from . import stages as stages
 from . import train as train
+from .asr.aligning import align as align
+from .asr.pronouncing import Lexicon as Lexicon
 from .chain import chain_loss as chain_loss
 from .compiler import ComputationRequest as ComputationRequest
 from .compiler import IoSpecification as IoSpecification

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -32,6 +33,8 @@ from nnet3.kaldi_io import (
 )
 from nnet3.options import AlignmentOptions, TrainingGraphOptions
 
+G = TypeVar("G")
+
 
 def compile_graphs(
     tree: str, model: str, lexicon: str, texts: str, output: str, options: TrainingGraphOptions, disambiguation: str
@@ -53,6 +56,10 @@ def compile_graphs(
         return int(writer.count == 0)
 
 
+class WaitingToAlign(deque[tuple[G, int]]):
+    """What is said in the utterances that are being computed, and how many frames of features each has."""
+
+
 @dataclass(frozen=True)
 class AlignedTables:
     """Kaldi's specifiers of what is aligned and written; scores and log-likelihoods may be empty."""
@@ -63,12 +70,18 @@ class AlignedTables:
     loglikes: str
 
 
-class _Tally:
+class AlignmentTally:
     """Utterances that were aligned, tried again, and left out; log-likelihoods and frames of the first."""
 
     def __init__(self) -> None:
         self.done = self.retried = self.failed = self.frames = 0
         self.likelihood = 0.0
+
+    def add(self, alignment: Alignment) -> None:
+        """Counts an utterance that was aligned."""
+        self.done += 1
+        self.frames += len(alignment.transition_ids)
+        self.likelihood += alignment.score
 
 
 def align_tables(
@@ -79,14 +92,14 @@ def align_tables(
     compute = batch_runner(
         acoustic.nnet.to(device=settings.device), Scoring(log_priors(acoustic), options.acoustic_scale), settings
     )
-    aligner, tally, waiting = Aligner(acoustic.transition_model, options), _Tally(), deque[Fst]()
+    aligner, tally, waiting = Aligner(acoustic.transition_model, options), AlignmentTally(), WaitingToAlign[Fst]()
     with ExitStack() as stack:
         graphs = stack.enter_context(open_fst_table(tables.graphs))
         alignments = stack.enter_context(int_vector_writer(tables.alignments))
         scores = stack.enter_context(real_writer(tables.scores)) if tables.scores else None
         loglikes = stack.enter_context(vector_writer(tables.loglikes)) if tables.loglikes else None
-        for key, rows in compute(_utterances(graphs, inputs, waiting, tally)):
-            alignment = _aligned(aligner, key, waiting.popleft(), rows, tally)
+        for key, rows in compute(utterances_to_align(graphs, inputs, waiting, tally)):
+            alignment = _aligned(aligner, key, waiting.popleft()[0], rows, tally)
             if alignment is None:
                 continue
             alignments.write(key, alignment.transition_ids)
@@ -94,21 +107,21 @@ def align_tables(
                 scores.write(key, alignment.score)
             if loglikes is not None:
                 loglikes.write(key, alignment.acoustic / np.float32(options.acoustic_scale))
-    _report(tally, options)
+    report(tally, options)
     return int(tally.done == 0)
 
 
-def _report(tally: _Tally, options: AlignmentOptions) -> None:
+def report(tally: AlignmentTally, options: AlignmentOptions) -> None:
     average = tally.likelihood / options.acoustic_scale / tally.frames if tally.frames else np.nan
     say(f"Overall log-likelihood per frame is {average:g} over {tally.frames} frames.")
     say(f"Retried {tally.retried} out of {tally.done + tally.failed} utterances.")
     say(f"Done {tally.done}, errors on {tally.failed}")
 
 
-def _utterances(
-    graphs: Iterator[tuple[str, Fst]], inputs: ComputedTables, waiting: deque[Fst], tally: _Tally
+def utterances_to_align(
+    graphs: Iterable[tuple[str, G]], inputs: ComputedTables, waiting: WaitingToAlign[G], tally: AlignmentTally
 ) -> Iterator[Utterance]:
-    """Yields what is to be computed, in the order of the graphs, which wait meanwhile."""
+    """Yields what is to be computed, in the order of the graphs, which wait meanwhile, with the number of frames."""
     features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs)
     for key, graph in graphs:
         try:
@@ -117,13 +130,15 @@ def _utterances(
                 raise Nnet3Error("there are no features for it")
             given = ivectors.of(key)
         except Nnet3Error as error:
-            _leave_out(key, error, tally)
+            leave_out(key, error, tally)
             continue
-        waiting.append(graph)
+        waiting.append((graph, len(matrix)))
         yield key, matrix, *given
 
 
-def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, tally: _Tally) -> Alignment | None:
+def _aligned(
+    aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, tally: AlignmentTally
+) -> Alignment | None:
     """Returns the alignment of an utterance; without one it is counted and warned of."""
     options, alignment = aligner.options, None
     try:
@@ -138,14 +153,12 @@ def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, 
         if alignment is None:
             raise Nnet3Error(f"no path of its graph comes to an end with its {len(scores)} rows")
     except Nnet3Error as error:
-        _leave_out(key, error, tally)
+        leave_out(key, error, tally)
         return None
-    tally.done += 1
-    tally.frames += len(alignment.transition_ids)
-    tally.likelihood += alignment.score
+    tally.add(alignment)
     return alignment
 
 
-def _leave_out(key: str, error: Nnet3Error, tally: _Tally) -> None:
+def leave_out(key: str, error: Nnet3Error, tally: AlignmentTally) -> None:
     tally.failed += 1
     say(f"warning: utterance '{key}' left out: {error}")

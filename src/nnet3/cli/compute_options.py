@@ -21,6 +21,7 @@ from nnet3.options import (
     SearchOptions,
     StreamOptions,
     UtteranceOptions,
+    WordTimesOptions,
 )
 
 ivector_options: Decorator = all_of(
@@ -166,4 +167,18 @@ def align_utterances(model: str, chunks: UtteranceOptions, options: AlignmentOpt
     tables, running = _tables(given | {"output": names["alignments"]}), _running({"device_name": None})
     settings = _settings(chunks, tables, running, given)
     status: int = later.aligning.align_tables(model, tables, later.aligning.AlignedTables(**names), options, settings)
+    return status
+
+
+def align_words(model: str, texts: str, options: WordTimesOptions, chunks: UtteranceOptions, **given: Any) -> int:
+    """Writes when words were said in the utterances of a table; returns the exit status."""
+    modules = later.word_times
+    names = {name: given.pop(name) for name in ("ctm", "phone_ctm", "textgrid", "alignments")}
+    files = modules.WordTimesFiles(**names if any(names.values()) else names | {"ctm": "-"})
+    tables, running = _tables(given | {"output": ""}), _running({"device_name": None})
+    settings = _settings(chunks, tables, running, given)
+    lexicon = modules.LexiconFiles(
+        **{name: given[name] for name in ("lexicon", "phones", "tree", "silence", "silence_probability", "unknown")}
+    )
+    status: int = modules.write_word_times(model, texts, tables, files, lexicon, options, settings)
     return status

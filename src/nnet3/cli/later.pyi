@@ -38,6 +38,7 @@ from nnet3.cli import show_stages as show_stages
 from nnet3.cli import table_inquiry as table_inquiry
 from nnet3.cli import transcribing as transcribing
 from nnet3.cli import vector_sums as vector_sums
+from nnet3.cli import word_times as word_times
 from nnet3.cli.demo import run_demo as run_demo
 from nnet3.edits import config_dir as config_dir
 from nnet3.edits import copy_operations as copy_operations

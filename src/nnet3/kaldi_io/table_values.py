@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -90,6 +90,15 @@ def read_token(reader: Reader) -> str:
     if len(words) != 1:
         raise reader.error(f"expected one word on the line, got {len(words)}")
     return words[0]
+
+
+def read_words(reader: Reader) -> list[str]:
+    """The words on the rest of a line, none or more."""
+    return reader.line().split()
+
+
+def write_words(writer: Writer, words: Sequence[str]) -> None:
+    writer.text_line(" ".join(words))
 
 
 def write_token(writer: Writer, token: str) -> None:
@@ -190,6 +199,7 @@ _VECTORS = TableKind(Reader.vector, Writer.vector)  # (n,) float32
 _INT_VECTORS = TableKind(read_alignment, write_alignment)  # (n,) int32, such as alignments
 _PAIRS = TableKind(read_pairs, write_pairs)  # (n, 2) int32, such as phones and how many frames each lasts
 _TOKENS = TableKind(read_token, write_token, text_only=True)  # a word, such as the speaker of an utterance
+_WORDS = TableKind(read_words, write_words, text_only=True)  # the words of an utterance
 _REALS = TableKind(Reader.real, write_real)
 _NUMBERS = TableKind(Reader.int32, write_int32)
 _POSTERIORS = TableKind(read_posterior, write_posterior)
@@ -202,6 +212,7 @@ open_int_vector_table, random_access_int_vectors = _INT_VECTORS.open, _INT_VECTO
 int_vector_writer = _INT_VECTORS.writer
 open_pair_table, pair_writer = _PAIRS.open, _PAIRS.writer
 open_token_table, random_access_tokens, token_writer = _TOKENS.open, _TOKENS.by_key, _TOKENS.writer
+open_words_table = _WORDS.open
 random_access_reals, real_writer = _REALS.by_key, _REALS.writer
 open_posterior_table, random_access_posteriors = _POSTERIORS.open, _POSTERIORS.by_key
 int32_writer = _NUMBERS.writer

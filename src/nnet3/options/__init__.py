@@ -1,6 +1,6 @@
 """Every option of the package, declared once: command lines, settings files and checks follow. No PyTorch here."""
 
-from nnet3.options.alignment import AlignmentOptions, TrainingGraphOptions, TransitionOptions
+from nnet3.options.alignment import AlignmentOptions, TrainingGraphOptions, TransitionOptions, WordTimesOptions
 from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
 from nnet3.options.compiling import CompileOptions, DerivTimes
 from nnet3.options.declaring import Option, Options, again, declared, option
@@ -92,6 +92,7 @@ __all__ = [
     "TrainingGraphOptions",
     "TransitionOptions",
     "UtteranceOptions",
+    "WordTimesOptions",
     "XvectorMakingOptions",
     "XvectorOptions",
     "again",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnet3.errors import ExecutionError, Nnet3Error
-from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Number, above, at_least
+from nnet3.options.declaring import Options, again, option
+from nnet3.text.values import Boolean, Integer, Number, above, at_least
 
 _SCALE = Number(at_least(0))
 
@@ -39,6 +39,26 @@ class AlignmentOptions(Options):
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if 0 < self.retry_beam <= self.beam:
             yield "retry_beam", f"retry_beam must be 0 or more than beam, {self.beam:g}, got {self.retry_beam:g}"
+
+
+@dataclass(frozen=True)
+class WordTimesOptions(Options):
+    """When words were said. What is not given is as Kaldi's recipes have it for the kind of model."""
+
+    error: ClassVar[type[Nnet3Error]] = ExecutionError
+
+    beam: float = again(AlignmentOptions, "beam", 10.0)
+    retry_beam: float = again(AlignmentOptions, "retry_beam", 40.0)
+    acoustic_scale: float = option(0.0, _SCALE, "Of the network's scores; 0: 1 for chain models, else 0.1.")
+    self_loop_scale: float = option(
+        -1.0, Number(at_least(-1)), "Of the costs of self-loops; -1: 1 for chain models, else 0.1."
+    )
+    frame_subsampling_factor: int = option(
+        0,
+        Integer(at_least(0)),
+        "Frames for each output; 0: as the file beside the model says, else 3 for chain models.",
+    )
+    frame_shift: float = option(0.01, Number(above(0)), "Seconds between frames.", unit="seconds")
 
 
 @dataclass(frozen=True)
