@@ -164,7 +164,7 @@ def test_keys_alone_are_enough(page: Path) -> None:
     assert "chosen" in seen.found[22]
 
 
-_CONTRAST = """
+CONTRAST = """
 (() => {
   const light = (colour) => {
     const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
@@ -184,7 +184,7 @@ _CONTRAST = """
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_texts_can_be_read(page: Path, dark: bool) -> None:
-    seen = visit(page, [["evaluate", _CONTRAST]], dark=dark)
+    seen = visit(page, [["evaluate", CONTRAST]], dark=dark)
     assert seen.errors == []
     assert seen.found[0] >= 4.5  # as the guidelines for accessible pages ask of small text
 
