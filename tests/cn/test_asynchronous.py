@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.cn.asynchronous import POLICIES, Task
+from nnet3.cn.asynchronous import POLICIES, Task, find_units
 from nnet3.cn.order import needed_nodes
-from nnet3.cn.units import find_units
 from nnet3.errors import NetworkError, NumericalError
 from tests.seeds import RANDOM
 

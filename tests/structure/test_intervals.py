@@ -12,8 +12,7 @@ from nnet3.components.no_op import NoOpComponent
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
 from nnet3.structure import context
-from nnet3.structure.context import context_by_intervals
-from nnet3.structure.context_trials import context_by_trials
+from nnet3.structure.context import context_by_intervals, context_by_trials
 from nnet3.structure.intervals import Interval, NotIntervalsError
 from nnet3.structure.node_rules import NodeRules
 from tests.random_networks import random_network

@@ -12,7 +12,7 @@ from nnet3.index import T
 from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet import Nnet
-from nnet3.structure import context_trials
+from nnet3.structure import context as context_trials
 from nnet3.structure.context import context_by_intervals
 from nnet3.structure.intervals import ALWAYS, NotIntervalsError
 from nnet3.structure.node_rules import NodeRules

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.chain.pdf_weights import pdf_weights
+from nnet3.chain.numerator import pdf_weights
 from nnet3.cli.files import load_network_to, open_file
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TrainingError

@@ -13,6 +13,7 @@ from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import Picture, picture
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
+from nnet3.cn.node_text import describe_network, describe_order
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import (
     forward_order_with_loops,
@@ -20,7 +21,6 @@ from nnet3.cn.order import (
     need_gradient_flags,
     needed_nodes,
 )
-from nnet3.cn.printing import describe_network, describe_order
 from nnet3.cn.program import Program, Question
 from nnet3.driver import CompileTask
 from nnet3.ir.computation import NnetComputation

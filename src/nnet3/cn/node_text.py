@@ -1,11 +1,17 @@
-"""A node as one line of text: `NAME = TYPE(operands, options)`."""
+"""Nodes, orders and networks as text; a node as a line is `NAME = TYPE(operands, options)`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
+from nnet3.cn.order import Composite
+
+if TYPE_CHECKING:
+    from nnet3.cn.network import Network
+
 
 Names = Mapping[Node, str]
 
@@ -24,3 +30,52 @@ def structure_line(node: Node, names: Names, operation: Operation) -> str:
 def _line(node: Node, names: Names, options: Mapping[str, object]) -> str:
     shown = [f"{name}={value!r}" for name, value in options.items()]
     return f"{names[node]} = {node.type}({', '.join([*(names[operand] for operand in node.operands), *shown])})"
+
+
+class Order(tuple[object, ...]):
+    """Names in their order, a loop being a tuple of names; prints one a line, with types and operands."""
+
+    lines: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -> Order:
+    """The order of nodes and loops, by the names that a network has for them."""
+    order = Order(
+        tuple(names[node] for node in composite.nodes) if len(composite.nodes) > 1 else names[composite.nodes[0]]
+        for composite in composites
+    )
+    lines = []
+    for composite in composites:
+        if composite.is_loop:
+            lines.append(f"loop over {len(composite.nodes)} nodes, for each frame:")
+        lines += [("  " if composite.is_loop else "") + describe_node(node, names) for node in composite.nodes]
+    order.lines = lines
+    return order
+
+
+def describe_node(node: Node, names: Mapping[Node, str]) -> str:
+    """`{name : type}`, the names of its operands, and its shape."""
+    operands = f" <- {', '.join(names[operand] for operand in node.operands)}" if node.operands else ""
+    return f"{{{names[node]} : {node.type}}}{operands}    {node.shape}"
+
+
+def describe_network(network: Network) -> str:
+    """A line for each node, inputs and parameters first, then criteria and outputs."""
+    names = network.names
+    leaves = [node for node in network.nodes if not node.operands]
+    leaves.sort(key=lambda node: node.is_parameter)
+    others = [node for node in network.nodes if node.operands]
+    rows = []
+    for node in [*leaves, *others]:
+        options = "frozen" if node.is_parameter and not node.trainable else ""
+        operands = ", ".join(names[operand] for operand in node.operands)
+        rows.append((names[node], f": {node.type}", operands, str(node.shape), options))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for node, weight in network.criteria.items():
+        lines.append(f"criterion {names[node]}" + (f" x {weight:g}" if weight != 1 else ""))
+    lines += [f"output {name}: {names[node]}" for name, node in network.outputs.items()]
+    return "\n".join(lines)

@@ -12,7 +12,7 @@ from .stream import StreamComputer as StreamComputer
 from .stream import StreamOptions as StreamOptions
 from .stream_program import StreamChunk as StreamChunk
 from .stream_program import StreamProgram as StreamProgram
-from .utterance import UtteranceComputer as UtteranceComputer
+from .whole import UtteranceComputer as UtteranceComputer
 from .whole import compute_utterance as compute_utterance
 from .xvector import XvectorComputer as XvectorComputer
 from .xvector import cosine_scores as cosine_scores

@@ -13,8 +13,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from nnet3.decode.given import check_ivectors_wanted, checked_matrix
-from nnet3.decode.inputs import checked_inputs
+from nnet3.decode.inputs import check_ivectors_wanted, checked_inputs, checked_matrix
 from nnet3.decode.running import NetworkKernels
 from nnet3.decode.scores import Scoring, priors_of
 from nnet3.decode.stream_program import StreamProgram

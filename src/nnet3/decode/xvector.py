@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
-from nnet3.decode.given import checked_matrix
 from nnet3.decode.grouping import AHEAD, windows
+from nnet3.decode.inputs import checked_matrix
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame
 from nnet3.decode.running import NetworkKernels, sequence_indexes
 from nnet3.decode.whole import kept_computer

@@ -40,63 +40,44 @@ def call_kind(name: str, replayable: bool = True) -> Callable[[CallKind], CallKi
     return register
 
 
-# ---- filling ----
+#: Kinds of calls `function(*views)`. The first view is written; `copy`, `add` and `positive` read the second.
+_ON_VIEWS: dict[str, Callable[..., object]] = {
+    "zero": Tensor.zero_,
+    "copy": Tensor.copy_,
+    "add": Tensor.add_,
+    "positive": lambda dest, source: torch.gt(source, 0.0, out=dest),
+    "sum": lambda dest, terms: torch.sum(terms, 1, out=dest),  # terms: (dest rows, terms, columns)
+}
+#: Kinds of calls `function(*views, number)`.
+_WITH_NUMBER: dict[str, Callable[..., object]] = {
+    "fill": Tensor.fill_,
+    "scale": Tensor.mul_,
+    "scaled copy": lambda dest, source, number: torch.mul(source, number, out=dest),
+}
 
 
-@call_kind("zero")
-def _zero(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(Tensor.zero_, link.view(args[0]))
+def _call_on_views(name: str, function: Callable[..., object], with_number: bool) -> None:
+    @call_kind(name)
+    def bind(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+        return link.each(function, *map(link.view, args), *([link.always(number)] if with_number else []))
+
+
+for _kinds in (_ON_VIEWS, _WITH_NUMBER):
+    for _name, _function in _kinds.items():
+        _call_on_views(_name, _function, _kinds is _WITH_NUMBER)
+
+
+@call_kind("scaled add")
+def _scaled_add(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(partial(Tensor.add_, alpha=number), *map(link.view, args))
 
 
 @call_kind("undefined")
 def _undefined(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall] | None:
-    nan = link.always(float("nan"))
-    return link.each(Tensor.fill_, link.view(args[0]), nan) if link.fill_undefined else None
+    return CALLS["fill"](link, args, float("nan")) if link.fill_undefined else None
 
 
-@call_kind("fill")
-def _fill(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(Tensor.fill_, link.view(args[0]), link.always(number))
-
-
-@call_kind("zero rows")
-def _zero_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(_zero_some, link.view(args[0]), link.always(link.index(args[1])))
-
-
-def _zero_some(dest: Tensor, rows: Tensor) -> None:
-    dest.index_fill_(0, rows, 0.0)
-
-
-@call_kind("scale")
-def _scale(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(Tensor.mul_, link.view(args[0]), link.always(number))
-
-
-# ---- copying: dest, source ----
-
-
-@call_kind("copy")
-def _copy(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(Tensor.copy_, *map(link.view, args))
-
-
-@call_kind("scaled copy")
-def _scaled_copy(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(partial(_multiply, number), *map(link.view, args))
-
-
-def _multiply(number: float, dest: Tensor, source: Tensor) -> None:
-    torch.mul(source, number, out=dest)
-
-
-@call_kind("positive")
-def _positive(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(_is_positive, *map(link.view, args))
-
-
-def _is_positive(dest: Tensor, source: Tensor) -> None:
-    torch.gt(source, 0.0, out=dest)
+# ---- several views, and rows by index ----
 
 
 @call_kind("cat")
@@ -113,64 +94,48 @@ def _copy_each(link: Linker, args: Sequence[int], number: float) -> Iterable[Bou
     return link.each(torch._foreach_copy_, *_halves(link, args))
 
 
+@call_kind("add each")
+def _add_each(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(partial(torch._foreach_add_, alpha=number), *_halves(link, args))
+
+
+def _halves(link: Linker, args: Sequence[int]) -> tuple[Iterable[Any], Iterable[Any]]:
+    half = len(args) // 2
+    return link.views(args[:half]), link.views(args[half:])
+
+
+@call_kind("zero rows")
+def _zero_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    dest, rows = args
+    return link.each(Tensor.index_fill_, link.view(dest), *_by_index(link, rows), link.always(0.0))
+
+
 @call_kind("select rows")
 def _select_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, source, rows = args
-    return link.each(_select, link.view(dest), link.view(source), link.always(link.index(rows)))
+    return link.each(_select, link.view(dest), link.view(source), *_by_index(link, rows))
 
 
-def _select(dest: Tensor, source: Tensor, rows: Tensor) -> None:
-    torch.index_select(source, 0, rows, out=dest)
+def _select(dest: Tensor, source: Tensor, axis: int, rows: Tensor) -> None:
+    torch.index_select(source, axis, rows, out=dest)
 
 
 @call_kind("copy to rows")
 def _copy_to_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows, source = args
-    return link.each(Tensor.index_copy_, link.view(dest), link.always(0), *_rows_and_view(link, rows, source))
-
-
-# ---- adding: dest, source ----
-
-
-@call_kind("add")
-def _add(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(Tensor.add_, *map(link.view, args))
-
-
-@call_kind("scaled add")
-def _scaled_add(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(partial(Tensor.add_, alpha=number), *map(link.view, args))
-
-
-@call_kind("add each")
-def _add_each(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    return link.each(partial(torch._foreach_add_, alpha=number), *_halves(link, args))
+    return link.each(Tensor.index_copy_, link.view(dest), *_by_index(link, rows), link.view(source))
 
 
 @call_kind("add to rows")
 def _add_to_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows, source = args
     add = partial(Tensor.index_add_, alpha=number)
-    return link.each(add, link.view(dest), link.always(0), *_rows_and_view(link, rows, source))
+    return link.each(add, link.view(dest), *_by_index(link, rows), link.view(source))
 
 
-@call_kind("sum")
-def _sum(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
-    """dest = sum over the second axis of (dest rows, terms, columns)."""
-    return link.each(_sum_terms, *map(link.view, args))
-
-
-def _sum_terms(dest: Tensor, terms: Tensor) -> None:
-    torch.sum(terms, 1, out=dest)
-
-
-def _rows_and_view(link: Linker, rows: int, view: int) -> tuple[Iterable[Tensor], Iterable[Tensor]]:
-    return link.always(link.index(rows)), link.view(view)
-
-
-def _halves(link: Linker, args: Sequence[int]) -> tuple[Iterable[Any], Iterable[Any]]:
-    half = len(args) // 2
-    return link.views(args[:half]), link.views(args[half:])
+def _by_index(link: Linker, rows: int) -> tuple[Iterable[int], Iterable[Tensor]]:
+    """Returns the axis and the rows, as PyTorch's functions on rows by index take them."""
+    return link.always(0), link.always(link.index(rows))
 
 
 # ---- kernels ----

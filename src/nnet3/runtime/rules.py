@@ -16,12 +16,12 @@ from nnet3.ir import commands as cmd
 from nnet3.runtime.row_moves import (
     RowMoves,
     plan_add_multi,
+    plan_add_ranges,
     plan_add_rows,
     plan_copy_multi,
     plan_copy_rows,
     plan_zero_rows,
 )
-from nnet3.runtime.row_ranges import plan_add_ranges
 
 if TYPE_CHECKING:
     from nnet3.runtime.planner import Planner

@@ -13,7 +13,6 @@ from functools import reduce
 
 import numpy as np
 
-from nnet3.cn.bridge.references import OffsetReference, references
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, relu, sigmoid, tanh
@@ -31,6 +30,7 @@ from nnet3.errors import NetworkError, check_kind
 from nnet3.index import T, X
 from nnet3.nnet import Nnet
 from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 
 _FUNCTIONS: dict[str, Callable[..., Node]] = {
@@ -41,6 +41,43 @@ _FUNCTIONS: dict[str, Callable[..., Node]] = {
     "LogSoftmaxComponent": log_softmax,
     "NoOpComponent": copy,
 }
+
+
+@dataclass(frozen=True)
+class OffsetReference:
+    """`scale` times the value of a node `offset` frames ahead; an optional one is zero where that is not there."""
+
+    node: str
+    offset: int = 0
+    scale: float = 1.0
+    is_optional: bool = False
+
+
+def references(descriptor: Descriptor, name: str) -> list[OffsetReference]:
+    """All references in order. Raises NetworkError for what has no counterpart, saying in which node."""
+    return [reference for part in descriptor.parts for reference in _of_part(part, name, False)]
+
+
+def _of_part(part: SumDescriptor, name: str, optional: bool) -> list[OffsetReference]:
+    if isinstance(part, Sum):
+        return [reference for term in part.terms for reference in _of_part(term, name, optional)]
+    if isinstance(part, IfDefined):
+        if optional or not isinstance(part.source, Simple):
+            raise NetworkError(f"'{name}': {part} has no counterpart in a computational network")
+        return _of_part(part.source, name, True)
+    if isinstance(part, Const):
+        return []
+    if not isinstance(part, Simple):
+        raise NetworkError(f"'{name}': {part} has no counterpart in a computational network")
+    return [_of_forward(part.source, name, optional)]
+
+
+def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset: int = 0) -> OffsetReference:
+    if isinstance(source, NodeReference):
+        return OffsetReference(source.node, offset, source.scale, optional)
+    if isinstance(source, Offset) and not source.x_offset:
+        return _of_forward(source.source, name, optional, offset + source.t_offset)
+    raise NetworkError(f"'{name}': {source} has no counterpart in a computational network")
 
 
 @dataclass(frozen=True)

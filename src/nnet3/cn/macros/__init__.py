@@ -1,7 +1,6 @@
 """Macros: plain functions that make several nodes, as the chapter's do, and layers made of them."""
 
-from nnet3.cn.macros.images import cnn_block
-from nnet3.cn.macros.layers import affine, dnn, dnn_layer, macro_2w1b, macro_3w1b, tensor_layer
+from nnet3.cn.macros.layers import affine, cnn_block, dnn, dnn_layer, macro_2w1b, macro_3w1b, tensor_layer
 from nnet3.cn.macros.lstm import Lstm, blstm, lstm
 
 __all__ = [

@@ -9,30 +9,24 @@ import onnx_ir as ir
 from nnet3.cn.onnx.registry import NodeEmission, emitter
 
 
-def _named(op_type: str) -> Any:
-    return lambda made, operation, x: made.op(op_type, x)
+def _register(type: str, op_type: str, **attributes: Any) -> None:
+    """Register a node type that is one ONNX operator on its operands, repeated to the columns of the value."""
+    emitter(type)(lambda made, operation, *operands: made.op(op_type, *_repeated(made, *operands), **attributes))
 
 
-for _type, _op_type in (
+for _types in (
     *(("negate", "Neg"), ("sigmoid", "Sigmoid"), ("tanh", "Tanh"), ("relu", "Relu"), ("log", "Log"), ("exp", "Exp")),
+    *(("plus", "Add"), ("minus", "Sub"), ("element_times", "Mul")),
 ):
-    emitter(_type)(_named(_op_type))
+    _register(*_types)
+_register("softmax", "Softmax", axis=2)
+_register("log_softmax", "LogSoftmax", axis=2)
 
 
 @emitter("copy", "dropout")
 def identity(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
     """Dropout is off in test mode."""
     return x
-
-
-@emitter("softmax")
-def softmax(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Softmax", x, axis=2)
-
-
-@emitter("log_softmax")
-def log_softmax(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("LogSoftmax", x, axis=2)
 
 
 # ---- one number of all elements ----
@@ -100,7 +94,7 @@ def cross_entropy(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) 
 
 @emitter("cross_entropy_with_softmax")
 def cross_entropy_with_softmax(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _cross_entropy(made, x, log_softmax(made, operation, y))
+    return _cross_entropy(made, x, made.op("LogSoftmax", y, axis=2))
 
 
 def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value:
@@ -111,21 +105,6 @@ def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value
 
 
 # ---- sums and products ----
-
-
-@emitter("plus")
-def plus(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("Add", *_repeated(made, x, y))
-
-
-@emitter("minus")
-def minus(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("Sub", *_repeated(made, x, y))
-
-
-@emitter("element_times")
-def element_times(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("Mul", *_repeated(made, x, y))
 
 
 def _repeated(made: NodeEmission, *operands: ir.Value) -> list[ir.Value]:

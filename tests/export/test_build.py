@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from nnet3.export.folding import fold_constants
+from nnet3.export.build import fold_constants
 from nnet3.export.graph import GraphBuilder
 from tests.decode.stream_networks import network
 from tests.export.exported import Exported
