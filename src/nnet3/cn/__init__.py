@@ -7,7 +7,7 @@ from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node, as_node
-from nnet3.cn.nodes.activations import copy, exp, log, negate, relu, sigmoid, tanh
+from nnet3.cn.nodes.activations import copy, exp, log, log_softmax, negate, relu, sigmoid, softmax, tanh
 from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.convolution import convolution
 from nnet3.cn.nodes.cosine import cos
@@ -20,7 +20,6 @@ from nnet3.cn.nodes.pooling import average_pooling, max_pooling
 from nnet3.cn.nodes.products import khatri_rao_product, times
 from nnet3.cn.nodes.rows import row_slice, row_stack
 from nnet3.cn.nodes.scaling import diag_times, scale
-from nnet3.cn.nodes.softmax import log_softmax, softmax
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.cn.operation import Operation

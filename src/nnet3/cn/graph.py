@@ -21,6 +21,10 @@ from nnet3.text import did_you_mean
 Kind = TypeVar("Kind", bound=Node)
 
 
+def _nodes_of(kind: type[Kind]) -> cached_property[list[Kind]]:
+    return cached_property(lambda graph: [node for node in graph.nodes if isinstance(node, kind)])
+
+
 class NodeGraph:
     """All nodes that some roots need, in forward order, each with a name of its own.
 
@@ -51,21 +55,10 @@ class NodeGraph:
 
     # Nodes by their classes, with the members that only these have.
 
-    @cached_property
-    def stored(self) -> list[StoredNode]:
-        return self._of(StoredNode)
-
-    @cached_property
-    def parameters(self) -> list[ParameterNode]:
-        return self._of(ParameterNode)
-
-    @cached_property
-    def statistics(self) -> list[StatisticNode]:
-        return self._of(StatisticNode)
-
-    @cached_property
-    def delays(self) -> list[DelayNode]:
-        return self._of(DelayNode)
+    stored = _nodes_of(StoredNode)
+    parameters = _nodes_of(ParameterNode)
+    statistics = _nodes_of(StatisticNode)
+    delays = _nodes_of(DelayNode)
 
     @property
     def components(self) -> list[tuple[Node, ComponentOperation]]:
@@ -76,9 +69,6 @@ class NodeGraph:
     @cached_property
     def inputs(self) -> list[Node]:
         return [node for node in self.nodes if node.operation.is_given]
-
-    def _of(self, kind: type[Kind]) -> list[Kind]:
-        return [node for node in self.nodes if isinstance(node, kind)]
 
     def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
         """The samples of a node with samples, of those that the network is given: states have others."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from nnet3.cn.node import Node
 from nnet3.errors import NetworkError
-from nnet3.schedule.directed_graph import DirectedGraph
+from nnet3.schedule.directed_graph import DirectedGraph, reached
 from nnet3.schedule.strong_components import strongly_connected_components
 
 Vertex = TypeVar("Vertex", bound=Hashable)
@@ -64,14 +64,7 @@ def forward_order(
 
 def all_nodes(roots: Iterable[Node]) -> list[Node]:
     """The roots and all nodes that they need, in depth-first order; loops are allowed."""
-    seen: dict[Node, None] = {}
-    stack = list(roots)[::-1]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen[node] = None
-            stack.extend(node.operands[::-1])
-    return list(seen)
+    return reached(roots, operands_of)
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
@@ -178,15 +171,7 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
 
 def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
     """The nodes that the roots still need when the values of `given` are known, in the same order."""
-    seen: set[Node] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node not in given and not node.is_stored:
-            stack.extend(node.operands)
+    seen = set(reached(roots, lambda node: () if node in given or node.is_stored else node.operands))
     return [node for node in ordered if node in seen]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.activations import Copy, Exp, Log, Negate, Relu, Sigmoid, Tanh
+from nnet3.cn.nodes.activations import Copy, Exp, Log, LogSoftmax, Negate, Relu, Sigmoid, Softmax, Tanh
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.cosine import Cos
@@ -26,7 +26,6 @@ from nnet3.cn.nodes.pooling import AveragePooling, MaxPooling
 from nnet3.cn.nodes.products import KhatriRaoProduct, Times
 from nnet3.cn.nodes.rows import RowSlice, RowStack
 from nnet3.cn.nodes.scaling import DiagTimes, Scale
-from nnet3.cn.nodes.softmax import LogSoftmax, Softmax
 from nnet3.cn.nodes.statistics import InvStdDev, Mean, PerDimMeanVarNorm, StatisticNode
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus
 from nnet3.cn.operation import Operation

@@ -24,6 +24,7 @@ from nnet3.errors import NetworkError
 from nnet3.index import IndexTable
 from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
+from nnet3.schedule import reached
 
 # What is made for a node is called as the node is, with an ending that no name of a node can have.
 GRADIENT = ":gradient"
@@ -154,16 +155,12 @@ class CnSource:
 
     def _delays_below(self, node: Node) -> bool:
         """True if rows of earlier frames are gathered on the way to this node: they end later than the sequence."""
-        waiting, seen = list(node.operands), set[Node]()
-        while waiting:
-            below = waiting.pop()
-            if below in seen or self._nodes[self.number[below]].kind in (NodeKind.KERNEL, NodeKind.PROVIDED):
-                continue
-            if below.lag > 0:
-                return True
-            seen.add(below)
-            waiting += below.operands
-        return False
+
+        def gathered(below: Node) -> Sequence[Node]:
+            is_gathered = self._nodes[self.number[below]].kind not in (NodeKind.KERNEL, NodeKind.PROVIDED)
+            return below.operands if is_gathered else ()
+
+        return any(below.lag > 0 for below in reached(node.operands, gathered))
 
     def kernels(self, state: OperationState) -> dict[str, Kernel]:
         """The kernels of the kernel nodes, by name."""

@@ -28,8 +28,17 @@ class Rectangle(NamedTuple):
     def rows(self) -> Extent:
         return self.bottom - self.top
 
+    def moved(self, step: Extent) -> Rectangle:
+        """Returns the rectangle so many rows further down."""
+        return self._replace(top=self.top + step, bottom=self.bottom + step)
+
+    def swept(self, step: int, turns: Extent) -> Rectangle:
+        """Returns all that it covers when it moves by a step in each turn after the first."""
+        reach = (turns - 1) * step
+        return self._replace(bottom=self.bottom + reach) if step > 0 else self._replace(top=self.top + reach)
+
     def overlap(self, other: Rectangle) -> Rectangle | None:
-        top, bottom = _larger(self.top, other.top), _smaller(self.bottom, other.bottom)
+        top, bottom = max(self.top, other.top), min(self.bottom, other.bottom)
         left, right = max(self.left, other.left), min(self.right, other.right)
         return Rectangle(top, bottom, left, right) if left < right and top < bottom else None
 
@@ -127,7 +136,7 @@ def _cuts(first: E, end: E, ranges: list[tuple[E, E]]) -> list[tuple[E, E]]:
         stop: E | None = None
         for low, high in ranges:
             if low <= first and first < high:
-                stop = high if stop is None else _larger(stop, high)
+                stop = high if stop is None else max(stop, high)
         if stop is None:
             return []
         grown = True
@@ -143,11 +152,3 @@ def _cuts(first: E, end: E, ranges: list[tuple[E, E]]) -> list[tuple[E, E]]:
 
 def _within(band: Rectangle, pieces: list[WrittenPiece]) -> list[WrittenPiece]:
     return [piece for piece in pieces if piece.place.overlap(band) is not None]
-
-
-def _larger(one: E, other: E) -> E:
-    return other if one <= other else one
-
-
-def _smaller(one: E, other: E) -> E:
-    return one if one <= other else other

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import total_ordering
 
 from nnet3.errors import ExportError
 
 
+@total_ordering
 @dataclass(frozen=True)
 class Growing:
     """The number base + slope * k, for k = 0, 1, ... periods beyond the shortest length; the slope is not 0."""
@@ -39,12 +41,6 @@ class Growing:
 
     def __lt__(self, other: Extent) -> bool:
         return not not_above(other, self)
-
-    def __ge__(self, other: Extent) -> bool:
-        return not_above(other, self)
-
-    def __gt__(self, other: Extent) -> bool:
-        return not not_above(self, other)
 
 
 #: A number of rows: the same for all lengths, or one that grows with the length.

@@ -6,22 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from nnet3.driver import CompileTask, compile_task, precompute_of
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Rectangle
 from nnet3.export.extent import Extent, extent
-from nnet3.export.program import Arrays, Block, TablePattern
+from nnet3.export.program import Arrays, Block, ExportProgram, TablePattern
 from nnet3.families.continued import NotAffineError, TablePiece, continued, table_of
 from nnet3.families.family import ProgramFamily
 from nnet3.families.precomputed import Precompute
 from nnet3.ir.commands import Repeat
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Access, Command
 
 _LONGER = "the rows that it names depend on the length in a way of their own: export a fixed chunk"
 _MEMBERS = 3  # two say how rows go on, one confirms it
 
 
-class FamilyProgram:
+class FamilyProgram(ExportProgram):
     """The programs of a family. What recurs is in the body of a Repeat.
 
     Raises NotAffineError if the shortest programs are too short for that.
@@ -30,16 +29,18 @@ class FamilyProgram:
     def __init__(self, family: ProgramFamily, precompute: Precompute) -> None:
         self._programs = [family.at(k, precompute) for k in range(_MEMBERS)]
         self._family = family
-        self.commands: Sequence[Command] = self.shortest.commands
+        super().__init__(self._programs[0])
         kinds = [list(map(type, program.commands)) for program in self._programs]
         if any(each != kinds[0] for each in kinds):
             raise NotAffineError("a recurrence does not turn in the shortest one")
-        self.outside = [(bound.name, bound.submatrix) for bound in self.shortest.outside]
 
-    @property
-    def shortest(self) -> NnetComputation:
-        """The program for k = 0."""
-        return self._programs[0]
+    @classmethod
+    def of_tasks(cls, tasks: Sequence[CompileTask]) -> FamilyProgram:
+        """Returns what three tasks for lengths one after the other have in common. Raises NotAffineError."""
+        *members, confirming = map(compile_task, tasks)
+        family = ProgramFamily(members)
+        family.check(len(members), confirming)
+        return cls(family, precompute_of(tasks[0]))
 
     def block(self, submatrix: int) -> Block:
         short, long = (program.submatrices[submatrix] for program in self._programs[:2])
@@ -52,12 +53,6 @@ class FamilyProgram:
         repeats = [program.commands[position] for program in self._programs[:2]]
         short, long = (repeat.turns for repeat in repeats if isinstance(repeat, Repeat))
         return extent(short, long - short)
-
-    def accesses(self, command: Command) -> Sequence[Access]:
-        return command.accesses(self.shortest)
-
-    def kernel_name(self, kernel: int) -> str:
-        return self.shortest.kernels[kernel].name
 
     def index_table(self, number: int) -> list[TablePattern]:
         return [_pattern(piece) for piece in self._pieces(f"index_tables {number}")]

@@ -10,13 +10,12 @@ import onnx_ir as ir
 import torch
 
 from nnet3.compiler import ComputationRequest, IoSpecification, compile_family
-from nnet3.driver import CompiledFamily, compile_task, precompute_of
+from nnet3.driver import CompiledFamily, compile_task
 from nnet3.errors import ExportError, RequestError
 from nnet3.export.extent import Extent, extent
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.families.continued import NotAffineError
-from nnet3.families.family import ProgramFamily
 from nnet3.nnet import Nnet
 from nnet3.options import OnnxOptions
 from nnet3.runtime import NnetComputer
@@ -118,10 +117,9 @@ class Utterances:
         shortest, step, factor = self.shortest, self.step, self.shortest.factor
         frames = graph.op("Shape", features, start=1, end=2)
         rows = graph.op("Add", frames, graph.integers(factor - 1))
-        rows = rows if factor == 1 else graph.op("Div", rows, graph.integers(factor))
+        rows = graph.divided(rows, factor)
         more = graph.op("Add", rows, graph.integers(step - 1 - shortest.rows))
-        more = more if step == 1 else graph.op("Div", more, graph.integers(step))
-        graph.periods = graph.op("Max", more, graph.integers(0))
+        graph.periods = graph.op("Max", graph.divided(more, step), graph.integers(0))
         total = graph.number(self.frames)
         after = graph.op("Sub", graph.op("Sub", total, graph.integers(shortest.left)), frames)
         after = graph.op("Max", after, graph.integers(0))
@@ -149,8 +147,7 @@ class Vectors(Utterances):
     def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, None]:
         frames = graph.op("Shape", features, start=1, end=2)
         more = graph.op("Sub", frames, graph.integers(self.shortest.frames))
-        more = more if self.step == 1 else graph.op("Div", more, graph.integers(self.step))
-        graph.periods = graph.op("Max", more, graph.integers(0))
+        graph.periods = graph.op("Max", graph.divided(more, self.step), graph.integers(0))
         behind = graph.op("Max", graph.op("Sub", graph.integers(self.shortest.frames), frames), graph.integers(0))
         last = graph.op("Slice", features, graph.integers(-1), graph.integers(_TO_END), graph.integers(1))
         one = graph.integers(1)
@@ -167,13 +164,11 @@ def vectors_of(nnet: Nnet, outputs: tuple[str, ...]) -> Vectors:
         members = [vector_of(nnet, (frames // step + 1 + k) * step) for k in range(3)]
         tasks = [member.request(nnet, outputs).task(nnet) for member in members]
         try:
-            first, second, third = map(compile_task, tasks)
-            family = ProgramFamily([first, second])
-            family.check(2, third)
+            program = FamilyProgram.of_tasks(tasks)
         except (NotAffineError, RequestError) as error:
             reason = str(error)
         else:
-            return Vectors(members[0], step, FamilyProgram(family, precompute_of(tasks[0])), step == 1)
+            return Vectors(members[0], step, program, step == 1)
     raise ExportError(f"there is no program for all lengths: {reason}; a fixed number of frames_per_chunk may do")
 
 

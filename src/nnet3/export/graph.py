@@ -90,6 +90,9 @@ class GraphBuilder:
         """Returns a constant (len(numbers),)."""
         return self.constant(np.array(numbers, np.int64))
 
+    def divided(self, number: ir.Value, by: int) -> ir.Value:
+        return number if by == 1 else self.op("Div", number, self.integers(by))
+
     def constant(self, array: np.ndarray) -> ir.Value:
         """Returns a constant that the graph holds once, however often it is asked for."""
         return self._held((array.dtype.str, array.shape, array.tobytes()), lambda: array, "constant")

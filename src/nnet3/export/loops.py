@@ -45,8 +45,7 @@ class _BodyBlocks(Blocks):
         graph, step = self._graph, self._steps.get(matrix, 0)
         if step == 0:
             return self._before.read(matrix, place)
-        reach = (self._turns - 1) * step
-        hull = place._replace(bottom=place.bottom + reach) if step > 0 else place._replace(top=place.top + reach)
+        hull = place.swept(step, self._turns)
         whole = self._before.read(matrix, hull)
         if whole.is_repeated:
             return graph.rows_of(whole, 0, place.rows)
@@ -86,7 +85,7 @@ def add_loop(
         if matrix.step and number in read_later
         for place in _tiles(matrix)
     ]
-    after = [(number, _moved(place, steps[number])) for number, place, _ in carried]
+    after = [(number, place.moved(steps[number])) for number, place, _ in carried]
     results = [inner.result(inner.whole(blocks.read(number, place))) for number, place in [*after, *handed_out]]
     go_on = inner.tape.op("Identity", [condition])
     go_on.name = graph.new_name("go_on")
@@ -105,8 +104,7 @@ def add_loop(
             last, end = graph.integers(-1), graph.integers(-(2**63) + 1)
             output = graph.op("Slice", output, last, end, graph.integers(0), graph.integers(-1))
         rows = graph.op("Reshape", graph.op("Transpose", output, perm=[1, 0, 2, 3]), graph.integers(0, -1, columns))
-        reach = (turns - 1) * step
-        hull = place._replace(bottom=place.bottom + reach) if step > 0 else place._replace(top=place.top + reach)
+        hull = place.swept(step, turns)
         before.write(number, hull, graph.value(rows, hull.rows, columns))
 
 
@@ -141,7 +139,7 @@ def _carried(matrix: _Matrix, is_read_later: bool) -> list[Rectangle]:
         for part in not_in([place], found):
             if _was_written(matrix, part):
                 found.append(part)
-                wanted += not_in([_moved(part, matrix.step)], matrix.written)
+                wanted += not_in([part.moved(matrix.step)], matrix.written)
     return found
 
 
@@ -150,7 +148,7 @@ def _was_written(matrix: _Matrix, place: Rectangle) -> bool:
     if matrix.step == 0:
         return any(place.overlap(written) is not None for written in matrix.written)
     for _ in range(_MOST_TURNS_BACK):
-        place = _moved(place, matrix.step)
+        place = place.moved(matrix.step)
         if any(place.overlap(written) is not None for written in matrix.written):
             return True
         if all(_is_beyond(place, written, matrix.step) for written in matrix.written):
@@ -177,10 +175,6 @@ def _tiles(matrix: _Matrix) -> Iterator[Rectangle]:
 
 def _base(row: Extent) -> int:
     return row.base if isinstance(row, Growing) else row
-
-
-def _moved(place: Rectangle, step: int) -> Rectangle:
-    return place._replace(top=place.top + step, bottom=place.bottom + step)
 
 
 def _start(graph: GraphBuilder, before: Blocks, matrix: int, place: Rectangle) -> ir.Value:

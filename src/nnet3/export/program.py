@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,44 +46,46 @@ class TablePattern(NamedTuple):
 Arrays = Mapping[str, np.ndarray]
 
 
-class ExportProgram(Protocol):
-    """A program for one sequence, of one length or of many.
+class ExportProgram(abc.ABC):
+    """A program for one sequence, of one length or of many, of which `shortest` is the first.
 
-    `outside` is the name and the sub-matrix of each matrix that is bound from outside. `turns` are those of the Repeat
-    at a position. `precomputed` are arrays for each of a few lengths, k = 0, 1, 2.
+    `outside` is the name and the sub-matrix of each matrix that is bound from outside.
     """
 
-    @property
-    def commands(self) -> Sequence[Command]: ...
+    def __init__(self, shortest: NnetComputation) -> None:
+        self.shortest = shortest
+        self.commands: Sequence[Command] = shortest.commands
+        self.outside = [(bound.name, bound.submatrix) for bound in shortest.outside]
 
-    @property
-    def outside(self) -> Sequence[tuple[str, int]]: ...
+    def accesses(self, command: Command) -> Sequence[Access]:
+        return command.accesses(self.shortest)
 
+    def kernel_name(self, kernel: int) -> str:
+        return self.shortest.kernels[kernel].name
+
+    @abc.abstractmethod
     def block(self, submatrix: int) -> Block: ...
 
-    def turns(self, position: int) -> Extent: ...
+    @abc.abstractmethod
+    def turns(self, position: int) -> Extent:
+        """Returns the turns of the Repeat at a position."""
 
-    def accesses(self, command: Command) -> Sequence[Access]: ...
-
-    def kernel_name(self, kernel: int) -> str: ...
-
+    @abc.abstractmethod
     def index_table(self, number: int) -> list[TablePattern]: ...
 
+    @abc.abstractmethod
     def multi_table(self, number: int) -> list[TablePattern]: ...
 
-    def precomputed(self, number: int) -> Sequence[Arrays]: ...
+    @abc.abstractmethod
+    def precomputed(self, number: int) -> Sequence[Arrays]:
+        """Returns arrays for each of a few lengths, k = 0, 1, 2."""
 
 
-class FixedProgram:
+class FixedProgram(ExportProgram):
     """A computation for one length."""
 
-    def __init__(self, computation: NnetComputation) -> None:
-        self._computation = computation
-        self.commands = computation.commands
-        self.outside = [(bound.name, bound.submatrix) for bound in computation.outside]
-
     def block(self, submatrix: int) -> Block:
-        matrix, row, rows, column, columns, row_step = self._computation.submatrices[submatrix]
+        matrix, row, rows, column, columns, row_step = self.shortest.submatrices[submatrix]
         return Block(matrix, Rectangle(row, row + rows, column, column + columns), row_step)
 
     def turns(self, position: int) -> Extent:
@@ -90,17 +93,11 @@ class FixedProgram:
         assert isinstance(repeat, Repeat)
         return repeat.turns
 
-    def accesses(self, command: Command) -> Sequence[Access]:
-        return command.accesses(self._computation)
-
-    def kernel_name(self, kernel: int) -> str:
-        return self._computation.kernels[kernel].name
-
     def index_table(self, number: int) -> list[TablePattern]:
-        return row_patterns(self._computation.index_tables[number])
+        return row_patterns(self.shortest.index_tables[number])
 
     def multi_table(self, number: int) -> list[TablePattern]:
-        table = self._computation.multi_tables[number]
+        table = self.shortest.multi_tables[number]
         changes = np.flatnonzero(np.diff(table[:, 0])) + 1
         patterns: list[TablePattern] = []
         for part in np.split(table, changes):
@@ -109,7 +106,7 @@ class FixedProgram:
         return patterns
 
     def precomputed(self, number: int) -> Sequence[Arrays]:
-        arrays = self._computation.precomputed[number]
+        arrays = self.shortest.precomputed[number]
         return [] if arrays is None else [arrays]
 
 

@@ -43,16 +43,41 @@ class AllocMatrix(Command):
 
 
 @dataclass(frozen=True)
-class DeallocMatrix(Command):
-    """End the life of a whole matrix. This is no access."""
+class _OfMatrix(Command):
+    """Base of commands that change the memory of a whole matrix; `printed` comes after its name."""
 
     role: ClassVar[Role] = Role.MEMORY
-    matrix: Deallocates
+    printed: ClassVar[str]
 
     problems = any_sizes
 
     def text(self, computation: NnetComputation) -> str:
-        return f"{format_submatrix(computation, self.matrix)} = []"
+        (matrix,) = self.form.operands(self)
+        return format_submatrix(computation, matrix) + self.printed
+
+
+@dataclass(frozen=True)
+class DeallocMatrix(_OfMatrix):
+    """End the life of a whole matrix. This is no access."""
+
+    printed: ClassVar[str] = " = []"
+    matrix: Deallocates
+
+
+@dataclass(frozen=True)
+class CompressMatrix(_OfMatrix):
+    """Replace a whole matrix by the signs of its elements, one byte each. Only DecompressMatrix may touch it next."""
+
+    printed: ClassVar[str] = ".compress()"
+    matrix: Compresses
+
+
+@dataclass(frozen=True)
+class DecompressMatrix(_OfMatrix):
+    """Bring a compressed matrix back: 1 where it was positive, 0 elsewhere."""
+
+    printed: ClassVar[str] = ".decompress()"
+    matrix: Decompresses
 
 
 @dataclass(frozen=True)
@@ -66,29 +91,3 @@ class SetConst(Command):
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.dest)}.set({self.value:g})"
-
-
-@dataclass(frozen=True)
-class CompressMatrix(Command):
-    """Replace a whole matrix by the signs of its elements, one byte each. Only DecompressMatrix may touch it next."""
-
-    role: ClassVar[Role] = Role.MEMORY
-    matrix: Compresses
-
-    problems = any_sizes
-
-    def text(self, computation: NnetComputation) -> str:
-        return f"{format_submatrix(computation, self.matrix)}.compress()"
-
-
-@dataclass(frozen=True)
-class DecompressMatrix(Command):
-    """Bring a compressed matrix back: 1 where it was positive, 0 elsewhere."""
-
-    role: ClassVar[Role] = Role.MEMORY
-    matrix: Decompresses
-
-    problems = any_sizes
-
-    def text(self, computation: NnetComputation) -> str:
-        return f"{format_submatrix(computation, self.matrix)}.decompress()"

@@ -108,19 +108,8 @@ class Computability:
         """Returns the rows of a node that are computable from rows of lower rank, (times, xs, classes)."""
         table = self.ground.table(node)
         own = ranks[node]
-        slots = np.full((*own.shape, table.num_slots), NEVER)
-        if self.optimistic and table.outside is not None:
-            slots[table.outside.reshape(*table.grid.shape, 1, -1).repeat(own.shape[2], axis=2)] = THERE
-        for block in table.blocks:
-            slots[(*block.own, slice(None), block.slot)] = self._rank(block.source, ranks)[block.other]
-        rows = slots.reshape(table.grid.num_rows, -1, table.num_slots)
-        for gather in table.gathers:
-            rank = self._rank(gather.source, ranks)
-            found = rank.reshape(-1, rank.shape[2])[gather.position].transpose(0, 2, 1)
-            found = np.where((gather.position >= 0)[:, np.newaxis], found, NEVER)
-            rows[:, :, gather.slots] = np.minimum(rows[:, :, gather.slots], found)
-        for slot, source in table.singles:
-            slots[..., slot] = self._rank(source, ranks)[0, 0, 0]
+        beyond = THERE if self.optimistic else NEVER
+        slots = table.seen(own.shape[2], lambda source: self._rank(source, ranks), NEVER, beyond)
         available = slots < own[..., np.newaxis]
         return self.rule(node, table, available.reshape(-1, table.num_slots))[0].reshape(own.shape)
 
@@ -162,19 +151,7 @@ class Computability:
         only = table.passes_on
         if only is not None:
             return self._known(only.source)[only.other][..., np.newaxis]
-        available = np.zeros((*table.grid.shape, self.ground.copies(node), table.num_slots), bool)
-        if self.optimistic and table.outside is not None:
-            available |= table.outside.reshape(*table.grid.shape, 1, -1)
-        for block in table.blocks:
-            available[(*block.own, slice(None), block.slot)] = self._known(block.source)[block.other]
-        rows = available.reshape(table.grid.num_rows, self.ground.copies(node), table.num_slots)
-        for gather in table.gathers:
-            found = self._known(gather.source).reshape(-1, self.ground.copies(gather.source))[gather.position]
-            found &= (gather.position >= 0)[:, :, np.newaxis]  # (rows, slots, classes)
-            rows[:, :, gather.slots] |= found.transpose(0, 2, 1)
-        for slot, source in table.singles:
-            available[..., slot] = self._known(source)[0, 0, 0]
-        return available
+        return table.seen(self.ground.copies(node), self._known, False, self.optimistic)
 
     def rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
         """Returns the rows that are computable from these slots, and the slots they use. `rows`: None for all."""

@@ -74,22 +74,14 @@ class Requirements:
         return self._unless_it_lacks_an_input(table, required)
 
     def _unless_it_lacks_an_input(self, table: SlotTable, required: Mask) -> Mask:
-        nodes = self.sweeps.structure.nodes
-        from_input, computable = np.zeros_like(required), np.zeros_like(required)
-        copies = required.shape[2]
-        for block in table.blocks:
-            own = (*block.own, slice(None), block.slot)
-            computable[own] = self.sweeps.known(block.source)[block.other]
-            from_input[own] = nodes[block.source].kind == NodeKind.PROVIDED
-        for gather in table.gathers:
-            valid = (gather.position >= 0)[:, np.newaxis]  # (rows, 1, slots)
-            known = self.sweeps.known(gather.source)
-            found = known.reshape(-1, known.shape[2])[gather.position].transpose(0, 2, 1) & valid
-            computable.reshape(-1, copies, table.num_slots)[:, :, gather.slots] |= found
-            if nodes[gather.source].kind == NodeKind.PROVIDED:
-                from_input.reshape(-1, copies, table.num_slots)[:, :, gather.slots] |= valid
-        for slot, _ in table.singles:
-            computable[..., slot] = True
+        nodes, known, copies = self.sweeps.structure.nodes, self.sweeps.known, required.shape[2]
+
+        def is_input(node: int) -> Mask:
+            return np.full_like(known(node), nodes[node].kind == NodeKind.PROVIDED)
+
+        singles = [slot for slot, _ in table.singles]
+        from_input, computable = table.seen(copies, is_input, False, False), table.seen(copies, known, False, False)
+        from_input[..., singles], computable[..., singles] = False, True
         lacking = (required & from_input & ~computable).any(axis=-1)
         required[lacking] &= (from_input | computable)[lacking]
         return required

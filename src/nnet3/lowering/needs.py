@@ -23,6 +23,7 @@ from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.reading import Reading
 from nnet3.lowering.schedule import LayoutTask
 from nnet3.lowering.source import NodeKind
+from nnet3.schedule import reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +94,6 @@ def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveR
             users[each].append(number)
     for io in request.inputs:
         needed[io.node] |= io.has_deriv
-    waiting = [number for number in np.flatnonzero(needed).tolist() if not live.is_dead(number)]
-    while waiting:
-        for user in users[waiting.pop()]:
-            if not needed[user]:
-                needed[user] = True
-                waiting.append(user)
+    alive = (number for number in np.flatnonzero(needed).tolist() if not live.is_dead(number))
+    needed[reached(alive, users.__getitem__)] = True
     return needed

@@ -13,8 +13,9 @@ slot 1: times[0:4] look at times[1:5] of node 0
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,28 @@ class SlotTable:
         self.outside = self._outside if self._outside is not None and self._outside.any() else None
         alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all
         self.passes_on = self.blocks[0] if alone else None
+
+    def seen(
+        self, copies: int, state: Callable[[int], npt.NDArray[Any]], nothing: Any, beyond: Any
+    ) -> npt.NDArray[Any]:
+        """Returns what each slot sees, (times, xs, `copies`, slots), of a state (times, xs, classes) of each node.
+
+        `nothing` where it looks at no row, `beyond` where that lies outside the domain of its recurrence.
+        """
+        found = np.full((*self.grid.shape, copies, self.num_slots), nothing)
+        if self.outside is not None and beyond != nothing:
+            found[np.repeat(self.outside.reshape(*self.grid.shape, 1, -1), copies, axis=2)] = beyond
+        for block in self.blocks:
+            found[(*block.own, slice(None), block.slot)] = state(block.source)[block.other]
+        rows = found.reshape(self.grid.num_rows, copies, self.num_slots)
+        for gather in self.gathers:
+            of_source = state(gather.source)
+            looked_at = of_source.reshape(-1, of_source.shape[2])[gather.position].transpose(0, 2, 1)
+            valid = (gather.position >= 0)[:, np.newaxis]  # (rows, 1, slots)
+            rows[:, :, gather.slots] = np.where(valid, looked_at, rows[:, :, gather.slots])
+        for slot, source in self.singles:
+            found[..., slot] = state(source)[0, 0, 0]
+        return found
 
     def _add_shift(self, shift: Shift, domain: Domain) -> None:
         block = _block(shift, self.grid, domain.grid(shift.source))

@@ -274,22 +274,15 @@ class Planner:
 
         `spaces`: that of each block.
         """
-        return [
-            self.rows_view(space, start + first * unit, inner, inner_step * unit, num_cols)
-            if outer == 1
-            else self.rows_view(
-                space, start + first * unit, inner, inner_step * unit, num_cols, outer, outer_step * unit
-            )
-            for space, first, outer, outer_step, inner, inner_step in zip(
-                spaces,
-                blocks.start[:, column].tolist(),
-                blocks.outer.tolist(),
-                blocks.outer_step[:, column].tolist(),
-                blocks.inner.tolist(),
-                blocks.inner_step[:, column].tolist(),
-                strict=False,
-            )
-        ]
+        columns = (
+            *(blocks.start[:, column], blocks.outer, blocks.outer_step[:, column]),
+            *(blocks.inner, blocks.inner_step[:, column]),
+        )
+        views: list[int] = []
+        for space, first, outer, by, rows, step in zip(spaces, *(each.tolist() for each in columns), strict=False):
+            stacked = (outer, by * unit) if outer > 1 else ()
+            views.append(self.rows_view(space, start + first * unit, rows, step * unit, num_cols, *stacked))
+        return views
 
     def compressed(self, submatrix: int) -> int:
         """Returns the view of the compressed form of a whole matrix."""

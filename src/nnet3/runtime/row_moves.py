@@ -275,10 +275,6 @@ def _is_contiguous(planner: Planner, submatrix: int) -> bool:
     return lane >= 0 and step == planner.block(submatrix).num_cols
 
 
-_MAX_VIEWS = 8
-_ROWS_PER_VIEW = 16
-
-
 def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray, scale: float) -> None:
     """dest[i] += scale * sum of source[first_i : end_i], for `ranges` (rows, 2) of first and end."""
     rows = np.flatnonzero(ranges[:, 1] > ranges[:, 0])
@@ -288,7 +284,7 @@ def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray
     (space, start, step), (source_space, source_start, source_step) = planner.place(dest), planner.place(source)
     columns = np.stack([start + rows * step, source_start + first * source_step], axis=1)
     runs = find_runs(columns, length[1:] == length[:-1])
-    if len(runs) > _MAX_VIEWS + len(rows) // _ROWS_PER_VIEW:
+    if len(runs) > VIEWS_PER_GROUP + len(rows) // _ROWS_PER_VIEW:
         _by_length(planner, dest, source, rows, first, length, scale)
         return
     num_cols, lane = planner.block(dest).num_cols, planner.lane(source)

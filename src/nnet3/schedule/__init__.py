@@ -5,7 +5,7 @@
 Nothing here knows what the nodes compute.
 """
 
-from nnet3.schedule.directed_graph import DirectedGraph, gather_rows
+from nnet3.schedule.directed_graph import DirectedGraph, gather_rows, reached
 from nnet3.schedule.level import CycleError, exact_levels
 from nnet3.schedule.strong_components import epochs, strongly_connected_components
 
@@ -15,5 +15,6 @@ __all__ = [
     "epochs",
     "exact_levels",
     "gather_rows",
+    "reached",
     "strongly_connected_components",
 ]

@@ -1,9 +1,10 @@
-"""Directed graphs in compressed sparse rows, and a gather of many rows at once."""
+"""Directed graphs in compressed sparse rows, walks through graphs, and a gather of many rows at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from nnet3.index import distinct
 
 Integers = npt.NDArray[np.integer]
+Vertex = TypeVar("Vertex", bound=Hashable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,18 @@ class DirectedGraph:
     def reversed(self) -> DirectedGraph:
         """Returns the graph with every arc turned round."""
         return DirectedGraph.from_edges(self.num_nodes, self.successors, self.sources)
+
+
+def reached(starts: Iterable[Vertex], following: Callable[[Vertex], Iterable[Vertex]]) -> list[Vertex]:
+    """Returns the starts and all that follows on them, each once, in depth-first order."""
+    seen: dict[Vertex, None] = {}
+    waiting = list(starts)[::-1]
+    while waiting:
+        vertex = waiting.pop()
+        if vertex not in seen:
+            seen[vertex] = None
+            waiting += list(following(vertex))[::-1]
+    return list(seen)
 
 
 def gather_rows(indptr: Integers, values: Integers, rows: Integers) -> Integers:

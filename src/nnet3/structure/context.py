@@ -28,9 +28,8 @@ _MAX_MODULUS = 1000  # there is a trial for each time within it
 _WINDOW = 2**32  # frames of input: more than all offsets can sum up to in practice
 _MOST_CELLS = 10_000_000
 
-
 _FIRST_WINDOW, _SURE_WINDOW = 40, 640
-_MOST_CELLS = 5_000_000  # (slots of all nodes) x times; windows up to the sure one are tried whatever it takes
+_MOST_TRIED = 5_000_000  # (slots of all nodes) x times; windows up to the sure one are tried whatever it takes
 
 
 def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
@@ -42,7 +41,7 @@ def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
     probe = np.zeros((1, 3), np.int32)
     slots = sum(rules.slots(number, probe)[0].shape[1] for number in range(len(parts.nodes)))
     window = _FIRST_WINDOW
-    while window <= _SURE_WINDOW or 3 * window * slots <= _MOST_CELLS:
+    while window <= _SURE_WINDOW or 3 * window * slots <= _MOST_TRIED:
         trials = [_trial(rules, shift, window) for shift in range(parts.modulus + 1)]
         if all(trial is not None for trial in trials):
             contexts = [trial for trial in trials if trial is not None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 from nnet3.errors import ConfigError, Span
@@ -110,9 +111,29 @@ class _ExpressionParser:
 
     def _call(self, token: _Word, depth: int) -> Expression:
         self.expect("(")
-        build = getattr(self, f"_{token.text.lower()}", None) or self._list
-        expression = build(token, depth + 1)
-        return replace(expression, span=self._from(token))
+        values: list[Expression | float | str] = []
+        if token.text in _ARGUMENTS:
+            for read in _ARGUMENTS[token.text]:
+                if values:
+                    self.expect(",")
+                values.append(read(self, depth + 1))
+            self.expect(")")
+        elif token.text == "Offset":
+            values.append(self.descriptor(depth + 1))
+            self.expect(",")
+            values.append(self.integer("a t-offset"))
+            has_x = self.expect(",", ")") == ","
+            values.append(self.integer("an x-offset") if has_x else 0)
+            if has_x:
+                self.expect(")")
+        else:  # Append, Switch: one or more descriptors
+            values.append(self.descriptor(depth + 1))
+            while self.expect(",", ")") == ",":
+                values.append(self.descriptor(depth + 1))
+        arguments = tuple(value for value in values if isinstance(value, Expression))
+        numbers = tuple(value for value in values if isinstance(value, int | float))
+        word = next((value for value in values if isinstance(value, str)), "")
+        return Expression(token.text, self._from(token), arguments, numbers, word)
 
     def _sum(self, token: _Word, depth: int) -> Expression:
         """Parses a Sum and all Sums directly inside it without recursion: a long one in normal form is nested deeply.
@@ -144,65 +165,7 @@ class _ExpressionParser:
         end = self.tokens[self.position - 1].span
         return first.span.part(0, end.column + end.length - first.span.column)
 
-    def _list(self, token: _Word, depth: int) -> Expression:
-        """Append, Switch: one or more descriptors."""
-        arguments = [self.descriptor(depth)]
-        while self.expect(",", ")") == ",":
-            arguments.append(self.descriptor(depth))
-        return Expression(token.text, token.span, tuple(arguments))
-
-    def _failover(self, token: _Word, depth: int) -> Expression:
-        first = self.descriptor(depth)
-        self.expect(",")
-        second = self.descriptor(depth)
-        self.expect(")")
-        return Expression(token.text, token.span, (first, second))
-
-    def _ifdefined(self, token: _Word, depth: int) -> Expression:
-        argument = self.descriptor(depth)
-        self.expect(")")
-        return Expression(token.text, token.span, (argument,))
-
-    def _offset(self, token: _Word, depth: int) -> Expression:
-        argument = self.descriptor(depth)
-        self.expect(",")
-        t_offset = self._integer("a t-offset")
-        x_offset = self._integer("an x-offset") if self.expect(",", ")") == "," else None
-        if x_offset is not None:
-            self.expect(")")
-        return Expression(token.text, token.span, (argument,), (t_offset, x_offset or 0))
-
-    def _scale(self, token: _Word, depth: int) -> Expression:
-        scale = self._number("a scale")
-        self.expect(",")
-        argument = self.descriptor(depth)
-        self.expect(")")
-        return Expression(token.text, token.span, (argument,), (scale,))
-
-    def _const(self, token: _Word, depth: int) -> Expression:
-        value = self._number("a value")
-        self.expect(",")
-        dim = self._integer("a dimension", minimum=1)
-        self.expect(")")
-        return Expression(token.text, token.span, (), (value, dim))
-
-    def _round(self, token: _Word, depth: int) -> Expression:
-        argument = self.descriptor(depth)
-        self.expect(",")
-        modulus = self._integer("a t-modulus", minimum=1)
-        self.expect(")")
-        return Expression(token.text, token.span, (argument,), (modulus,))
-
-    def _replaceindex(self, token: _Word, depth: int) -> Expression:
-        argument = self.descriptor(depth)
-        self.expect(",")
-        variable = self.expect("t", "x")
-        self.expect(",")
-        value = self._integer("a value")
-        self.expect(")")
-        return Expression(token.text, token.span, (argument,), (value,), variable)
-
-    def _integer(self, wanted: str, minimum: int | None = None) -> int:
+    def integer(self, wanted: str, minimum: int | None = None) -> int:
         token = self.next(f"{wanted} (an integer)")
         if not re.fullmatch(r"[+-]?[0-9]+", token.text) or abs(int(token.text)) >= LARGEST_OFFSET:
             raise ConfigError(f"expected {wanted} (an integer below 2^30), got '{token.text}'", token.span)
@@ -211,7 +174,7 @@ class _ExpressionParser:
             raise ConfigError(f"{wanted} must be >= {minimum}, got {value}", token.span)
         return value
 
-    def _number(self, wanted: str) -> float:
+    def number(self, wanted: str) -> float:
         token = self.next(f"{wanted} (a number)")
         try:
             value = read_number(token.text)
@@ -220,3 +183,20 @@ class _ExpressionParser:
         if not math.isfinite(value):
             raise ConfigError(f"{wanted} must be finite, got '{token.text}'", token.span)
         return value
+
+
+_Argument = Callable[[_ExpressionParser, int], Expression | float | str]
+_DESCRIPTOR: _Argument = _ExpressionParser.descriptor
+
+#: The arguments of keywords that have a fixed number of them, each from a parser and the depth.
+_ARGUMENTS: dict[str, tuple[_Argument, ...]] = {
+    "Failover": (_DESCRIPTOR, _DESCRIPTOR),
+    "IfDefined": (_DESCRIPTOR,),
+    "Scale": (lambda parser, _: parser.number("a scale"), _DESCRIPTOR),
+    "Const": (lambda parser, _: parser.number("a value"), lambda parser, _: parser.integer("a dimension", minimum=1)),
+    "Round": (_DESCRIPTOR, lambda parser, _: parser.integer("a t-modulus", minimum=1)),
+    "ReplaceIndex": (
+        *(_DESCRIPTOR, lambda parser, _: parser.expect("t", "x")),
+        lambda parser, _: parser.integer("a value"),
+    ),
+}

@@ -144,28 +144,11 @@ def _to_forwarding(expression: Expression) -> ForwardingDescriptor:
     raise ConfigError(f"{within.kind} cannot stand inside a Switch of several arguments", within.span)
 
 
-def _wrap_offset(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
-    t_offset, x_offset = (int(number) for number in operator.numbers)
-    return Offset(source, t_offset, x_offset)
-
-
-def _wrap_round(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
-    return Round(source, int(operator.numbers[0]))
-
-
-def _wrap_replace_index(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
-    return ReplaceIndex(source, operator.word, int(operator.numbers[0]))
-
-
-def _wrap_switch(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
-    return Switch((source,))
-
-
 _WRAPPERS: dict[str, Callable[[ForwardingDescriptor, Expression], ForwardingDescriptor]] = {
-    "Offset": _wrap_offset,
-    "Round": _wrap_round,
-    "ReplaceIndex": _wrap_replace_index,
-    "Switch": _wrap_switch,
+    "Offset": lambda source, operator: Offset(source, *map(int, operator.numbers)),
+    "Round": lambda source, operator: Round(source, int(operator.numbers[0])),
+    "ReplaceIndex": lambda source, operator: ReplaceIndex(source, operator.word, int(operator.numbers[0])),
+    "Switch": lambda source, operator: Switch((source,)),
 }
 
 

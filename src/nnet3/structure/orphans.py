@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnet3.schedule import reached
 from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.structure.parts import NetworkParts
 
 
 def orphan_nodes(parts: NetworkParts) -> list[int]:
     """Returns the numbers of the nodes from which no output can be reached."""
-    needed: set[int] = set()
-    stack = [number for number, node in enumerate(parts.nodes) if node.is_output]
-    while stack:
-        number = stack.pop()
-        if number in needed:
-            continue
-        needed.add(number)
-        stack += parts.sources(number)
-        if isinstance(parts.nodes[number], ComponentNode):
-            stack.append(number - 1)  # its hidden input belongs to it, even one that the component ignores
+
+    def taken(number: int) -> list[int]:
+        # The hidden input of a component node belongs to it, even one that the component ignores.
+        return [*parts.sources(number), *([number - 1] if isinstance(parts.nodes[number], ComponentNode) else [])]
+
+    needed = set(reached((number for number, node in enumerate(parts.nodes) if node.is_output), taken))
     return [number for number in range(len(parts.nodes)) if number not in needed]
 
 
@@ -53,15 +50,10 @@ def _named_by_others(parts: NetworkParts) -> set[int]:
     Without them the network could not be written.
     """
     orphans = set(orphan_nodes(parts))
-    stack = [number for number in range(len(parts.nodes)) if number not in orphans]
-    named: set[int] = set()
-    while stack:
-        number = stack.pop()
-        if number in named:
-            continue
-        named.add(number)
-        stack += [number - 1] if isinstance(parts.nodes[number], ComponentNode) else parts.sources(number)
-    return named
+    needed = (number for number in range(len(parts.nodes)) if number not in orphans)
+    components = (isinstance(node, ComponentNode) for node in parts.nodes)
+    named = [[number - 1] if own else parts.sources(number) for number, own in enumerate(components)]
+    return set(reached(needed, named.__getitem__))
 
 
 def without_orphan_components(parts: NetworkParts) -> NetworkParts:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnet3.components import Component
 from nnet3.index import T
+from nnet3.schedule import reached
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.structure.parts import NetworkParts
@@ -75,14 +76,8 @@ def _timed_inputs(parts: NetworkParts) -> list[int]:
 
 def _needed(parts: NetworkParts) -> set[int]:
     """Returns the nodes on which outputs may depend."""
-    found: set[int] = set()
-    waiting = [n for n, node in enumerate(parts.nodes) if isinstance(node, DescriptorNode) and not node.is_hidden]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found.add(number)
-            waiting += parts.sources(number)
-    return found
+    outputs = (n for n, node in enumerate(parts.nodes) if isinstance(node, DescriptorNode) and not node.is_hidden)
+    return set(reached(outputs, parts.sources))
 
 
 def _looks(parts: NetworkParts) -> Iterator[_Look]:

@@ -14,12 +14,11 @@ from nnet3.cn.onnx.registry import emitted_nodes
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question
 from nnet3.cn.samples import SampleLayout
-from nnet3.driver import compile_task, precompute_of
+from nnet3.driver import compile_task
 from nnet3.errors import ExportError
 from nnet3.export.emitters import Emitted
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.program import FixedProgram
-from nnet3.families.family import ProgramFamily
 from nnet3.lowering.continuation import frames_missing
 from nnet3.lowering.structure import structure_of
 from nnet3.structure.reach import component_reach
@@ -95,10 +94,7 @@ class Asked:
     def family(self, frames: int) -> FamilyProgram:
         """Returns the programs for so many frames, `step` more, .... Raises NotAffineError if there are none."""
         tasks = [self.program(frames + number * self.step).task for number in range(_MEMBERS + 1)]
-        *members, confirming = map(compile_task, tasks)
-        family = ProgramFamily(members)
-        family.check(_MEMBERS, confirming)
-        return FamilyProgram(family, precompute_of(tasks[0]))
+        return FamilyProgram.of_tasks(tasks)
 
 
 def _looks_at_the_end(node: Node) -> bool:

@@ -83,7 +83,7 @@ class _Model:
         frames = graph.op("Shape", self.given[asked.sequences[0]], start=1, end=2)
         if asked.may_be_padded:
             periods = graph.op("Sub", frames, graph.integers(least + 1 - step))
-            graph.periods = graph.op("Max", self._divided(graph, periods), graph.integers(0))
+            graph.periods = graph.op("Max", graph.divided(periods, step), graph.integers(0))
             total = extent(least, step)
             values = self._values(graph, asked.family(least), total, self._padded(frames, total))
             ends = [graph.integers(0), frames, graph.integers(1)]
@@ -111,11 +111,8 @@ class _Model:
         return self._values(graph, self.asked.fixed(frames), frames, self.given)
 
     def _from(self, frames: ir.Value, first: int, graph: GraphBuilder) -> list[ir.Value]:
-        graph.periods = self._divided(graph, graph.op("Sub", frames, graph.integers(first)))
+        graph.periods = graph.divided(graph.op("Sub", frames, graph.integers(first)), self.asked.step)
         return self._values(graph, self.asked.family(first), extent(first, self.asked.step), self.given)
-
-    def _divided(self, graph: GraphBuilder, frames: ir.Value) -> ir.Value:
-        return frames if self.asked.step == 1 else graph.op("Div", frames, graph.integers(self.asked.step))
 
     def _padded(self, frames: ir.Value, total: Extent) -> dict[Node, ir.Value]:
         """Returns the inputs with the last frame of sequences repeated at the end."""
