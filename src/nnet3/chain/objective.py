@@ -84,7 +84,7 @@ def chain_value(
     failed = den.failed or not math.isfinite(objective)
     deriv = posteriors = None
     if with_posteriors:
-        posteriors = torch.zeros_like(output, dtype=_working_type(output))
+        posteriors = torch.zeros_like(output, dtype=torch.promote_types(output.dtype, torch.float32))
         if not failed:
             _add_posteriors(posteriors, num, scale)
     if with_deriv:
@@ -117,10 +117,6 @@ def chain_value(
 
 def _add_posteriors(matrix: Tensor, num: PathSums, scale: float) -> None:
     matrix.view(-1).index_add_(0, num.places, num.posteriors.to(matrix.dtype), alpha=scale)
-
-
-def _working_type(output: Tensor) -> torch.dtype:
-    return torch.float64 if output.dtype == torch.float64 else torch.float32
 
 
 class ChainObjective:

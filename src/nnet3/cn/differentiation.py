@@ -70,8 +70,11 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     def _weights_per_sample(self, inputs: Mapping[str, Any]) -> dict[Node, float]:
         layout = self._take(tuple(self.criteria), inputs)
         samples = 1 if layout is None else layout.num_samples
-        nodes = self._nodes.nodes
-        return {n: w / samples if depends_on_samples(n, nodes) else w for n, w in terms(self.criteria).items()}
+        weights = terms(self.criteria)
+        for node in weights:
+            if any(below.shape.has_samples for below in needed_nodes(self._nodes.nodes, [node], ())):
+                weights[node] /= samples
+        return weights
 
     def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
         """Parameters and statistics whose gradients are wanted."""
@@ -113,7 +116,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             flags={node: True for node, flag in flags.items() if flag},
             probes=probes,
             training=training,
-            stores_statistics=stores_statistics and training and self._has_statistics_of_components(),
+            stores_statistics=stores_statistics
+            and training
+            and any(operation.stores_statistics for _, operation in self._nodes.components),
         )
         runner = self._runner(question)
         for stored in self._differentiated(extra):
@@ -129,9 +134,6 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             for _, operation in self._nodes.components:
                 operation.take_statistics()
         return value, layout, found
-
-    def _has_statistics_of_components(self) -> bool:
-        return any(operation.stores_statistics for _, operation in self._nodes.components)
 
     def _times_given(self, nodes: Iterable[Node]) -> dict[Node, int | None]:
         """The times at which the inputs that the nodes need got their values."""
@@ -190,8 +192,3 @@ def _parts(node: Node) -> Iterator[tuple[Node, float]]:
             if factor.is_parameter and not factor.trainable:
                 yield other, float(factor.memory[0, 0])
                 return
-
-
-def depends_on_samples(node: Node, nodes: list[Node]) -> bool:
-    """True if the value depends on the samples of a minibatch; `nodes`: all nodes of the network, in forward order."""
-    return any(below.shape.has_samples for below in needed_nodes(nodes, [node], ()))

@@ -171,10 +171,8 @@ class BatchComputer:
         if self._is_padded and not self._runner.overlaps:
             longest = self._runner.outputs_per_chunk
             parts = [(number, chunk._replace(num_outputs=max(chunk.num_outputs, longest))) for number, chunk in parts]
-        return minibatches(parts, kind, self._size, None, 2**31)
-
-    def _size(self, most: int, count: int) -> int:
-        return partial_size(most, self.options.partial_minibatch_factor, count)
+        least = self.options.partial_minibatch_factor
+        return minibatches(parts, kind, lambda most, count: partial_size(most, least, count), None, 2**31)
 
     def _compute(self, jobs: list[_Job], batch: ChunkBatch) -> None:
         """Computes a minibatch; one that needs too much memory, or fails, goes in halves."""

@@ -128,7 +128,7 @@ class KernelCode:
         is_merged = step.node in self.layout.needs.merged
         update = not is_merged and (not info.updatable or self.request.need_model_derivative)
         written, added = [0] * len(node.operands), [0] * len(node.operands)
-        sums: list[Command] = []
+        sums, blocks = list[Command](), self.computation.submatrices
         for number, operand in enumerate(node.operands):
             if not self.needed[operand.node] or (is_merged and operand.use is Use.WHOLE):
                 continue
@@ -139,7 +139,8 @@ class KernelCode:
                     written[number] = self._temporary_like(dest, step.node, number)
                     sums.append(self._add_live(taken, written[number]))
                 continue
-            is_apart = not any(self._overlap(dest, other) for other in (*written, *added))
+            # Two derivatives overlap where a kernel uses a value twice: they cannot lie in one place.
+            is_apart = not any(overlap(blocks[dest], blocks[other]) for other in (*written, *added))
             if is_apart and self._overwrites(position, number):
                 written[number] = dest
             elif is_apart and info.inputs[number].accumulates_deriv:
@@ -168,10 +169,6 @@ class KernelCode:
             return MatrixAdd(dest, own)
         taken = np.repeat(live[hull.first : hull.first + hull.num_rows], m)
         return AddRows(dest, own, self.computation.new_index_table(np.where(taken, np.arange(len(taken)), -1)))
-
-    def _overlap(self, one: int, other: int) -> bool:
-        """True if two derivatives overlap, as where a kernel uses a value twice: they cannot lie in one place."""
-        return overlap(self.computation.submatrices[one], self.computation.submatrices[other])
 
     def _temporary_like(self, dest: int, node: int, number: int) -> int:
         """Returns a matrix for a derivative that a kernel cannot add where it belongs, one for all steps of a size."""

@@ -44,16 +44,13 @@ def split_locations(nodes: np.ndarray, rows: np.ndarray) -> list[LocationList]:
         sources = distinct(nodes[:, slot])
         for source in sources[sources >= 0].tolist():
             here = np.where(nodes[:, slot] == source, rows[:, slot], -1)
-            partner = next((i for i, known in enumerate(lists) if _mergeable(known, source, here)), None)
+            same = (i for i, known in enumerate(lists) if known.node == source)
+            partner = next((i for i in same if not (lists[i].valid & (here >= 0)).any()), None)
             if partner is None:
                 lists.append(LocationList(source, here))
             else:
                 lists[partner] = LocationList(source, np.maximum(lists[partner].rows, here))
     return lists
-
-
-def _mergeable(known: LocationList, source: int, rows: np.ndarray) -> bool:
-    return known.node == source and not (known.valid & (rows >= 0)).any()
 
 
 def pack_locations(lists: list[LocationList]) -> list[tuple[np.ndarray, np.ndarray]] | None:

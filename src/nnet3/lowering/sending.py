@@ -145,7 +145,7 @@ def operand_contributions(
             rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + place
         else:
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
-        sending = _all_rows(counts)
+        sending = _sending(counts, [(0, count, True) for count in counts])
         if needs.live.is_limited and (together is None or operand.use is not Use.WHOLE):
             steps = [schedule.steps[position] for position in positions.tolist()]
             sending = _live_rows_sent(needs.live, steps, operand.node, rows, counts)
@@ -157,11 +157,6 @@ def operand_contributions(
         )
         found.append(SentOperand(number, place, contribution, sending))
     return found
-
-
-def _all_rows(counts: Sequence[int]) -> Sending:
-    """Returns the sending of steps that read `counts` rows each and send to all of them."""
-    return _sending(counts, [(0, count, True) for count in counts])
 
 
 def _live_rows_sent(

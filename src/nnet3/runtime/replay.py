@@ -60,7 +60,7 @@ class Replay:
         """Returns all that the recorded calls depend on; None if kernels may depend on more."""
         state: list[object] = [torch.backends.cuda.matmul.allow_tf32]
         for planned in self._linked.plan.kernels:
-            of_kernel = getattr(self._linked.kernels.find(planned), "replay_state", _unknown)()
+            of_kernel = getattr(self._linked.kernels.find(planned), "replay_state", lambda: None)()
             if of_kernel is None:
                 return None
             state += of_kernel
@@ -114,10 +114,6 @@ def _graph(calls: Sequence[BoundCall], pool: Any) -> torch.cuda.CUDAGraph:
             graph.capture_end()
     here.wait_stream(aside)
     return graph
-
-
-def _unknown() -> None:
-    return None
 
 
 def _equal(before: list[object] | None, now: list[object]) -> bool:

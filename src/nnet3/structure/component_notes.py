@@ -43,13 +43,9 @@ def _convolution(model: Any, _: Component) -> str:
     needed = "" if times == required else f" (must have {format_offsets(required)})"
     stride = f", stride {model.height_subsample_out}" if model.height_subsample_out != 1 else ""
     return (
-        f"{format_offsets(times)}{needed}; heights {_list(heights)}{stride}; "
+        f"{format_offsets(times)}{needed}; heights {','.join(map(str, heights))}{stride}; "
         f"{model.num_filters_in} -> {model.num_filters_out} filters, height {model.height_in} -> {model.height_out}"
     )
-
-
-def _list(offsets: Sequence[int]) -> str:
-    return ",".join(f"{offset:d}" for offset in offsets)
 
 
 def _patches(layout: Any, component: Component) -> str:
@@ -88,14 +84,6 @@ def _pooling(right: int, component: Component) -> str:
     return f"window {_time(-left)} .. {_time(right)}{every}{stddevs}"
 
 
-def _blocks(block_dim: int, component: Component) -> str:
-    return f"blocks of {block_dim}" if block_dim != component.input_dim else ""
-
-
-def _masks(frames: int, component: Component) -> str:
-    return f"zeroes {getattr(component, 'zeroed_proportion', 0.0):g} in masks of up to {frames} frames"
-
-
 def _composite(parts: Sequence[Component], _: Component) -> str:
     shown = []
     for part in parts:
@@ -112,7 +100,7 @@ _NOTES: dict[str, Callable[[Any, Component], str]] = {
     "output_period": _extraction,
     "right_context": _pooling,
     "num_log_count_features": lambda count, _: _count(count, "log-count") if count else "",
-    "block_dim": _blocks,
+    "block_dim": lambda dim, component: f"blocks of {dim}" if dim != component.input_dim else "",
     "num_blocks": lambda count, _: _count(count, "block"),
     "num_repeats": lambda count, _: _count(count, "repeat"),
     "cell_dim": lambda dim, _: _count(dim, "cell"),
@@ -121,7 +109,9 @@ _NOTES: dict[str, Callable[[Any, Component], str]] = {
     "clipping_threshold": lambda threshold, _: f"clips at {threshold:g}",
     "dropout_proportion": lambda proportion, _: f"proportion {proportion:g}",
     "time_period": lambda period, _: f"same for {period} frames" if period else "",
-    "time_mask_max_frames": _masks,
+    "time_mask_max_frames": lambda frames, component: (
+        f"zeroes {getattr(component, 'zeroed_proportion', 0.0):g} in masks of up to {frames} frames"
+    ),
     "target_rms": lambda rms, _: f"target rms {rms:g}" if rms != 1.0 else "",
     "parts": _composite,
 }

@@ -63,7 +63,8 @@ def _apply(
         else:
             draft.new_lines.append(line)
             draft.claim_name(line)
-    kept = _kept_nodes(old, {_name(line) for line in draft.new_lines})
+    replaced = {_name(line) for line in draft.new_lines}  # with a component node goes its hidden input
+    kept = [node for number, node in enumerate(old.nodes) if old.visible_name(number) not in replaced]
     for node in kept:
         if node.name in draft.taken:
             owner = draft.taken[node.name]
@@ -71,11 +72,8 @@ def _apply(
             raise owner.error(f"the name '{node.name}' is taken by {what}", "name")
     parts = NetworkParts((*kept, *(node for line in draft.new_lines for node in _make_nodes(line))), draft.components)
     _check(parts)
-    return parts, [*_repeated_keys(lines), *startless_warnings(parts), *orphan_warnings(parts)]
-
-
-def _repeated_keys(lines: list[ConfigLine]) -> list[str]:
-    return [warning for line in lines for warning in line.repeated_warnings()]
+    repeated = [warning for line in lines for warning in line.repeated_warnings()]
+    return parts, [*repeated, *startless_warnings(parts), *orphan_warnings(parts)]
 
 
 @dataclass
@@ -122,11 +120,6 @@ def _name(line: ConfigLine) -> str:
         hint = "a letter or '_', then letters, digits, '_', '-', '.'"
         raise line.error(f"'{name}' is not a valid name", "name", hint)
     return name
-
-
-def _kept_nodes(old: NetworkParts, replaced: set[str]) -> list[NnetNode]:
-    """Returns the old nodes that the new text does not replace. A hidden input goes with its component node."""
-    return [node for number, node in enumerate(old.nodes) if old.visible_name(number) not in replaced]
 
 
 def _make_nodes(line: ConfigLine) -> list[NnetNode]:

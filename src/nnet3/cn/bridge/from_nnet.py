@@ -195,14 +195,12 @@ class _Bridge:
     def _existing(self, margins: Margins) -> Node:
         """One row: 1 in frames within the margins, else 0."""
         if margins not in self.existing:
-            ones = exp(scale(0.0, row_slice(self.made[self._some_input()], 0, 1)))
+            some_input = next(number for number, node in enumerate(self.parts.nodes) if isinstance(node, InputNode))
+            ones = exp(scale(0.0, row_slice(self.made[some_input], 0, 1)))
             early = delay(ones, margins.left) if margins.left else ones
             late = delay(ones, -margins.right) if margins.right else ones
             self.existing[margins] = element_times(early, late)
         return self.existing[margins]
-
-    def _some_input(self) -> int:
-        return next(number for number, node in enumerate(self.parts.nodes) if isinstance(node, InputNode))
 
     # ---- components ----
 

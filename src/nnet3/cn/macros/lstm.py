@@ -53,7 +53,9 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     Cd = delay(None, lag, dim=cells, initial=c0, name=f"{name}.Cd")  # (1.153)
 
     def peephole(gate: str, c: Node) -> Node:
-        return diag_times(parameter(f"{name}.dc{gate}", (cells, 1), _peephole(cells, name + gate)), c)
+        # Small random weights, the same for the same name.
+        small = 0.1 * parameter((name + gate).replace(".", "_"), (cells, 2)).value[:, :1]
+        return diag_times(parameter(f"{name}.dc{gate}", (cells, 1), small), c)
 
     def gate_sum(gate: str, c: Node) -> Node:
         if diagonal or gate == "i":
@@ -71,11 +73,6 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     Hd.connect(h)
     Cd.connect(c)
     return Lstm(h, c, h0, c0)
-
-
-def _peephole(cells: int, name: str) -> object:
-    """Small random weights, the same for the same name."""
-    return 0.1 * parameter(name.replace(".", "_"), (cells, 2)).value[:, :1]
 
 
 def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) -> Node:

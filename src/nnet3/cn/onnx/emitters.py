@@ -79,7 +79,7 @@ def class_cross_entropy(
         wanted = made.op("Add", made.op("Mul", wanted, made.number(1 - operation.smoothing)), spread)
     if weights is not None:
         wanted = made.op("Mul", wanted, weights)
-    return _cross_entropy(made, wanted, log_softmax(made, operation, y))
+    return _cross_entropy(made, wanted, made.op("LogSoftmax", y, axis=2))
 
 
 @emitter("square_error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -13,16 +14,22 @@ from nnet3.export.graph import OnnxValue
 _SOFTMAX_FLOOR = 1e-20
 
 
-def _named(op_type: str) -> Any:
-    return lambda about, component, x: about.graph.op(op_type, x)
+def _register(type_names: Sequence[str], op_type: str, weight: str = "") -> None:
+    """Register types that are one operator on their input, and on one weight if there is one."""
+
+    def emit_op(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+        weights = [about.weight(weight, lambda: getattr(component, weight))] if weight else []
+        return about.graph.op(op_type, x, *weights)
+
+    row_emitter(*type_names)(emit_op)
 
 
-for _type_name, _op_type in (
-    ("RectifiedLinearComponent", "Relu"),
-    ("SigmoidComponent", "Sigmoid"),
-    ("TanhComponent", "Tanh"),
-):
-    row_emitter(_type_name)(_named(_op_type))
+_register(["RectifiedLinearComponent"], "Relu")
+_register(["SigmoidComponent"], "Sigmoid")
+_register(["TanhComponent"], "Tanh")
+_register(["FixedScaleComponent"], "Mul", "scales")
+_register(["FixedBiasComponent"], "Add", "bias")
+_register(["PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"], "Mul", "params")
 
 
 @row_emitter("SoftmaxComponent")
@@ -67,21 +74,6 @@ def batch_norm(about: Emission, component: Any, x: ir.Value) -> ir.Value:
     scale, offset = component.scale_and_offset(torch.empty(0))
     y = about.graph.op("Mul", x, about.weight("scale", lambda: scale))
     return about.graph.op("Add", y, about.weight("offset", lambda: offset))
-
-
-@row_emitter("FixedScaleComponent")
-def fixed_scale(about: Emission, component: Any, x: ir.Value) -> ir.Value:
-    return about.graph.op("Mul", x, about.weight("scales", lambda: component.scales))
-
-
-@row_emitter("PerElementScaleComponent", "NaturalGradientPerElementScaleComponent")
-def per_element_scale(about: Emission, component: Any, x: ir.Value) -> ir.Value:
-    return about.graph.op("Mul", x, about.weight("params", lambda: component.params))
-
-
-@row_emitter("FixedBiasComponent")
-def fixed_bias(about: Emission, component: Any, x: ir.Value) -> ir.Value:
-    return about.graph.op("Add", x, about.weight("bias", lambda: component.bias))
 
 
 @row_emitter("PerElementOffsetComponent")
