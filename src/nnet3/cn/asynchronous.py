@@ -206,7 +206,7 @@ class AsynchronousEvaluator:
                 copy_contents(network, worker_network)
 
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
-        """As `Network.evaluate`. An error in a worker stops the others and is raised here."""
+        """Returns what `Network.evaluate` does. An error in a worker stops the others and is raised here."""
         if not isinstance(node, Sequence) or isinstance(node, str):
             return self.evaluate([node], inputs)[0]
         network = self.network

@@ -28,7 +28,7 @@ class NnetSource(NodeRules):
         super().__init__(nnet.parts)
 
     def kernel(self, node: int) -> KernelInfo:
-        """As the component is now: test mode changes what it promises."""
+        """The promises of the component as it is now: test mode changes them."""
         source_node = self.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
         component, num_inputs = self.component(node), len(self.nodes[node].operands)

@@ -89,7 +89,7 @@ class StreamChunk:
 
 @dataclass(frozen=True, eq=False)
 class StreamProgram:
-    """What a stream computes: chunks `head`, one after the other, then those of `cycle` again and again.
+    """The chunks of a stream: `head`, one after the other, then those of `cycle` again and again.
 
     `nnet` is the network as it is run: in test mode, collapsed, with ivectors that may change (see `for_streams`).
     `frames_per_chunk` is the number of frames that each chunk but the first takes; the first one has `left_context`

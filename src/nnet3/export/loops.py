@@ -24,7 +24,7 @@ _MOST_TURNS_BACK = 64
 
 @dataclass
 class _Matrix:
-    """What a body does to a matrix."""
+    """The reads and writes of one matrix in a body."""
 
     step: int
     written: list[Rectangle] = field(default_factory=list)

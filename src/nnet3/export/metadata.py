@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, for a client that feeds it."""
+"""Metadata in ONNX files, for clients that feed them."""
 
 from __future__ import annotations
 

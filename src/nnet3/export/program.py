@@ -1,4 +1,4 @@
-"""What the translation asks of a program: its commands, where blocks lie, which rows tables name."""
+"""Programs as the translation sees them: commands, places of blocks, rows that tables name."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AccessKind(enum.IntEnum):
-    """How a command accesses a sub-matrix. The numbers are bits, so that arrays can combine them."""
+    """Kinds of access to a sub-matrix. The numbers are bits, so that arrays can combine them."""
 
     READ = 1
     WRITE = 2  # every element gets a new value; the old ones do not matter
@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
 
 class Life(enum.Enum):
-    """How a command changes the live range of a matrix."""
+    """Changes of the live range of a matrix by a command."""
 
     BEGINS = "begins"
     ENDS = "ends"

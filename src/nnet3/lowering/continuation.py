@@ -67,7 +67,7 @@ def frames_missing(short: Case, long: Case, period: int) -> int | None:
 
 
 class _Zone(NamedTuple):
-    """Where periods are inserted: nothing changes before `end`, what is from `first` on moves on."""
+    """The place where periods are inserted: nothing changes before `end`, what is from `first` on moves on."""
 
     first: int
     end: int

@@ -1,4 +1,4 @@
-"""Who writes a derivative first: it overwrites, and all that come after add.
+"""First writers of derivatives: they overwrite, and all that come after add.
 
 The derivative of a node's value is the sum of what its users send back. The backward pass runs through the steps in
 reverse, so of the users of one row the last step comes first. For every row and range of columns the first contribution

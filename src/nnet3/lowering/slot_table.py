@@ -124,7 +124,7 @@ class SlotTable:
 
 @dataclass(frozen=True, eq=False)
 class SweepGround:
-    """What both sweeps run over: a domain, its slot tables, and the rows that a request gives or sums over.
+    """The ground of both sweeps: a domain, its slot tables, and the rows that a request gives or sums over.
 
     `tables`: by node, None outside the domain. `given`, `samples`: masks (times, xs, classes) by node.
     """

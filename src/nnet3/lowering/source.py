@@ -44,7 +44,7 @@ class NodeKind(enum.Enum):
 
 
 class Use(enum.Enum):
-    """How the rows of an operand that a kernel reads follow from its own rows."""
+    """The relation between the rows of an operand that a kernel reads and its own rows."""
 
     ROW = "row"  # row i for row i: the same index
     INDEXED = "indexed"  # the rows that `GraphSource.slots` names; the operand has no other user

@@ -43,7 +43,7 @@ class OutsidePlan:
 
 @dataclass(frozen=True)
 class PlannedKernel:
-    """How the program uses a kernel. Widths are columns, -1 where it has no single input or does not run."""
+    """The use of a kernel in a program. Widths are columns, -1 where it has no single input or does not run."""
 
     name: str
     updatable: bool

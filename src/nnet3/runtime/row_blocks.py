@@ -33,7 +33,7 @@ class RowBlocks:
 
     @property
     def first_rows(self) -> np.ndarray:
-        """Where each block begins in the lists."""
+        """The position in the lists at which each block begins, (blocks,)."""
         rows = self.outer * self.inner
         return np.asarray(np.cumsum(rows) - rows)
 

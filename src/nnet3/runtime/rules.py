@@ -122,15 +122,11 @@ def _backprop(command: cmd.Backprop, planner: Planner) -> None:
 # ---- copying and adding ----
 
 
-@rule(cmd.MatrixCopy)
-def _matrix_copy(command: cmd.MatrixCopy, planner: Planner) -> None:
-    kind = "copy" if command.scale == 1 else "scaled copy"
-    planner.call(kind, planner.view(command.dest), planner.view(command.source), number=command.scale)
-
-
 @rule(cmd.MatrixAdd)
-def _matrix_add(command: cmd.MatrixAdd, planner: Planner) -> None:
-    kind = "add" if command.scale == 1 else "scaled add"
+@rule(cmd.MatrixCopy)
+def _whole(command: cmd.MatrixCopy | cmd.MatrixAdd, planner: Planner) -> None:
+    kind = "add" if isinstance(command, cmd.MatrixAdd) else "copy"
+    kind = kind if command.scale == 1 else f"scaled {kind}"
     planner.call(kind, planner.view(command.dest), planner.view(command.source), number=command.scale)
 
 

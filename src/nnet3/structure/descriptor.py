@@ -18,19 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnet3.errors import ConfigError, Span
-from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Written
 from nnet3.structure.intervals import ALWAYS
 
 Change = Callable[[ForwardingDescriptor], ForwardingDescriptor]
 
 
-class SumDescriptor(abc.ABC):
+class SumDescriptor(Written):
     """A sum, with optional terms, of rows of nodes."""
-
-    @property
-    @abc.abstractmethod
-    def arguments(self) -> tuple[Any, ...]:
-        """The arguments, as they are written in parentheses."""
 
     @abc.abstractmethod
     def forwards(self) -> Iterator[ForwardingDescriptor]:
@@ -74,13 +69,6 @@ class SumDescriptor(abc.ABC):
     @abc.abstractmethod
     def changed(self, change: Change) -> SumDescriptor:
         """The same with each forwarding descriptor changed."""
-
-    def plain(self) -> tuple[NodeReference, int, int] | None:
-        """Returns node, t and x offset if this is `NODE` or `Offset(NODE, ...)`, else None."""
-        return None
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,24 @@ from nnet3.index import T, X, shift_indexes
 from nnet3.structure.intervals import Interval, NotIntervalsError
 
 
-class ForwardingDescriptor(abc.ABC):
-    """Refers to exactly one cindex for each index."""
+class Written(abc.ABC):
+    """Base of descriptors, which print as they are written."""
 
     @property
     @abc.abstractmethod
     def arguments(self) -> tuple[Any, ...]:
         """The arguments, as they are written in parentheses."""
+
+    def plain(self) -> tuple[NodeReference, int, int] | None:
+        """Returns node, t and x offset if this is `NODE` or `Offset(NODE, ...)`, else None."""
+        return None
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.arguments))})"
+
+
+class ForwardingDescriptor(Written):
+    """Refers to exactly one cindex for each index."""
 
     @property
     @abc.abstractmethod
@@ -59,13 +70,6 @@ class ForwardingDescriptor(abc.ABC):
     def moved(self, t_offset: int, x_offset: int) -> ForwardingDescriptor:
         """Offset(self, t_offset, x_offset), with neighbouring offsets made one."""
         return Offset(self, t_offset, x_offset) if t_offset or x_offset else self
-
-    def plain(self) -> tuple[NodeReference, int, int] | None:
-        """Returns node, t and x offset if this is `NODE` or `Offset(NODE, ...)`, else None."""
-        return None
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True)

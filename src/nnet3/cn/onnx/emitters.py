@@ -1,4 +1,4 @@
-"""What each type of node is in ONNX; the formulas are those of `nnet3.cn.nodes`."""
+"""The ONNX operators of each type of node; the formulas are those of `nnet3.cn.nodes`."""
 
 from __future__ import annotations
 
@@ -155,14 +155,14 @@ def per_dim_mean_var_norm(made: NodeEmission, operation: Any, x: ir.Value, mean:
 
 @emitter("row_slice")
 def row_slice(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    """Of a value without samples; one with samples is a view."""
+    """Slices a value without samples; one with samples is a view."""
     first, end = operation.first, operation.first + operation.rows
     return made.op("Slice", x, made.graph.integers(first), made.graph.integers(end), made.graph.integers(2))
 
 
 @emitter("row_stack")
 def row_stack(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
-    """Of values some or all of which have no samples; others are gathered."""
+    """Joins values some or all of which have no samples; others are gathered."""
     graph = made.graph
     values = [
         graph.value(x, made.about.rows, shape.rows, repeats=made.shape.has_samples and not shape.has_samples)

@@ -1,4 +1,4 @@
-"""What an ONNX file of a computational network says of itself."""
+"""Metadata in the ONNX files of computational networks."""
 
 from __future__ import annotations
 

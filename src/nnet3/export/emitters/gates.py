@@ -1,4 +1,4 @@
-"""What recurrent types have besides affine maps: gates and cells."""
+"""Gates and cells of recurrent types."""
 
 from __future__ import annotations
 
