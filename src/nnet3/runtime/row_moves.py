@@ -63,23 +63,18 @@ class RowMoves:
 # ---- between two sub-matrices ----
 
 
-def plan_copy_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
-    """dest row = scale * source row."""
+def plan_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float, *, add: bool) -> None:
+    """dest row = scale * source row, or dest row += scale * source row."""
     if pattern.blocks is None:
-        _indexed_copy(planner, dest, source, pattern, scale)
+        by_index = _indexed_add if add else _indexed_copy
+        by_index(planner, dest, source, pattern, scale)
         return
     dests, sources = (_views(planner, s, pattern.blocks, column) for column, s in enumerate((dest, source)))
+    if add:
+        _add_views(planner, dests, sources, scale)
+        return
     target = _slice(planner, dest, pattern.dest_row) if pattern.is_slice and _can_join(pattern.blocks) else None
     _copy_views(planner, dests, sources, target, scale)
-
-
-def plan_add_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
-    """dest row += scale * source row."""
-    if pattern.blocks is None:
-        _indexed_add(planner, dest, source, pattern, scale)
-        return
-    dests, sources = (_views(planner, s, pattern.blocks, column) for column, s in enumerate((dest, source)))
-    _add_views(planner, dests, sources, scale)
 
 
 def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
@@ -97,30 +92,21 @@ def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
 # ---- between several ----
 
 
-def plan_copy_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
-    """dest row = scale * source row; all moves have one dest."""
+def plan_moves(planner: Planner, moves: RowMoves, scale: float, *, add: bool) -> None:
+    """Does the same between several; rows that are copied all have one dest."""
     for alike in _by_space(planner, moves):
         blocks, sides = _blocks_of_addresses(planner, alike)
         if blocks is None:
             for dest, source, pattern in _pairs(alike):
-                plan_copy_rows(planner, dest, source, pattern, scale)
+                plan_rows(planner, dest, source, pattern, scale, add=add)
             continue
         dests, sources = (planner.block_views(*side, blocks, column) for column, side in enumerate(sides))
+        if add:
+            _add_views(planner, dests, sources, scale)
+            continue
         is_slice = _can_join(blocks) and _goes_up_by_one(alike.dest_row)
         target = _slice(planner, int(alike.dest[0]), alike.dest_row) if is_slice else None
         _copy_views(planner, dests, sources, target, scale)
-
-
-def plan_add_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
-    """dest row += scale * source row."""
-    for alike in _by_space(planner, moves):
-        blocks, sides = _blocks_of_addresses(planner, alike)
-        if blocks is None:
-            for dest, source, pattern in _pairs(alike):
-                plan_add_rows(planner, dest, source, pattern, scale)
-            continue
-        dests, sources = (planner.block_views(*side, blocks, column) for column, side in enumerate(sides))
-        _add_views(planner, dests, sources, scale)
 
 
 # ---- regular patterns ----

@@ -13,15 +13,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
-from nnet3.runtime.row_moves import (
-    RowMoves,
-    plan_add_multi,
-    plan_add_ranges,
-    plan_add_rows,
-    plan_copy_multi,
-    plan_copy_rows,
-    plan_zero_rows,
-)
+from nnet3.runtime.row_moves import RowMoves, plan_add_ranges, plan_moves, plan_rows, plan_zero_rows
 
 if TYPE_CHECKING:
     from nnet3.runtime.planner import Planner
@@ -134,13 +126,13 @@ def _whole(command: cmd.MatrixCopy | cmd.MatrixAdd, planner: Planner) -> None:
 def _copy_rows(command: cmd.CopyRows, planner: Planner) -> None:
     pattern, missing = planner.pattern(command.indexes)
     plan_zero_rows(planner, command.dest, missing)
-    plan_copy_rows(planner, command.dest, command.source, pattern, command.scale)
+    plan_rows(planner, command.dest, command.source, pattern, command.scale, add=False)
 
 
 @rule(cmd.AddRows)
 def _add_rows(command: cmd.AddRows, planner: Planner) -> None:
     pattern, _ = planner.pattern(command.indexes)
-    plan_add_rows(planner, command.dest, command.source, pattern, command.scale)
+    plan_rows(planner, command.dest, command.source, pattern, command.scale, add=True)
 
 
 def _table(command: Any, planner: Planner) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -160,18 +152,19 @@ def _copy_rows_multi(command: cmd.CopyRowsMulti, planner: Planner) -> None:
     moves = _gather(command, planner)
     missing = np.flatnonzero(planner.computation.multi_tables[command.table][:, 0] < 0)
     plan_zero_rows(planner, command.dest, missing)
-    plan_copy_multi(planner, moves, command.scale)
+    plan_moves(planner, moves, command.scale, add=False)
 
 
 @rule(cmd.AddRowsMulti)
 def _add_rows_multi(command: cmd.AddRowsMulti, planner: Planner) -> None:
-    plan_add_multi(planner, _gather(command, planner), command.scale)
+    plan_moves(planner, _gather(command, planner), command.scale, add=True)
 
 
 @rule(cmd.AddToRowsMulti)
 def _add_to_rows_multi(command: cmd.AddToRowsMulti, planner: Planner) -> None:
     valid, sub, row = _table(command, planner)
-    plan_add_multi(planner, RowMoves(sub, row, np.full(len(valid), command.source), valid), command.scale)
+    moves = RowMoves(sub, row, np.full(len(valid), command.source), valid)
+    plan_moves(planner, moves, command.scale, add=True)
 
 
 @rule(cmd.AddRowRanges)
