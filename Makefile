@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options verbs figures explorer docs clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options verbs figures explorer docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -33,7 +33,10 @@ digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings 
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-out
 
 digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequence training and a decoding graph, in digits-chain-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out --digits digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out mini-digits-out --digits digits-out
+
+mini-digits: $(VENV)/installed  ## the recipe recipes/mini_digits: Kaldi's mini_librispeech on strings of digits, from a flat start to word error rates, in mini-digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.mini_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out mini-digits-out
 
 speakers: $(VENV)/installed  ## the recipe recipes/spoken_digits_speakers: x-vectors and their equal-error rate, in speakers-out
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_speakers --recordings $(SHARED)/data/fsdd/recordings.zip --out speakers-out
