@@ -26,7 +26,7 @@ _NO_OPTIONS = {"Options", "Option", "DerivTimes", "StepOptions", "InputOptions",
 def page() -> str:
     """The whole page."""
     lines = [INTRODUCTION, "## In Python and on command lines"]
-    for name in options.__all__:
+    for name in sorted(vars(options)):
         found = getattr(options, name)
         if isinstance(found, type) and issubclass(found, Options) and name not in _NO_OPTIONS:
             lines += ["", f"### {name}", *_section(found)]

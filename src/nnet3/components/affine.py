@@ -35,7 +35,6 @@ from nnet3.text import ConfigLine
 class AffineComponent(OrthonormalComponent):
     """Plain gradient. Parameters: linear_params (output_dim, input_dim), bias_params (output_dim,)."""
 
-    type_name = "AffineComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
     is_affine = True
@@ -94,8 +93,6 @@ class NaturalGradientAffineComponent(NaturalGradientPair, AffineComponent):
 
     Parameters: linear_params (output_dim, input_dim), bias_params (output_dim,).
     """
-
-    type_name = "NaturalGradientAffineComponent"
 
     fields = (
         *AffineComponent.fields[:2],

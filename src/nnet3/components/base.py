@@ -59,7 +59,7 @@ _SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t sho
 class Component(ComponentForm, ComponentState, abc.ABC):
     """Base class of all components.
 
-    A subclass sets `type_name` and `properties`, names its tensors in `parameter_names` (trained),
+    A subclass sets `properties`, names its tensors in `parameter_names` (trained),
     `constant_names` (fixed) and `statistic_names` (float64 tensors or Python floats that add up over
     minibatches: all that a run changes besides parameters), and implements `forward` and `backward`. Its
     configuration, its form in files and its info line come from `fields`; what is irregular in them is written by

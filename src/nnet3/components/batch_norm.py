@@ -54,7 +54,6 @@ class BatchNormComponent(Component):
     Statistics: `count` rows; `stats_sum`, `stats_sumsq` (block_dim), sums of x and of its square.
     """
 
-    type_name = "BatchNormComponent"
     statistic_names = ("count", "stats_sum", "stats_sumsq")
     has_running_statistics = True
 

@@ -31,7 +31,6 @@ class BlockAffineComponent(UpdatableComponent):
     Parameters: linear_params (output_dim, input_dim / num_blocks), block below block; bias_params (output_dim,).
     """
 
-    type_name = "BlockAffineComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 

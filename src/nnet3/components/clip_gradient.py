@@ -45,7 +45,6 @@ class ClipGradientComponent(Component):
     count minibatches, and neither scaling nor adding of components changes those two.
     """
 
-    type_name = "ClipGradientComponent"
     properties = (
         Properties.SIMPLE
         | Properties.PROPAGATE_IN_PLACE

@@ -78,7 +78,6 @@ def _column_map_info(component: PermuteComponent) -> str:
 class SumGroupComponent(Component):
     """y_j = sum of the j-th group of neighbouring inputs; `sizes` (output_dim) are the sizes of the groups."""
 
-    type_name = "SumGroupComponent"
     properties = Properties.SIMPLE
 
     fields = (Field("sizes", _Sizes(), None),)
@@ -134,7 +133,6 @@ class SumGroupComponent(Component):
 class PermuteComponent(Component):
     """y_j = x_(column_map[j]); `column_map` (dim) is a permutation."""
 
-    type_name = "PermuteComponent"
     properties = Properties.SIMPLE
 
     fields = (Field("column_map", _ColumnMap(), check=_not_a_permutation),)

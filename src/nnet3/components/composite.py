@@ -36,8 +36,6 @@ class CompositeComponent(UpdatableComponent):
     Parameters: those of the parts, named component1.linear_params and so on, counted from 1.
     """
 
-    type_name = "CompositeComponent"
-
     def __init__(self, parts: list[Component], max_rows_process: int = 4096) -> None:
         super().__init__()
         self.parts = parts

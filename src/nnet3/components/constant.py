@@ -75,8 +75,6 @@ class _ConstantOutput(UpdatableComponent):
 class ConstantFunctionComponent(_ConstantOutput):
     """The input's values are ignored, but there must be one. Parameter, if `is_updatable`: output (output_dim,)."""
 
-    type_name = "ConstantFunctionComponent"
-
     fields = (Field("input_dim", SIZE), *_ConstantOutput.fields)
     shown = (
         _type_name,
@@ -110,7 +108,6 @@ class ConstantComponent(_ConstantOutput):
     Parameter, if `is_updatable`: output (output_dim,).
     """
 
-    type_name = "ConstantComponent"
     identity_indexes = False
     rules_period = 1
 

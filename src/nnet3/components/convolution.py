@@ -117,7 +117,6 @@ class ConvolutionComponent(UpdatableComponent):
     Parameters: filter_params (num_filters, patch dim), bias_params (num_filters,).
     """
 
-    type_name = "ConvolutionComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("filter_params", "bias_params")
 

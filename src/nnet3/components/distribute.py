@@ -28,7 +28,6 @@ class BlockOfRow:
 class DistributeComponent(Component):
     """Output (n, t, x) is block x mod B of the input (n, t, floor(x / B)), where B = input_dim / output_dim."""
 
-    type_name = "DistributeComponent"
     properties = Properties.NONE
     identity_indexes = False
     rules_period = 1

@@ -22,7 +22,6 @@ class DropoutComponent(DropoutBase):
     In test mode y = (1 - p) x.
     """
 
-    type_name = "DropoutComponent"
     properties = (
         Properties.SIMPLE
         | Properties.BACKPROP_IN_PLACE
@@ -72,7 +71,6 @@ class DropoutMaskComponent(DropoutBase):
     In test mode all is 1 - dropout_proportion, or 1 if `continuous`.
     """
 
-    type_name = "DropoutMaskComponent"
     properties = Properties.RANDOM
     identity_indexes = False
     rules_period = 1

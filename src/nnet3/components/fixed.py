@@ -21,7 +21,6 @@ from nnet3.text import ConfigLine
 class FixedAffineComponent(Component):
     """y = x W^T + b. Constants: linear_params W (output_dim, input_dim), bias_params b (output_dim)."""
 
-    type_name = "FixedAffineComponent"
     properties = Properties.SIMPLE
     constant_names = ("linear_params", "bias_params")
 
@@ -62,7 +61,6 @@ class FixedAffineComponent(Component):
 class FixedScaleComponent(Component):
     """y = s x, element by element. Constant: scales s (dim)."""
 
-    type_name = "FixedScaleComponent"
     properties = Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
     constant_names = ("scales",)
 
@@ -95,7 +93,6 @@ class FixedScaleComponent(Component):
 class FixedBiasComponent(Component):
     """y = x + b. Constant: bias b (dim)."""
 
-    type_name = "FixedBiasComponent"
     properties = Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
     constant_names = ("bias",)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ComponentForm:
-    """The part of a component that knows its form; a subclass sets `type_name` and `fields`."""
+    """The part of a component that knows its form; a subclass sets `fields`, and `register` its `type_name`."""
 
     type_name: ClassVar[str] = ""
     #: What config lines and files hold, in the order of the file.

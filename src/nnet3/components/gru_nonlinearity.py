@@ -112,7 +112,6 @@ class GruNonlinearityComponent(TwoPreconditioners, GruComponent):
     r are gates, after their sigmoid. Output [h | c]. Parameter: w_h (C, R), the matrix W.
     """
 
-    type_name = "GruNonlinearityComponent"
     parameter_names = ("w_h",)
 
     fields = (

@@ -35,7 +35,6 @@ class LinearComponent(NaturalGradientPair):
     As in Kaldi, `use_natural_gradient` is read and written but changes nothing: only a gradient copy updates plainly.
     """
 
-    type_name = "LinearComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
 

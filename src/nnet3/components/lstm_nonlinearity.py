@@ -56,7 +56,6 @@ class LstmNonlinearityComponent(UpdatableComponent):
     self_repair_total (5,). They are stored by `backward`, in the component to update.
     """
 
-    type_name = "LstmNonlinearityComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
     preconditioner_names = ("preconditioner",)

@@ -50,7 +50,6 @@ class MaxpoolingComponent(Component):
     Every element that equals the largest of its box receives the whole derivative.
     """
 
-    type_name = "MaxpoolingComponent"
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT | Properties.BACKPROP_NEEDS_OUTPUT
 
     fields = (

@@ -18,7 +18,6 @@ from nnet3.components.registry import register
 class NoOpComponent(Component):
     """y = x; the derivative is multiplied by backprop_scale."""
 
-    type_name = "NoOpComponent"
     properties = Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
 
     fields = (

@@ -26,8 +26,6 @@ class NormalizeComponent(Component):
     With add_log_stddev each output block has one more element, log(|x| / sqrt(d)).
     """
 
-    type_name = "NormalizeComponent"
-
     fields = (
         Field("dim", SIZE, token="<InputDim>", old_token="<Dim>"),
         BLOCK_DIM,

@@ -27,7 +27,6 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
     Parameter: w_h (C,), the vector w.
     """
 
-    type_name = "OutputGruNonlinearityComponent"
     parameter_names = ("w_h",)
 
     fields = (

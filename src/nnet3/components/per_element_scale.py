@@ -31,7 +31,6 @@ from nnet3.text import ConfigLine
 class PerElementScaleComponent(UpdatableComponent):
     """Plain gradient. Parameter: params (dim,), the scales."""
 
-    type_name = "PerElementScaleComponent"
     properties = (
         Properties.SIMPLE
         | Properties.UPDATABLE
@@ -79,8 +78,6 @@ class PerElementScaleComponent(UpdatableComponent):
 @register
 class NaturalGradientPerElementScaleComponent(OnePreconditioner, PerElementScaleComponent):
     """Natural gradient whose directions are the rows x o g. Parameter: params (dim,), the scales."""
-
-    type_name = "NaturalGradientPerElementScaleComponent"
 
     fields = (
         PerElementScaleComponent.fields[0],

@@ -14,7 +14,6 @@ from nnet3.components.registry import register
 class RectifiedLinearComponent(Nonlinearity):
     """y = max(x, 0); NaN stays NaN."""
 
-    type_name = "RectifiedLinearComponent"
     properties = (
         Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     )

@@ -42,7 +42,6 @@ class _Reduction(Component):
 class PnormComponent(_Reduction):
     """y_j = Euclidean norm of the j-th group of neighbouring inputs."""
 
-    type_name = "PnormComponent"
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT | Properties.BACKPROP_NEEDS_OUTPUT
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
@@ -62,7 +61,6 @@ class PnormComponent(_Reduction):
 class SumBlockComponent(_Reduction):
     """y = scale times the sum of the blocks of output_dim inputs."""
 
-    type_name = "SumBlockComponent"
     properties = Properties.SIMPLE
 
     fields = (*_Reduction.fields, Field("scale", REAL, default=1.0))
@@ -96,7 +94,6 @@ def _fault_of_blocks(output_dim: int, values: Values) -> str:
 class ElementwiseProductComponent(_Reduction):
     """y = product of the blocks of output_dim inputs, element by element."""
 
-    type_name = "ElementwiseProductComponent"
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT
 
     fields = (Field("input_dim", SIZE), Field("output_dim", SIZE, check=_fault_of_blocks))

@@ -17,7 +17,8 @@ C = TypeVar("C", bound=type[Component])
 
 
 def register(cls: C) -> C:
-    """Class decorator: make the type known under its `type_name`."""
+    """Class decorator: make the type known under its name, which is its `type_name` from now on."""
+    cls.type_name = cls.__name__
     COMPONENT_TYPES[cls.type_name] = cls
     return cls
 

@@ -40,7 +40,6 @@ class RepeatedAffineComponent(UpdatableComponent):
     linear_params (output_dim / num_repeats, input_dim / num_repeats), bias_params (output_dim / num_repeats,).
     """
 
-    type_name = "RepeatedAffineComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 
@@ -103,7 +102,6 @@ class RepeatedAffineComponent(UpdatableComponent):
 class NaturalGradientRepeatedAffineComponent(RepeatedAffineComponent):
     """Natural gradient whose directions are the rows of [dW db]. Parameters as RepeatedAffineComponent."""
 
-    type_name = "NaturalGradientRepeatedAffineComponent"
     preconditioner_names = ("preconditioner",)
 
     def __init__(self, linear_params: Tensor, bias_params: Tensor, num_repeats: int) -> None:

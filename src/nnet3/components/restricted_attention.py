@@ -136,7 +136,6 @@ class RestrictedAttentionComponent(Component):
     Statistics: posterior_stats (heads, context_dim), sums of c; entropy_stats (heads,); stats_count (rows).
     """
 
-    type_name = "RestrictedAttentionComponent"
     properties = Properties.BACKPROP_NEEDS_INPUT | Properties.STORES_STATS | Properties.USES_MEMO
     statistic_names = ("posterior_stats", "entropy_stats", "stats_count")
     identity_indexes = False

@@ -44,7 +44,6 @@ class ScaleAndOffsetComponent(UpdatableComponent):
     natural-gradient estimates change each 4th minibatch, but each one in a component that was read from a file.
     """
 
-    type_name = "ScaleAndOffsetComponent"
     properties = (
         Properties.SIMPLE
         | Properties.UPDATABLE

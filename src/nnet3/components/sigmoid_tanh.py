@@ -31,8 +31,6 @@ class _Squashing(Nonlinearity):
 class SigmoidComponent(_Squashing):
     """y = 1 / (1 + exp(-x))."""
 
-    type_name = "SigmoidComponent"
-
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.sigmoid(x, out=y)
 
@@ -56,7 +54,6 @@ class SigmoidComponent(_Squashing):
 class TanhComponent(_Squashing):
     """y = tanh(x)."""
 
-    type_name = "TanhComponent"
     default_lower_threshold = 0.2
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:

@@ -16,7 +16,6 @@ _FLOOR = 1e-20
 class SoftmaxComponent(Nonlinearity):
     """y = softmax(x) of each row, floored at 1e-20 so that its logarithm is finite."""
 
-    type_name = "SoftmaxComponent"
     properties = (
         Properties.SIMPLE
         | Properties.PROPAGATE_IN_PLACE
@@ -47,7 +46,6 @@ class SoftmaxComponent(Nonlinearity):
 class LogSoftmaxComponent(Nonlinearity):
     """y = log softmax(x) of each row."""
 
-    type_name = "LogSoftmaxComponent"
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     has_self_repair = False
 

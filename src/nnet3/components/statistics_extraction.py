@@ -71,8 +71,6 @@ class StatisticsExtractionComponent(StatisticsComponent):
     output_period times. At least one is required.
     """
 
-    type_name = "StatisticsExtractionComponent"
-
     fields = (
         Field("input_dim", SIZE),
         Field("input_period", SIZE, default=1),

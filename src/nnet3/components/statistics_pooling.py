@@ -49,8 +49,6 @@ class StatisticsPoolingComponent(StatisticsComponent):
     With output_stddevs the second half of the sums is of squares and becomes sqrt(max(variance_floor, e2 - m^2)).
     """
 
-    type_name = "StatisticsPoolingComponent"
-
     fields = (
         Field("input_dim", SIZE),
         Field("input_period", SIZE, default=1),

@@ -73,7 +73,6 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
     no elements if there is no bias.
     """
 
-    type_name = "TdnnComponent"
     properties = Properties.UPDATABLE | ReadsTimeOffsets.properties | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 

@@ -56,7 +56,6 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
     linear_params (Fout, offsets * Fin), offsets sorted by time, then height; bias_params (Fout,).
     """
 
-    type_name = "TimeHeightConvolutionComponent"
     properties = Properties.UPDATABLE | Properties.REORDERS_INDEXES | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
     identity_indexes = False

@@ -1,101 +1,55 @@
 """Every option of the package, declared once: command lines, settings files and checks follow. No PyTorch here."""
 
-from nnet3.options.alignment import AlignmentOptions, TrainingGraphOptions, TransitionOptions, WordTimesOptions
-from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
-from nnet3.options.compiling import CompileOptions, DerivTimes
-from nnet3.options.declaring import Option, Options, again, declared, option
-from nnet3.options.examples import (
-    WHOLE,
-    ChainMakingOptions,
-    ChainMergingOptions,
-    ChunkOptions,
-    CopyingOptions,
-    InputOptions,
-    MakingOptions,
-    MergingOptions,
-    ShufflingOptions,
-    SubsetOptions,
-    XvectorMakingOptions,
-)
-from nnet3.options.feature_transform import FeatureTransformOptions
-from nnet3.options.lexicon import DecodingGraphOptions, LangOptions
-from nnet3.options.onnx import NetworkOnnxOptions, OnnxOptions
-from nnet3.options.recognizer import (
-    DecodingOptions,
-    EndpointRule,
-    FbankOptions,
-    FrameOptions,
-    IvectorOptions,
-    LatticeOptions,
-    MfccOptions,
-    OnlineCmvnOptions,
-    SearchOptions,
-    SilenceOptions,
-    SpliceOptions,
-)
-from nnet3.options.serve import HearingOptions, ServeOptions
-from nnet3.options.training import StepOptions, TrainerOptions
-from nnet3.options.utterances import (
-    BatchOptions,
-    EqualXvectorOptions,
-    PrecisionOptions,
-    StreamOptions,
-    UtteranceOptions,
-    XvectorOptions,
-)
-
-__all__ = [
-    "WHOLE",
-    "AlignmentOptions",
-    "BatchOptions",
-    "ChainMakingOptions",
-    "ChainMergingOptions",
-    "ChainOptions",
-    "ChunkOptions",
-    "CompileOptions",
-    "CopyingOptions",
-    "DecodingGraphOptions",
-    "DecodingOptions",
-    "DenominatorOptions",
-    "DerivTimes",
-    "EndpointRule",
-    "EqualXvectorOptions",
-    "FbankOptions",
-    "FeatureTransformOptions",
-    "FrameOptions",
-    "HearingOptions",
-    "InputOptions",
-    "IvectorOptions",
-    "LangOptions",
-    "LatticeOptions",
-    "MakingOptions",
-    "MergingOptions",
-    "MfccOptions",
-    "NetworkOnnxOptions",
-    "OnlineCmvnOptions",
-    "OnnxOptions",
-    "Option",
-    "Options",
-    "PhoneLmOptions",
-    "PrecisionOptions",
-    "SearchOptions",
-    "ServeOptions",
-    "ShufflingOptions",
-    "SilenceOptions",
-    "SpliceOptions",
-    "StepOptions",
-    "StreamOptions",
-    "SubsetOptions",
-    "SupervisingOptions",
-    "Tolerances",
-    "TrainerOptions",
-    "TrainingGraphOptions",
-    "TransitionOptions",
-    "UtteranceOptions",
-    "WordTimesOptions",
-    "XvectorMakingOptions",
-    "XvectorOptions",
-    "again",
-    "declared",
-    "option",
-]
+from nnet3.options.alignment import AlignmentOptions as AlignmentOptions
+from nnet3.options.alignment import TrainingGraphOptions as TrainingGraphOptions
+from nnet3.options.alignment import TransitionOptions as TransitionOptions
+from nnet3.options.alignment import WordTimesOptions as WordTimesOptions
+from nnet3.options.chain import ChainOptions as ChainOptions
+from nnet3.options.chain import DenominatorOptions as DenominatorOptions
+from nnet3.options.chain import PhoneLmOptions as PhoneLmOptions
+from nnet3.options.chain import SupervisingOptions as SupervisingOptions
+from nnet3.options.chain import Tolerances as Tolerances
+from nnet3.options.compiling import CompileOptions as CompileOptions
+from nnet3.options.compiling import DerivTimes as DerivTimes
+from nnet3.options.declaring import Option as Option
+from nnet3.options.declaring import Options as Options
+from nnet3.options.declaring import again as again
+from nnet3.options.declaring import declared as declared
+from nnet3.options.declaring import option as option
+from nnet3.options.examples import WHOLE as WHOLE
+from nnet3.options.examples import ChainMakingOptions as ChainMakingOptions
+from nnet3.options.examples import ChainMergingOptions as ChainMergingOptions
+from nnet3.options.examples import ChunkOptions as ChunkOptions
+from nnet3.options.examples import CopyingOptions as CopyingOptions
+from nnet3.options.examples import InputOptions as InputOptions
+from nnet3.options.examples import MakingOptions as MakingOptions
+from nnet3.options.examples import MergingOptions as MergingOptions
+from nnet3.options.examples import ShufflingOptions as ShufflingOptions
+from nnet3.options.examples import SubsetOptions as SubsetOptions
+from nnet3.options.examples import XvectorMakingOptions as XvectorMakingOptions
+from nnet3.options.feature_transform import FeatureTransformOptions as FeatureTransformOptions
+from nnet3.options.lexicon import DecodingGraphOptions as DecodingGraphOptions
+from nnet3.options.lexicon import LangOptions as LangOptions
+from nnet3.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions
+from nnet3.options.onnx import OnnxOptions as OnnxOptions
+from nnet3.options.recognizer import DecodingOptions as DecodingOptions
+from nnet3.options.recognizer import EndpointRule as EndpointRule
+from nnet3.options.recognizer import FbankOptions as FbankOptions
+from nnet3.options.recognizer import FrameOptions as FrameOptions
+from nnet3.options.recognizer import IvectorOptions as IvectorOptions
+from nnet3.options.recognizer import LatticeOptions as LatticeOptions
+from nnet3.options.recognizer import MfccOptions as MfccOptions
+from nnet3.options.recognizer import OnlineCmvnOptions as OnlineCmvnOptions
+from nnet3.options.recognizer import SearchOptions as SearchOptions
+from nnet3.options.recognizer import SilenceOptions as SilenceOptions
+from nnet3.options.recognizer import SpliceOptions as SpliceOptions
+from nnet3.options.serve import HearingOptions as HearingOptions
+from nnet3.options.serve import ServeOptions as ServeOptions
+from nnet3.options.training import StepOptions as StepOptions
+from nnet3.options.training import TrainerOptions as TrainerOptions
+from nnet3.options.utterances import BatchOptions as BatchOptions
+from nnet3.options.utterances import EqualXvectorOptions as EqualXvectorOptions
+from nnet3.options.utterances import PrecisionOptions as PrecisionOptions
+from nnet3.options.utterances import StreamOptions as StreamOptions
+from nnet3.options.utterances import UtteranceOptions as UtteranceOptions
+from nnet3.options.utterances import XvectorOptions as XvectorOptions

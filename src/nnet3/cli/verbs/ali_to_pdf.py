@@ -1,7 +1,5 @@
 """`nnet3 ali-to-pdf`: pdfs of alignments (Kaldi: ali-to-pdf)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb

@@ -1,7 +1,5 @@
 """`nnet3 ali-to-phones`: phones of alignments (Kaldi: ali-to-phones)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 align-compiled`: alignments by training graphs (Kaldi: nnet3-align-compiled)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

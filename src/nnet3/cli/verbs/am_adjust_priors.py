@@ -1,7 +1,5 @@
 """`nnet3 am-adjust-priors`: set an acoustic model's priors (Kaldi: nnet3-am-adjust-priors)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 am-copy`: an acoustic model, changed on the way (Kaldi: nnet3-am-copy)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

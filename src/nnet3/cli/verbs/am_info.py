@@ -1,7 +1,5 @@
 """`nnet3 am-info`: what an acoustic model consists of (Kaldi: nnet3-am-info)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

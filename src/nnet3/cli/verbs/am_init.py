@@ -1,7 +1,5 @@
 """`nnet3 am-init`: an acoustic model from a transition model and a raw network (Kaldi: nnet3-am-init)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

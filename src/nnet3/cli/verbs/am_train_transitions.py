@@ -1,7 +1,5 @@
 """`nnet3 am-train-transitions`: transition probabilities of alignments (Kaldi: nnet3-am-train-transitions)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 average`: the mean of several networks (Kaldi: nnet3-average)."""
 
-from __future__ import annotations
-
 import math
 
 import click

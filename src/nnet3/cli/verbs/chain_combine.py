@@ -1,7 +1,5 @@
 """`nnet3 chain-combine`: the best average of the last chain models (Kaldi: nnet3-chain-combine)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

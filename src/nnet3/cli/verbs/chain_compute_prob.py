@@ -1,7 +1,5 @@
 """`nnet3 chain-compute-prob`: the LF-MMI objective on examples (Kaldi: nnet3-chain-compute-prob)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

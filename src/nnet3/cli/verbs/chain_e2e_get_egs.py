@@ -1,7 +1,5 @@
 """`nnet3 chain-e2e-get-egs`: examples of whole utterances for a flat start (Kaldi: nnet3-chain-e2e-get-egs)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

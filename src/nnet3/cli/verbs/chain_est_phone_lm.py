@@ -1,7 +1,5 @@
 """`nnet3 chain-est-phone-lm`: the phone language model of a denominator graph (Kaldi: chain-est-phone-lm)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import arguments

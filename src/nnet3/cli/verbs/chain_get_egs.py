@@ -1,7 +1,5 @@
 """`nnet3 chain-get-egs`: examples of sequence training (Kaldi: nnet3-chain-get-egs)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 chain-get-supervision`: supervision of sequence training (Kaldi: chain-get-supervision)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 chain-make-den-fst`: denominator graph and normalization graph (Kaldi: chain-make-den-fst)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments
 from nnet3.cli.verb import CHAIN, verb

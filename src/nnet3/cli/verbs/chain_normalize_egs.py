@@ -1,7 +1,5 @@
 """`nnet3 chain-normalize-egs`: weights for examples of sequence training (Kaldi: nnet3-chain-normalize-egs)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.egs_options import normalization_scale_option
 from nnet3.cli.options import arguments

@@ -1,7 +1,5 @@
 """`nnet3 combine`: the best average of the last models (Kaldi: nnet3-combine)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

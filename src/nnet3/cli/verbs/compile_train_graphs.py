@@ -1,7 +1,5 @@
 """`nnet3 compile-train-graphs`: training graphs of transcripts (Kaldi: compile-train-graphs)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 compute`: run a network over utterances (Kaldi: nnet3-compute)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import compute_matrices, ivector_options, score_options

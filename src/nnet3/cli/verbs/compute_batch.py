@@ -1,7 +1,5 @@
 """`nnet3 compute-batch`: run a network over utterances, in chunks of one size (Kaldi: nnet3-compute-batch)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import compute_matrices, ivector_options, score_options

@@ -1,7 +1,5 @@
 """`nnet3 compute-from-egs`: outputs of a network for examples (Kaldi: nnet3-compute-from-egs)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 compute-looped`: run a network over utterances as streams (Kaldi: the looped decodable)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import compute_streams, ivector_options, score_options

@@ -1,7 +1,5 @@
 """`nnet3 compute-prob`: objective and accuracy on examples (Kaldi: nnet3-compute-prob)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

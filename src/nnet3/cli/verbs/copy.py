@@ -1,7 +1,5 @@
 """`nnet3 copy`: a raw network, changed on the way (Kaldi: nnet3-copy)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

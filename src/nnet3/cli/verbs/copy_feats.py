@@ -1,7 +1,5 @@
 """`nnet3 copy-feats`: copies of tables of features (Kaldi: copy-feats)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

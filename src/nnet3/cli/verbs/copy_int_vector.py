@@ -1,7 +1,5 @@
 """`nnet3 copy-int-vector`: tables and files of integers (Kaldi: copy-int-vector)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import TABLES, verb

@@ -1,7 +1,5 @@
 """`nnet3 copy-transition-model`: the transition model of a file (Kaldi: copy-transition-model)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import MODELS, verb

@@ -1,7 +1,5 @@
 """The verb `demo`."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

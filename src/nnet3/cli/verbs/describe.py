@@ -1,7 +1,5 @@
 """`nnet3 describe`: the layers of a network as an xconfig."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 feat-to-dim`: the dimension of features (Kaldi: feat-to-dim)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 feat-to-len`: the lengths of features (Kaldi: feat-to-len)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

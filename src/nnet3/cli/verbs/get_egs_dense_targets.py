@@ -1,7 +1,5 @@
 """`nnet3 get-egs-dense-targets`: examples of features and matrices (Kaldi: nnet3-get-egs-dense-targets)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.egs_options import ivectors_option

@@ -1,7 +1,5 @@
 """`nnet3 info`: what a network consists of (Kaldi: nnet3-info)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 init`: a network from config files (Kaldi: nnet3-init)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 latgen-faster`: decode utterances to lattices (Kaldi: nnet3-latgen-faster)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options

@@ -1,7 +1,5 @@
 """`nnet3 latgen-faster-batch`: decode utterances to lattices, many at once (Kaldi: nnet3-latgen-faster-batch)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options

@@ -1,7 +1,5 @@
 """`nnet3 latgen-faster-looped`: decode utterances as streams to lattices (Kaldi: nnet3-latgen-faster-looped)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import decode_streams, decoding_options, ivector_options

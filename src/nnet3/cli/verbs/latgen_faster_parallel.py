@@ -1,7 +1,5 @@
 """`nnet3 latgen-faster-parallel`: several utterances at once to lattices (Kaldi: nnet3-latgen-faster-parallel)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options

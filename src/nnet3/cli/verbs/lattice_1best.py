@@ -1,7 +1,5 @@
 """`nnet3 lattice-1best`: the best path of each lattice as a lattice (Kaldi: lattice-1best)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

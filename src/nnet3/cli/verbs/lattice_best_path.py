@@ -1,7 +1,5 @@
 """`nnet3 lattice-best-path`: the best path of each lattice (Kaldi: lattice-best-path)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

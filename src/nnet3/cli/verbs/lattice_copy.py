@@ -1,7 +1,5 @@
 """`nnet3 lattice-copy`: copies lattices (Kaldi: lattice-copy)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.lattice_options import lattices_argument, output_argument
 from nnet3.cli.options import flag

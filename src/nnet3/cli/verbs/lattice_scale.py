@@ -1,7 +1,5 @@
 """`nnet3 lattice-scale`: scales the costs of lattices (Kaldi: lattice-scale)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

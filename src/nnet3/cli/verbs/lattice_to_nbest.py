@@ -1,7 +1,5 @@
 """`nnet3 lattice-to-nbest`: the best paths of each lattice as lattices (Kaldi: lattice-to-nbest)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

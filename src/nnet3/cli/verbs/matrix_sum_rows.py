@@ -1,7 +1,5 @@
 """`nnet3 matrix-sum-rows`: sums over the rows of matrices (Kaldi: matrix-sum-rows)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import TABLES, verb

@@ -1,7 +1,5 @@
 """`nnet3 nbest-to-linear`: what paths consist of (Kaldi: nbest-to-linear)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli import later

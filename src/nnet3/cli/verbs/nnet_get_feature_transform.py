@@ -1,7 +1,5 @@
 """`nnet3 nnet-get-feature-transform`: an LDA-like transform (Kaldi: nnet-get-feature-transform)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 post-to-tacc`: counts of posteriors (Kaldi: post-to-tacc)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option, flag
 from nnet3.cli.verb import ALIGNING, verb

@@ -1,7 +1,5 @@
 """`nnet3 profile`: where the time goes when a network runs or is trained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

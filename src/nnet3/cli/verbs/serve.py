@@ -1,7 +1,5 @@
 """`nnet3 serve`: a server of recognizers."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

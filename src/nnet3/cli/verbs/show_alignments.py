@@ -1,7 +1,5 @@
 """`nnet3 show-alignments`: alignments to look at (Kaldi: show-alignments)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

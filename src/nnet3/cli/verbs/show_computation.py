@@ -1,7 +1,5 @@
 """`nnet3 show-computation`: compile a network for a request and print what comes of every stage."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 show-progress`: what training has changed (Kaldi: nnet3-show-progress)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 sum-lda-accs`: sums statistics for LDA (Kaldi: sum-lda-accs)."""
 
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import EXAMPLES, verb

@@ -1,7 +1,5 @@
 """`nnet3 train-model`: a whole training run from one settings file."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

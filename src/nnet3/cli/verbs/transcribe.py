@@ -1,7 +1,5 @@
 """`nnet3 transcribe`: the words of recordings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 tree-info`: facts about a tree (Kaldi: tree-info)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,5 @@
 """`nnet3 vector-sum`: sums of vectors in tables or files (Kaldi: vector-sum)."""
 
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

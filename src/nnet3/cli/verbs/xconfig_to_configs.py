@@ -1,7 +1,5 @@
 """`nnet3 xconfig-to-configs`: the configs that an xconfig stands for (Kaldi: steps/nnet3/xconfig_to_configs.py)."""
 
-from __future__ import annotations
-
 import shlex
 
 import click

@@ -1,7 +1,5 @@
 """`nnet3 xvector-compute`: a vector for each utterance (Kaldi: nnet3-xvector-compute)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.declared import takes

@@ -1,7 +1,5 @@
 """`nnet3 xvector-compute-batched`: x-vectors of chunks of one size (Kaldi: nnet3-xvector-compute-batched)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nnet3.cli.declared import takes
