@@ -120,7 +120,7 @@ def test_ones_column_is_as_if_appended(dtype: torch.dtype) -> None:
     for minibatch in range(12):
         x = random_directions(50, 20, seed=minibatch, dtype=dtype)
         expected, expected_scale = appended.precondition(torch.cat([x, torch.ones(50, 1, dtype=dtype)], dim=1))
-        x_hat, last, scale = apart.precondition_with_ones(x)
+        x_hat, last, scale = apart.directions(x, has_ones=True).matrix()
         actual = torch.cat([x_hat, last[:, None]], dim=1)
         assert relative_error(actual * scale, expected * expected_scale) < (1e-4 if dtype == torch.float32 else 1e-10)
 
@@ -292,7 +292,7 @@ def test_one_bad_minibatch_does_not_spoil_the_estimate(value: float) -> None:
 
 def _expected_change(x: Tensor, g: Tensor, into: OnlineNaturalGradient, out: OnlineNaturalGradient) -> Tensor:
     """s1 s2 G'^T [X 1]' through the matrices themselves."""
-    x_hat, last, scale_in = into.precondition_with_ones(x)
+    x_hat, last, scale_in = into.directions(x, has_ones=True).matrix()
     g_hat, scale_out = out.precondition(g)
     return scale_in * scale_out * g_hat.t() @ torch.cat([x_hat, last[:, None]], dim=1)
 

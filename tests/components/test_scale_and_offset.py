@@ -22,7 +22,8 @@ TEXT = (
 
 def perturbed(config: str) -> Component:
     component = components.create(TYPE, config)
-    component.perturb_(0.3)
+    for tensor in component.parameters().values():
+        tensor.add_(component.rng.normal_tensor(*tensor.shape), alpha=0.3)
     return component
 
 

@@ -40,8 +40,7 @@ def kept_first_pass(
     writer = Writer(binary=True)
     write_const(writer, first.fst)
     writer.write_to(graph)
-    writer = Writer(binary=True)
-    writer.header()
+    writer = Writer.of_file(binary=True)
     writer.vector(np.append(first.cost_of_word, [first.end_cost, first.start_cost]), double=True)
     writer.write_to(costs)
     return first

@@ -69,8 +69,7 @@ class SpeakerState:
     def save(self, path: str | os.PathLike[str], model: IvectorModel, binary: bool = True) -> None:
         """Writes the file, atomically, for this extractor."""
         statistics = self.statistics or IvectorStatistics(model.extractor, model.options.max_count)
-        writer = Writer(binary)
-        writer.header()
+        writer = Writer.of_file(binary)
         for token in (*_BEGIN, "<SpeakerCmvnStats>"):
             writer.token(token)
         nothing = np.zeros((0, 0))

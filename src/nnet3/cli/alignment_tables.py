@@ -112,8 +112,7 @@ def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per
     if per_pdf:
         ids = np.arange(1, transitions.num_transition_ids)
         counts = np.bincount(transitions.pdf(ids), counts[ids], transitions.num_pdfs)
-    writer = Writer(binary)
-    writer.header()
+    writer = Writer.of_file(binary)
     writer.vector(counts, double=True)
     write_wxfilename(output, writer)
 
@@ -156,7 +155,6 @@ def train_transitions(
 
 def copy_transitions(model: str, output: str, binary: bool) -> None:
     """Writes the transition model that a file begins with."""
-    writer = Writer(binary)
-    writer.header()
+    writer = Writer.of_file(binary)
     load_transitions(model).write_to(writer)
     write_wxfilename(output, writer)

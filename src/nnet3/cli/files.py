@@ -66,8 +66,7 @@ def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
     if not name.startswith("|") and name != "-":
         model.save(name, binary=binary)
         return
-    writer = Writer(binary)
-    writer.header()
+    writer = Writer.of_file(binary)
     model.write_to(writer)
     write_wxfilename(name, writer)
 

@@ -108,7 +108,6 @@ def _sum_of_files(names: Sequence[str]) -> LdaStats:
 
 
 def _save(name: str, write: Callable[[Writer], None], binary: bool) -> None:
-    writer = Writer(binary)
-    writer.header()
+    writer = Writer.of_file(binary)
     write(writer)
     write_wxfilename(name, writer)

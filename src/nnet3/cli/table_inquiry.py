@@ -35,8 +35,7 @@ def copy_int_vectors(source: str, output: str, binary: bool) -> None:
                 writer.write(key, vector)
             say(f"Copied {writer.count} vectors of int32.")
         return
-    reader, file = open_file(source), Writer(binary)
-    file.header()
+    reader, file = open_file(source), Writer.of_file(binary)
     write_alignment(file, read_alignment(reader))
     write_wxfilename(output, file)
 
@@ -49,8 +48,7 @@ def copy_features(source: str, output: str, binary: bool, method: int | None, le
         return dense(matrix) if method is None else compress(dense(matrix), CompressionMethod(method))
 
     if not is_table(source):
-        reader, file = open_file(source), Writer(binary)
-        file.header()
+        reader, file = open_file(source), Writer.of_file(binary)
         file.general_matrix(changed(reader.general_matrix()))
         write_wxfilename(output, file)
         return

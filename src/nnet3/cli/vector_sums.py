@@ -117,7 +117,6 @@ def _whole_vector(reader: Reader) -> np.ndarray:
 
 
 def _save(name: str, vector: np.ndarray, binary: bool) -> None:
-    writer = Writer(binary)
-    writer.header()
+    writer = Writer.of_file(binary)
     writer.vector(vector)
     write_wxfilename(name, writer)

@@ -32,7 +32,7 @@ class BackpropTruncationComponent(Component):
     Statistics: of `count` rows, `num_clipped`; of `count_zeroing_boundaries` rows at a boundary, `num_zeroed`.
     """
 
-    properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+    properties = Properties.IN_PLACE
     statistic_names = ("num_clipped", "num_zeroed", "count", "count_zeroing_boundaries")
     needs_indexes = True
     indexes_type = BackpropTruncationIndexes

@@ -40,6 +40,7 @@ class Properties(enum.IntFlag):
     BACKPROP_NEEDS_INPUT = 0x0040
     BACKPROP_NEEDS_OUTPUT = 0x0080
     BACKPROP_IN_PLACE = 0x0100  # input derivative may share memory with the output derivative
+    IN_PLACE = PROPAGATE_IN_PLACE | BACKPROP_IN_PLACE
     STORES_STATS = 0x0200  # store_stats() wants to be called after each forward
     USES_MEMO = 0x1000  # forward returns something that backward must be given
     RANDOM = 0x2000  # draws random numbers; has a test mode

@@ -86,12 +86,7 @@ class BatchNormComponent(Component):
 
     @property
     def properties(self) -> Properties:  # type: ignore[override]
-        common = (
-            Properties.SIMPLE
-            | Properties.PROPAGATE_IN_PLACE
-            | Properties.BACKPROP_IN_PLACE
-            | Properties.BACKPROP_NEEDS_OUTPUT
-        )
+        common = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT
         return common if self.test_mode else common | Properties.USES_MEMO | Properties.STORES_STATS
 
     # ---- configuration and files ----

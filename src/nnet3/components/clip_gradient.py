@@ -45,12 +45,7 @@ class ClipGradientComponent(Component):
     count minibatches, and neither scaling nor adding of components changes those two.
     """
 
-    properties = (
-        Properties.SIMPLE
-        | Properties.PROPAGATE_IN_PLACE
-        | Properties.BACKPROP_IN_PLACE
-        | Properties.BACKPROP_NEEDS_INPUT
-    )
+    properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_INPUT
     statistic_names = ("count", "num_clipped", "num_self_repaired", "num_backpropped")
     counter_names = frozenset({"num_self_repaired", "num_backpropped"})
 

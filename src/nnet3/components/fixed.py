@@ -61,7 +61,7 @@ class FixedAffineComponent(Component):
 class FixedScaleComponent(Component):
     """y = s x, element by element. Constant: scales s (dim)."""
 
-    properties = Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+    properties = Properties.SIMPLE | Properties.IN_PLACE
     constant_names = ("scales",)
 
     fields = (Field("scales", VECTOR, None),)
@@ -93,7 +93,7 @@ class FixedScaleComponent(Component):
 class FixedBiasComponent(Component):
     """y = x + b. Constant: bias b (dim)."""
 
-    properties = Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+    properties = Properties.SIMPLE | Properties.IN_PLACE
     constant_names = ("bias",)
 
     fields = (Field("bias", VECTOR, None),)

@@ -91,8 +91,7 @@ class ComponentForm:
 
     def write(self, path: str, *, binary: bool = True) -> None:
         """Write the component alone to a file (atomically), as Kaldi writes one."""
-        writer = Writer(binary)
-        writer.header()
+        writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.newline()
         writer.write_to(path)

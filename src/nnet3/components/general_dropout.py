@@ -53,7 +53,7 @@ class GeneralDropoutComponent(DropoutBase):
     specaugment_max_proportion != 0 the mask zeroes ranges of columns, else single columns and the rest is rescaled.
     """
 
-    properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
+    properties = Properties.IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     needs_indexes = True
     indexes_type = GeneralDropoutIndexes
 

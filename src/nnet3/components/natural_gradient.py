@@ -10,7 +10,7 @@ The estimate is of low rank plus a multiple of the identity (docs/formulas.md, n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -68,6 +68,7 @@ class NaturalGradientState(NamedTuple):
     w: Tensor
 
 
+@dataclass(eq=False, repr=False)
 class OnlineNaturalGradient:
     """Preconditioner of "directions", the rows of the matrices that `precondition` is called with.
 
@@ -76,31 +77,21 @@ class OnlineNaturalGradient:
     estimate is used but does not change. `rank` is reduced to dim - 1 at the first call if it is not less than dim.
     """
 
-    def __init__(
-        self,
-        rank: int = 40,
-        update_period: int = 1,
-        num_samples_history: float = 2000.0,
-        num_minibatches_history: float = 0.0,
-        alpha: float = 4.0,
-        epsilon: float = 1e-10,
-        delta: float = 5e-4,
-    ) -> None:
-        assert rank > 0
-        assert update_period > 0
-        assert num_samples_history > 0
-        assert alpha >= 0
-        assert num_minibatches_history == 0 or num_minibatches_history > 1
-        self.rank = rank
-        self.update_period = update_period
-        self.num_samples_history = num_samples_history
-        self.num_minibatches_history = num_minibatches_history
-        self.alpha = alpha
-        self.epsilon = epsilon
-        self.delta = delta
+    rank: int = 40
+    update_period: int = 1
+    num_samples_history: float = 2000.0
+    num_minibatches_history: float = 0.0
+    alpha: float = 4.0
+    epsilon: float = 1e-10
+    delta: float = 5e-4
+
+    def __post_init__(self) -> None:
+        assert min(self.rank, self.update_period, self.num_samples_history) > 0
+        assert self.alpha >= 0
+        assert self.num_minibatches_history == 0 or self.num_minibatches_history > 1
         self.frozen = False
         self._calls = 0
-        self._rho = epsilon
+        self._rho = self.epsilon
         self._d = torch.empty(0, dtype=torch.float64)  # (rank,), always on the CPU
         self._w = torch.empty(0, 0)  # W transposed, (dim, rank): this layout makes X W^T fastest
 
@@ -114,8 +105,7 @@ class OnlineNaturalGradient:
 
     def fresh(self) -> OnlineNaturalGradient:
         """A new one with the same settings."""
-        history = (self.num_samples_history, self.num_minibatches_history)
-        return OnlineNaturalGradient(self.rank, self.update_period, *history, self.alpha, self.epsilon, self.delta)
+        return replace(self)
 
     def precondition(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """X_hat (rows, dim) and the scale, a float64 scalar, that gives it the Frobenius norm of x.
@@ -124,10 +114,6 @@ class OnlineNaturalGradient:
         """
         x_hat, _, scale = self.directions(x).matrix()
         return x_hat, scale
-
-    def precondition_with_ones(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`precondition` for x with a column of ones appended: X_hat but for the last column, that one, the scale."""
-        return self.directions(x, has_ones=True).matrix()
 
     def directions(self, x: Tensor | RowMatrix, *, has_ones: bool = False) -> Directions:
         """The same in factors; if `has_ones`, for x with a column of ones appended."""

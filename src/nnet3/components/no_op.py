@@ -18,7 +18,7 @@ from nnet3.components.registry import register
 class NoOpComponent(Component):
     """y = x; the derivative is multiplied by backprop_scale."""
 
-    properties = Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+    properties = Properties.SIMPLE | Properties.IN_PLACE
 
     fields = (
         Field("dim", SIZE),

@@ -44,7 +44,7 @@ class NormalizeComponent(Component):
         self.output_dim = dim + (dim // block_dim if add_log_stddev else 0)
         self.properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT
         if not add_log_stddev:
-            self.properties |= Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+            self.properties |= Properties.IN_PLACE
 
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from nnet3.text import ConfigLine
 class PerElementOffsetComponent(UpdatableComponent):
     """The same offsets for each block of the row. Parameter: offsets (block_dim,), where block_dim divides dim."""
 
-    properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+    properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.IN_PLACE
     parameter_names = ("offsets",)
     preconditioner_names = ("preconditioner",)
 

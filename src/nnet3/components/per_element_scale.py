@@ -31,13 +31,7 @@ from nnet3.text import ConfigLine
 class PerElementScaleComponent(UpdatableComponent):
     """Plain gradient. Parameter: params (dim,), the scales."""
 
-    properties = (
-        Properties.SIMPLE
-        | Properties.UPDATABLE
-        | Properties.BACKPROP_NEEDS_INPUT
-        | Properties.PROPAGATE_IN_PLACE
-        | Properties.BACKPROP_IN_PLACE
-    )
+    properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT | Properties.IN_PLACE
     parameter_names = ("params",)
 
     fields: ClassVar[tuple[Field, ...]] = (Field("params", VECTOR, None), OLD_IS_GRADIENT)

@@ -44,13 +44,7 @@ class ScaleAndOffsetComponent(UpdatableComponent):
     natural-gradient estimates change each 4th minibatch, but each one in a component that was read from a file.
     """
 
-    properties = (
-        Properties.SIMPLE
-        | Properties.UPDATABLE
-        | Properties.BACKPROP_NEEDS_OUTPUT
-        | Properties.PROPAGATE_IN_PLACE
-        | Properties.BACKPROP_IN_PLACE
-    )
+    properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.IN_PLACE
     parameter_names = ("scales", "offsets")
     preconditioner_names = ("scale_preconditioner", "offset_preconditioner")
 

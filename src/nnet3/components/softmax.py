@@ -16,13 +16,7 @@ _FLOOR = 1e-20
 class SoftmaxComponent(Nonlinearity):
     """y = softmax(x) of each row, floored at 1e-20 so that its logarithm is finite."""
 
-    properties = (
-        Properties.SIMPLE
-        | Properties.PROPAGATE_IN_PLACE
-        | Properties.BACKPROP_IN_PLACE
-        | Properties.BACKPROP_NEEDS_OUTPUT
-        | Properties.STORES_STATS
-    )
+    properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     has_self_repair = False
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:

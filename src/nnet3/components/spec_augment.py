@@ -47,7 +47,7 @@ def _fault_of_frames(_: Any, values: Values) -> str:
 class SpecAugmentTimeMaskComponent(RandomComponent):
     """y = x with segments of up to time_mask_max_frames rows zeroed, about zeroed_proportion of each sequence."""
 
-    properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
+    properties = Properties.IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     needs_indexes = True
     indexes_go_on = True
 

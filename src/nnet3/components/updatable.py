@@ -79,12 +79,6 @@ class UpdatableComponent(Component):
         theirs = other.parameters()
         return sum(float((mine.double() * theirs[name].double()).sum()) for name, mine in self.parameters().items())
 
-    def perturb_(self, stddev: float) -> None:
-        """Add normal noise of this standard deviation to every parameter."""
-        for tensor in self.parameters().values():
-            noise: Tensor = self.rng.normal_tensor(*tensor.shape)
-            tensor.add_(noise.to(tensor), alpha=stddev)
-
 
 #: The orthonormal-constraint setting of affine-like components (docs/formulas.md).
 ORTHONORMAL = Field("orthonormal_constraint", FINITE, default=0.0, optional=True, omitted=0.0, hidden=0.0)

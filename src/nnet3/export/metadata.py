@@ -107,7 +107,6 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
 
 def model_digest(model: Nnet | AcousticModel) -> str:
     """Returns the SHA-256 of a model as it would be written, binary."""
-    writer = Writer(True)
-    writer.header()
+    writer = Writer.of_file(True)
     model.write_to(writer)
     return hashlib.sha256(writer.getvalue()).hexdigest()

@@ -122,5 +122,5 @@ def _weights(graph: Floats, acoustic: Floats, strings: Strings | None) -> list[s
 
 
 _LATTICES = TableKind(read_lattice, write_lattice, header=False)
-lattice_writer, random_access_lattices = _LATTICES.writer, _LATTICES.by_key
+lattice_writer = _LATTICES.writer
 plain_lattice_writer = TableKind(read_lattice, write_plain_lattice, header=False).writer

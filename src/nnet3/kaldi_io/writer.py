@@ -42,6 +42,13 @@ class Writer:
         """Put everything into the file in one step."""
         write_atomically(path, self._chunks)
 
+    @staticmethod
+    def of_file(binary: bool) -> Writer:
+        """A writer of a whole file, which has begun with its header."""
+        writer = Writer(binary)
+        writer.header()
+        return writer
+
     def header(self) -> None:
         """Writes the beginning of a file: 00 42 if it is binary, nothing if it is text."""
         if self.binary:

@@ -135,7 +135,6 @@ class AcousticModel(RunsUtterances):
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
         """Write a `.mdl` file that Kaldi reads. It is written atomically."""
-        writer = Writer(binary)
-        writer.header()
+        writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)

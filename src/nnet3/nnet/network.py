@@ -231,8 +231,7 @@ class Nnet(RunsUtterances):
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
         """Write a raw network file that Kaldi reads. It is written atomically."""
-        writer = Writer(binary)
-        writer.header()
+        writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)
 
