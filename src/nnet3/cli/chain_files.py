@@ -16,12 +16,12 @@ def load_objective(
     den_fst: str,
     nnet: Nnet,
     denominator: DenominatorOptions,
-    options: ChainOptions,
+    objective: ChainOptions,
     apply_deriv_weights: bool = True,
 ) -> ChainObjective:
     """The objective with the graph in a file."""
     loaded = load_denominator(den_fst, nnet, denominator.leaky_hmm_coefficient, insist=denominator.insist_on_den_fst)
-    return ChainObjective(loaded, options, apply_deriv_weights)
+    return ChainObjective(loaded, objective, apply_deriv_weights)
 
 
 def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:

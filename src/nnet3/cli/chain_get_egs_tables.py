@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-import numpy as np
-
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
 from nnet3.chain.graphs.chunks import supervision_of_graph
 from nnet3.chain.graphs.normalization import NormalizationWeights
@@ -18,6 +16,7 @@ from nnet3.cli.files import load_transitions
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
 from nnet3.examples import ExampleReader, MakingStatistics
+from nnet3.examples.making import entry_of
 from nnet3.kaldi_io import (
     RandomAccessTable,
     load_fst,
@@ -51,7 +50,7 @@ def make(
     supervisions = RandomAccessTable(supervision, read_supervision)
 
     def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
-        return maker.make(utterance, _entry(supervisions, utterance.key, "supervision"))
+        return maker.make(utterance, entry_of(supervisions, utterance.key, "supervision"))
 
     counts = MakingStatistics()
     made = _made(features, online_ivectors, deriv_weights_rspecifier, examples, counts)
@@ -76,7 +75,7 @@ def make_end_to_end(
     table = random_access_fsts(graphs)
 
     def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
-        graph = supervision_of_graph(_entry(table, utterance.key, "training graph"), transitions.pdf_of_id)
+        graph = supervision_of_graph(entry_of(table, utterance.key, "training graph"), transitions.pdf_of_id)
         return [(utterance.key, maker.make_end_to_end(utterance, graph, transitions.num_pdfs))]
 
     counts = MakingStatistics()
@@ -123,13 +122,9 @@ def _made(
         for key, matrix in table:
             counts.utterances += 1
             try:
-                utterance = Utterance(
-                    key,
-                    matrix,
-                    _optional_entry(ivector_table, key, "ivectors"),
-                    _optional_entry(weight_table, key, "deriv-weights"),
-                )
-                examples = make_examples(utterance)
+                own = None if ivector_table is None else entry_of(ivector_table, key, "ivectors")
+                weights = None if weight_table is None else entry_of(weight_table, key, "deriv-weights")
+                examples = make_examples(Utterance(key, matrix, own, weights))
             except TrainingError as error:
                 counts.failed += 1
                 say(f"warning: {key} is left out: {error}")
@@ -139,14 +134,3 @@ def _made(
                 say(f"warning: {key} is left out: no chunk could be made of its {matrix.shape[0]} frames")
             counts.examples += len(examples)
             yield from examples
-
-
-def _optional_entry(table: RandomAccessTable[np.ndarray] | None, key: str, what: str) -> np.ndarray | None:
-    return None if table is None else _entry(table, key, what)
-
-
-def _entry(table: RandomAccessTable[T], key: str, what: str) -> T:
-    value = table.get(key)
-    if value is None:
-        raise TrainingError(f"{table.specifier.text} has no {what} of it")
-    return value

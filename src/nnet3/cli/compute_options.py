@@ -17,6 +17,7 @@ from nnet3.options import (
     AlignmentOptions,
     BatchOptions,
     LatticeOptions,
+    Options,
     PrecisionOptions,
     SearchOptions,
     StreamOptions,
@@ -24,7 +25,7 @@ from nnet3.options import (
     WordTimesOptions,
 )
 
-ivector_options: Decorator = all_of(
+_IVECTORS: Decorator = all_of(
     click.option("--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk."),
     click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors."),
     click.option("--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames."),
@@ -36,6 +37,12 @@ ivector_options: Decorator = all_of(
         show_default=False,
     ),
 )
+
+
+def chunk_options(options: type[Options]) -> Decorator:
+    """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances."""
+    return all_of(_IVECTORS, takes("chunks", options, omit=("online_ivector_period", "num_streams")))
+
 
 score_options: Decorator = all_of(
     takes("precision", PrecisionOptions),

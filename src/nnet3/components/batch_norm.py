@@ -89,8 +89,6 @@ class BatchNormComponent(Component):
         common = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT
         return common if self.test_mode else common | Properties.USES_MEMO | Properties.STORES_STATS
 
-    # ---- configuration and files ----
-
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         return {} if line.integer("block-dim", -1) != -1 else {"block_dim": line.integer("dim", minimum=1)}
@@ -114,8 +112,6 @@ class BatchNormComponent(Component):
     def stats_var(self) -> Tensor:
         """The variance of all rows stored, (block_dim,), not floored."""
         return self.stats_sumsq / (self.count or 1.0) - (self.stats_mean.square() if self.count else 0.0)
-
-    # ---- arithmetic ----
 
     def _rows(self, matrix: Tensor) -> Tensor:
         """Returns a matrix as (rows * blocks, block_dim); a copy if its rows are not contiguous."""

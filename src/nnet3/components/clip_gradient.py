@@ -77,13 +77,9 @@ class ClipGradientComponent(Component):
         self.num_self_repaired = 0.0
         self.num_backpropped = 0.0
 
-    # ---- configuration and files ----
-
     @property
     def clipped_proportion(self) -> float:
         return float(self.num_clipped) / self.count if self.count > 0 else 0.0
-
-    # ---- arithmetic ----
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         if y.data_ptr() != x.data_ptr():

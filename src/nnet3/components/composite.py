@@ -55,8 +55,6 @@ class CompositeComponent(UpdatableComponent):
         states = [part.replay_state() for part in self.parts]
         return None if None in states else [*vars(self).values(), *chain.from_iterable(filter(None, states))]
 
-    # ---- configuration and files ----
-
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
         return cls._from_config(line, rng, depth=1)
@@ -133,8 +131,6 @@ class CompositeComponent(UpdatableComponent):
         parts = (f"sub-component{number} = {{ {part.info()} }}" for number, part in enumerate(self.parts, start=1))
         return f"{self.type_name} {', '.join(parts)}"
 
-    # ---- arithmetic ----
-
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         for rows in self._chunks(len(x)):
             value = x[rows]
@@ -196,8 +192,6 @@ class CompositeComponent(UpdatableComponent):
     def _chunks(self, rows: int) -> list[slice]:
         size = self.max_rows_process if self.max_rows_process > 0 else max(rows, 1)
         return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
-
-    # ---- generic operations ----
 
     def parameters(self) -> dict[str, Tensor]:
         return {

@@ -142,8 +142,6 @@ class ConvolutionComponent(UpdatableComponent):
         self.input_dim = layout.input_dim
         self.output_dim = layout.patches[0] * layout.patches[1] * self.num_filters
 
-    # ---- configuration and files ----
-
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -158,8 +156,6 @@ class ConvolutionComponent(UpdatableComponent):
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         return super().from_values(packed(values, PatchLayout, "layout"))
-
-    # ---- arithmetic ----
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         patches = self._patch_rows(x)

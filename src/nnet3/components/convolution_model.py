@@ -124,8 +124,6 @@ class ConvolutionModel:
         pieces = tuple(_pieces(source)), tuple(_pieces(target))
         return TimeTaps(first_column, len(offsets), *pieces, tuple(order.tolist()))
 
-    # ---- configuration and files ----
-
     @classmethod
     def from_config(cls, line: ConfigLine) -> Self:
         sizes: dict[str, Any] = {}

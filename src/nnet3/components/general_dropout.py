@@ -99,8 +99,6 @@ class GeneralDropoutComponent(DropoutBase):
         self.specaugment_max_regions = specaugment_max_regions
         self.continuous = continuous
 
-    # ---- configuration and files ----
-
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
         component = super().from_config(line, rng)
@@ -115,8 +113,6 @@ class GeneralDropoutComponent(DropoutBase):
     @property
     def test_mode_scale(self) -> float | None:
         return 1.0 if self.test_mode else None
-
-    # ---- arithmetic ----
 
     @property
     def indexes_go_on(self) -> bool:

@@ -152,8 +152,6 @@ class GruNonlinearityComponent(TwoPreconditioners, GruComponent):
         w_h = rng.normal_tensor(cell_dim, recurrent_dim) * stddev
         return {"cell_dim": cell_dim, "recurrent_dim": recurrent_dim, "w_h": w_h}
 
-    # ---- arithmetic ----
-
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         dim, recurrent = self.cell_dim, self.recurrent_dim
         z, r, s = x[:, :dim], x[:, dim : dim + recurrent], x[:, -recurrent:]

@@ -93,8 +93,6 @@ class LstmNonlinearityComponent(UpdatableComponent):
         self.count = 0.0
         self.preconditioner = OnlineNaturalGradient(rank=20, update_period=2, num_samples_history=1000.0)
 
-    # ---- configuration and files ----
-
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         cell_dim = line.integer("cell-dim", minimum=1)
@@ -109,8 +107,6 @@ class LstmNonlinearityComponent(UpdatableComponent):
     def num_values(self) -> float:
         """The number of each of the five values that have been seen."""
         return self.count * self.cell_dim
-
-    # ---- arithmetic ----
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         """i = sigma(I + w_ic c'); f = sigma(F + w_fc c'); c = f_s f c' + i_s i tanh(Cp);

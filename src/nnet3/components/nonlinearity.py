@@ -132,8 +132,6 @@ class Nonlinearity(Component):
         self.num_dims_self_repaired = torch.zeros((), dtype=torch.float64)
         self.num_dims_processed = 0.0
 
-    # ---- configuration and files ----
-
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
         component = super().from_config(line, rng)

@@ -49,8 +49,6 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
         cell_dim = line.integer("cell-dim", minimum=1)
         return {"cell_dim": cell_dim, "w_h": initial_vector(line, rng, cell_dim, 0.0, stddev=1.0)}
 
-    # ---- arithmetic ----
-
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         dim = self.cell_dim
         z, hpart, cell = x[:, :dim], x[:, dim : 2 * dim], x[:, 2 * dim :]

@@ -169,8 +169,6 @@ class RestrictedAttentionComponent(Component):
         self.entropy_stats = torch.zeros(0, dtype=torch.float64)
         self.stats_count = 0.0
 
-    # ---- configuration and files ----
-
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         key_scale = line.number("key-scale", -1.0, maximum=1.0)
@@ -181,8 +179,6 @@ class RestrictedAttentionComponent(Component):
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         return super().from_values(packed(values, AttentionSizes, "sizes"))
-
-    # ---- index rules ----
 
     def _steps(self) -> np.ndarray:
         """The places of the inputs wanted, in units of time_stride from the output."""

@@ -87,8 +87,6 @@ class StatisticsExtractionComponent(StatisticsComponent):
         self.output_dim = 1 + input_dim * (2 if include_variance else 1)
         self.properties = Properties.BACKPROP_NEEDS_INPUT if include_variance else Properties.NONE
 
-    # ---- index rules ----
-
     @property
     def rules_period(self) -> int:
         return self.output_period
@@ -99,8 +97,6 @@ class StatisticsExtractionComponent(StatisticsComponent):
         wanted[:, :, T] -= wanted[:, :, T] % self.output_period
         wanted[:, :, T] += steps
         return wanted
-
-    # ---- arithmetic ----
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         dim, groups = self.input_dim, indexes.inputs_of_output

@@ -82,8 +82,6 @@ class StatisticsPoolingComponent(StatisticsComponent):
         if output_stddevs:
             self.properties |= Properties.BACKPROP_NEEDS_OUTPUT
 
-    # ---- index rules ----
-
     @property
     def rules_period(self) -> int:
         return self.input_period
@@ -100,8 +98,6 @@ class StatisticsPoolingComponent(StatisticsComponent):
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.any(available, axis=1) & (outputs[:, T] % self.input_period == 0), available
-
-    # ---- arithmetic ----
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Tensor:
         """Fill y; the memo is the counts (output rows, 1)."""

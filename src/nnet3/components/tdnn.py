@@ -130,8 +130,6 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.linear_params, self.bias_params, self.time_offsets)
 
-    # ---- arithmetic ----
-
     def _part(self, offset: int) -> slice:
         """The columns of linear_params that belong to a time offset."""
         return slice(offset * self.input_dim, (offset + 1) * self.input_dim)

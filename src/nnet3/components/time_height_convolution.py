@@ -106,8 +106,6 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
         bias = rng.normal_tensor(model.num_filters_out) * line.number("bias-stddev", 0.0, minimum=0.0)
         return {"model": model, "linear_params": linear, "bias_params": bias}
 
-    # ---- index rules ----
-
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         wanted = np.repeat(outputs[:, np.newaxis], len(self.model.time_offsets), axis=1)
         wanted[:, :, 1] += np.array(self.model.time_offsets, np.int32)
@@ -130,8 +128,6 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> ConvolutionIndexes:
         blocks = TimeBlocks.load(arrays, device)
         return ConvolutionIndexes(blocks, row_convolution(self.model, blocks))
-
-    # ---- arithmetic ----
 
     def _filters(self, taps: TimeTaps) -> Tensor:
         """The weights of one time offset: (Fout, taps * Fin), a view."""

@@ -86,8 +86,8 @@ def make_examples(
     for key, matrix in features:
         counts.utterances += 1
         try:
-            supervision = to_supervision(_entry(targets, key, "supervision"))
-            own = None if ivectors is None else _entry(ivectors, key, "ivectors")
+            supervision = to_supervision(entry_of(targets, key, "supervision"))
+            own = None if ivectors is None else entry_of(ivectors, key, "ivectors")
             examples = maker.make(key, matrix, supervision, own)
         except TrainingError as error:
             counts.failed += 1
@@ -100,7 +100,8 @@ def make_examples(
         yield from examples
 
 
-def _entry(table: RandomAccessTable[T], key: str, what: str) -> T:
+def entry_of(table: RandomAccessTable[T], key: str, what: str) -> T:
+    """Returns the entry of an utterance. Raises TrainingError if there is none; `what` says what it is."""
     value = table.get(key)
     if value is None:
         raise TrainingError(f"{table.specifier.text} has no {what} of it")

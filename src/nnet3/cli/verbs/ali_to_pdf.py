@@ -1,5 +1,3 @@
-"""`nnet3 ali-to-pdf`: pdfs of alignments (Kaldi: ali-to-pdf)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb

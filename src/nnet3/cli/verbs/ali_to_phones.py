@@ -1,5 +1,3 @@
-"""`nnet3 ali-to-phones`: phones of alignments (Kaldi: ali-to-phones)."""
-
 import click
 
 from nnet3.cli import later

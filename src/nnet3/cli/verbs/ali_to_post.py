@@ -1,5 +1,3 @@
-"""`nnet3 ali-to-post`: posteriors of alignments (Kaldi: ali-to-post)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb

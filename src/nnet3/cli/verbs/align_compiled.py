@@ -1,10 +1,8 @@
-"""`nnet3 align-compiled`: alignments by training graphs (Kaldi: nnet3-align-compiled)."""
-
 from typing import Any
 
 import click
 
-from nnet3.cli.compute_options import align_utterances, ivector_options
+from nnet3.cli.compute_options import align_utterances, chunk_options
 from nnet3.cli.declared import takes
 from nnet3.cli.options import arguments
 from nnet3.cli.verb import ALIGNING, verb
@@ -13,8 +11,7 @@ from nnet3.options import AlignmentOptions, UtteranceOptions
 
 @verb("align utterances with training graphs", ALIGNING, program="nnet3-align-compiled")
 @takes("options", AlignmentOptions)
-@ivector_options
-@takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
+@chunk_options(UtteranceOptions)
 @click.option(
     "--write-per-frame-acoustic-loglikes",
     "loglikes",

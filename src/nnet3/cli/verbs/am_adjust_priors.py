@@ -1,5 +1,3 @@
-"""`nnet3 am-adjust-priors`: set an acoustic model's priors (Kaldi: nnet3-am-adjust-priors)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 am-copy`: an acoustic model, changed on the way (Kaldi: nnet3-am-copy)."""
-
 from typing import Any
 
 import click

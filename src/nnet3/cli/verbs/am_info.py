@@ -1,5 +1,3 @@
-"""`nnet3 am-info`: what an acoustic model consists of (Kaldi: nnet3-am-info)."""
-
 import click
 
 from nnet3.cli import later

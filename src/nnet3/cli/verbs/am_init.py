@@ -1,5 +1,3 @@
-"""`nnet3 am-init`: an acoustic model from a transition model and a raw network (Kaldi: nnet3-am-init)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 am-train-transitions`: transition probabilities of alignments (Kaldi: nnet3-am-train-transitions)."""
-
 from typing import Any
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 average`: the mean of several networks (Kaldi: nnet3-average)."""
-
 import math
 
 import click

@@ -1,5 +1,3 @@
-"""`nnet3 chain-acc-lda-stats`: statistics for LDA of chain examples (Kaldi: nnet3-chain-acc-lda-stats)."""
-
 from nnet3.cli import later
 from nnet3.cli.egs_options import rand_prune_option
 from nnet3.cli.options import arguments, binary_option

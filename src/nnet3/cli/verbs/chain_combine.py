@@ -1,5 +1,3 @@
-"""`nnet3 chain-combine`: the best average of the last chain models (Kaldi: nnet3-chain-combine)."""
-
 from functools import partial
 from typing import Any
 

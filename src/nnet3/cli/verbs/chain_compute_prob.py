@@ -1,5 +1,3 @@
-"""`nnet3 chain-compute-prob`: the LF-MMI objective on examples (Kaldi: nnet3-chain-compute-prob)."""
-
 from typing import Any
 
 from nnet3.cli import later

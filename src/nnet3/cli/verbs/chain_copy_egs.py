@@ -1,5 +1,3 @@
-"""`nnet3 chain-copy-egs`: chain examples with changes (Kaldi: nnet3-chain-copy-egs)."""
-
 from __future__ import annotations
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 chain-e2e-get-egs`: examples of whole utterances for a flat start (Kaldi: nnet3-chain-e2e-get-egs)."""
-
 from typing import Any
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 chain-est-phone-lm`: the phone language model of a denominator graph (Kaldi: chain-est-phone-lm)."""
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import arguments

@@ -1,5 +1,3 @@
-"""`nnet3 chain-get-egs`: examples of sequence training (Kaldi: nnet3-chain-get-egs)."""
-
 from typing import Any
 
 import click

@@ -1,5 +1,3 @@
-"""`nnet3 chain-get-supervision`: supervision of sequence training (Kaldi: chain-get-supervision)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 chain-make-den-fst`: denominator graph and normalization graph (Kaldi: chain-make-den-fst)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments
 from nnet3.cli.verb import CHAIN, verb

@@ -1,5 +1,3 @@
-"""`nnet3 chain-normalize-egs`: weights for examples of sequence training (Kaldi: nnet3-chain-normalize-egs)."""
-
 from nnet3.cli import later
 from nnet3.cli.egs_options import normalization_scale_option
 from nnet3.cli.options import arguments

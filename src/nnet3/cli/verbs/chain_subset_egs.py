@@ -1,5 +1,3 @@
-"""`nnet3 chain-subset-egs`."""
-
 from nnet3.cli.egs_verbs import CHAIN_KIND, subset_egs
 
 command = subset_egs(CHAIN_KIND)

@@ -1,4 +1,4 @@
-"""`nnet3 chain-train`: one pass over chain examples (Kaldi: nnet3-chain-train)."""
+from typing import Any
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
@@ -25,10 +25,8 @@ def command(
     output: str,
     binary: bool,
     options: TrainerOptions,
-    cache_files: tuple[str | None, str | None],
-    denominator: DenominatorOptions,
-    objective: ChainOptions,
-    apply_deriv_weights: bool,
+    cache_files: tuple[str | None, ...],
+    **objective: Any,
 ) -> None:
     """Train a raw network with LF-MMI on merged chain examples, with the learning rates that it has.
 
@@ -38,7 +36,7 @@ def command(
     """
     later.files.check_can_save(output)
     nnet = later.files.load_network_to(later.device.given_device(), model)
-    loaded = later.chain_files.load_objective(den_fst, nnet, denominator, objective, apply_deriv_weights)
+    loaded = later.chain_files.load_objective(den_fst, nnet, **objective)
     with later.caches.kept_cache(*cache_files) as cache:
         trainer = later.train.Trainer(nnet, options, loaded, cache=cache, say=say)
         for minibatch in later.chain_files.minibatches(examples, nnet):

@@ -1,5 +1,3 @@
-"""`nnet3 combine`: the best average of the last models (Kaldi: nnet3-combine)."""
-
 from functools import partial
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""`nnet3 compile-train-graphs`: training graphs of transcripts (Kaldi: compile-train-graphs)."""
-
 import click
 
 from nnet3.cli import later

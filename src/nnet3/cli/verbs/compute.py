@@ -1,16 +1,12 @@
-"""`nnet3 compute`: run a network over utterances (Kaldi: nnet3-compute)."""
-
 from typing import Any
 
-from nnet3.cli.compute_options import compute_matrices, ivector_options, score_options
-from nnet3.cli.declared import takes
+from nnet3.cli.compute_options import chunk_options, compute_matrices, score_options
 from nnet3.cli.verb import RUNNING, verb
 from nnet3.options import UtteranceOptions
 
 
 @verb("run a network over utterances", RUNNING, program="nnet3-compute")
-@ivector_options
-@takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
+@chunk_options(UtteranceOptions)
 @score_options
 def command(**given: Any) -> None:
     """Run a network over tables of features in chunks, as Kaldi does, and write a matrix for each utterance.

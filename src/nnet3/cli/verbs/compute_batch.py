@@ -1,16 +1,12 @@
-"""`nnet3 compute-batch`: run a network over utterances, in chunks of one size (Kaldi: nnet3-compute-batch)."""
-
 from typing import Any
 
-from nnet3.cli.compute_options import compute_matrices, ivector_options, score_options
-from nnet3.cli.declared import takes
+from nnet3.cli.compute_options import chunk_options, compute_matrices, score_options
 from nnet3.cli.verb import RUNNING, verb
 from nnet3.options import BatchOptions
 
 
 @verb("run a network over utterances, in chunks of one size", RUNNING, program="nnet3-compute-batch")
-@ivector_options
-@takes("chunks", BatchOptions, omit=("online_ivector_period",))
+@chunk_options(BatchOptions)
 @score_options
 def command(**given: Any) -> None:
     """Run a network over tables of features, chunks of many utterances at once, and write a matrix for each utterance.

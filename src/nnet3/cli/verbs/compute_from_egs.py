@@ -1,5 +1,3 @@
-"""`nnet3 compute-from-egs`: outputs of a network for examples (Kaldi: nnet3-compute-from-egs)."""
-
 from typing import Any
 
 import click

@@ -1,9 +1,6 @@
-"""`nnet3 compute-looped`: run a network over utterances as streams (Kaldi: the looped decodable)."""
-
 from typing import Any
 
-from nnet3.cli.compute_options import compute_streams, ivector_options, score_options
-from nnet3.cli.declared import takes
+from nnet3.cli.compute_options import chunk_options, compute_streams, score_options
 from nnet3.cli.options import number
 from nnet3.cli.verb import RUNNING, verb
 from nnet3.options import StreamOptions
@@ -11,8 +8,7 @@ from nnet3.text.values import above
 
 
 @verb("run a network over utterances as streams", RUNNING)
-@ivector_options
-@takes("chunks", StreamOptions, omit=("num_streams",))
+@chunk_options(StreamOptions)
 @number("--frame-shift", rule=above(0), default=0.01, help="Seconds per frame, for the real-time factor.")
 @score_options
 def command(**given: Any) -> None:

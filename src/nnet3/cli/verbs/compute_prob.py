@@ -1,5 +1,3 @@
-"""`nnet3 compute-prob`: objective and accuracy on examples (Kaldi: nnet3-compute-prob)."""
-
 from typing import Any
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 copy`: a raw network, changed on the way (Kaldi: nnet3-copy)."""
-
 from typing import Any
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 copy-egs`: examples with changes, to one or more tables (Kaldi: nnet3-copy-egs)."""
-
 from __future__ import annotations
 
 import click

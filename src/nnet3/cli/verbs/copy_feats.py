@@ -1,5 +1,3 @@
-"""`nnet3 copy-feats`: copies of tables of features (Kaldi: copy-feats)."""
-
 import click
 
 from nnet3.cli import later

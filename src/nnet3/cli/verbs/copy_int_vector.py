@@ -1,5 +1,3 @@
-"""`nnet3 copy-int-vector`: tables and files of integers (Kaldi: copy-int-vector)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import TABLES, verb

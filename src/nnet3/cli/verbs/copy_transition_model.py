@@ -1,5 +1,3 @@
-"""`nnet3 copy-transition-model`: the transition model of a file (Kaldi: copy-transition-model)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import MODELS, verb

@@ -1,5 +1,3 @@
-"""The verb `demo`."""
-
 import click
 
 from nnet3.cli import later

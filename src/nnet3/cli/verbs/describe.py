@@ -1,5 +1,3 @@
-"""`nnet3 describe`: the layers of a network as an xconfig."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 draw`: a picture of a network."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""`nnet3 export-onnx`: a network as an ONNX file."""
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import print_warnings, say

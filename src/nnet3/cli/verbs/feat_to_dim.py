@@ -1,5 +1,3 @@
-"""`nnet3 feat-to-dim`: the dimension of features (Kaldi: feat-to-dim)."""
-
 import click
 
 from nnet3.cli import later

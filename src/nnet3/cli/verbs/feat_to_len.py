@@ -1,5 +1,3 @@
-"""`nnet3 feat-to-len`: the lengths of features (Kaldi: feat-to-len)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 get-egs`: examples of features and posteriors (Kaldi: nnet3-get-egs)."""
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.egs_options import ivectors_option

@@ -1,5 +1,3 @@
-"""`nnet3 info`: what a network consists of (Kaldi: nnet3-info)."""
-
 import click
 
 from nnet3.cli import later

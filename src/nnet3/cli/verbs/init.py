@@ -1,5 +1,3 @@
-"""`nnet3 init`: a network from config files (Kaldi: nnet3-init)."""
-
 import click
 
 from nnet3.cli import later

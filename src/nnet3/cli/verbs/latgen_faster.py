@@ -1,16 +1,12 @@
-"""`nnet3 latgen-faster`: decode utterances to lattices (Kaldi: nnet3-latgen-faster)."""
-
 from typing import Any
 
-from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options
-from nnet3.cli.declared import takes
+from nnet3.cli.compute_options import chunk_options, decode_utterances, decoding_options
 from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import UtteranceOptions
 
 
 @verb("decode utterances to lattices", LATTICES, program="nnet3-latgen-faster")
-@ivector_options
-@takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
+@chunk_options(UtteranceOptions)
 @decoding_options
 def command(**given: Any) -> None:
     """Decode tables of features with a graph such as HCLG.fst, or with a table of graphs, one for each utterance.

@@ -1,16 +1,12 @@
-"""`nnet3 latgen-faster-looped`: decode utterances as streams to lattices (Kaldi: nnet3-latgen-faster-looped)."""
-
 from typing import Any
 
-from nnet3.cli.compute_options import decode_streams, decoding_options, ivector_options
-from nnet3.cli.declared import takes
+from nnet3.cli.compute_options import chunk_options, decode_streams, decoding_options
 from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import StreamOptions
 
 
 @verb("decode utterances as streams to lattices", LATTICES, program="nnet3-latgen-faster-looped")
-@ivector_options
-@takes("chunks", StreamOptions, omit=("num_streams",))
+@chunk_options(StreamOptions)
 @decoding_options
 def command(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, with scores as `nnet3 compute-looped` computes them.

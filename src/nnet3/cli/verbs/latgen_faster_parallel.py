@@ -1,17 +1,13 @@
-"""`nnet3 latgen-faster-parallel`: several utterances at once to lattices (Kaldi: nnet3-latgen-faster-parallel)."""
-
 from typing import Any
 
-from nnet3.cli.compute_options import decode_utterances, decoding_options, ivector_options
-from nnet3.cli.declared import takes
+from nnet3.cli.compute_options import chunk_options, decode_utterances, decoding_options
 from nnet3.cli.options import whole_number
 from nnet3.cli.verb import LATTICES, verb
 from nnet3.options import UtteranceOptions
 
 
 @verb("decode utterances to lattices, several at once", LATTICES, program="nnet3-latgen-faster-parallel")
-@ivector_options
-@takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
+@chunk_options(UtteranceOptions)
 @whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
 @decoding_options
 def command(**given: Any) -> None:

@@ -1,5 +1,3 @@
-"""`nnet3 lattice-1best`: the best path of each lattice as a lattice (Kaldi: lattice-1best)."""
-
 from typing import Any
 
 from nnet3.cli import later

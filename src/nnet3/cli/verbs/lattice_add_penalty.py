@@ -1,5 +1,3 @@
-"""`nnet3 lattice-add-penalty`: adds a cost per word to lattices (Kaldi: lattice-add-penalty)."""
-
 from nnet3.cli import later
 from nnet3.cli.lattice_options import lattices_argument, number_option, output_argument
 from nnet3.cli.verb import LATTICES, verb

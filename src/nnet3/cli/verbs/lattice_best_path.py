@@ -1,5 +1,3 @@
-"""`nnet3 lattice-best-path`: the best path of each lattice (Kaldi: lattice-best-path)."""
-
 from typing import Any
 
 import click

@@ -1,5 +1,3 @@
-"""`nnet3 lattice-copy`: copies lattices (Kaldi: lattice-copy)."""
-
 from nnet3.cli import later
 from nnet3.cli.lattice_options import lattices_argument, output_argument
 from nnet3.cli.options import flag

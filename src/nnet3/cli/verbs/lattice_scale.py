@@ -1,5 +1,3 @@
-"""`nnet3 lattice-scale`: scales the costs of lattices (Kaldi: lattice-scale)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 lattice-to-nbest`: the best paths of each lattice as lattices (Kaldi: lattice-to-nbest)."""
-
 from typing import Any
 
 from nnet3.cli import later

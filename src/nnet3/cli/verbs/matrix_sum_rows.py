@@ -1,5 +1,3 @@
-"""`nnet3 matrix-sum-rows`: sums over the rows of matrices (Kaldi: matrix-sum-rows)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, flag
 from nnet3.cli.verb import TABLES, verb

@@ -1,5 +1,3 @@
-"""`nnet3 nbest-to-linear`: what paths consist of (Kaldi: nbest-to-linear)."""
-
 from typing import Any
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 nnet-get-feature-transform`: an LDA-like transform (Kaldi: nnet-get-feature-transform)."""
-
 from typing import Any
 
 import click

@@ -1,5 +1,3 @@
-"""`nnet3 post-to-tacc`: counts of posteriors (Kaldi: post-to-tacc)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option, flag
 from nnet3.cli.verb import ALIGNING, verb

@@ -1,5 +1,3 @@
-"""`nnet3 profile`: where the time goes when a network runs or is trained."""
-
 from typing import Any
 
 import click

@@ -1,5 +1,3 @@
-"""`nnet3 serve`: a server of recognizers."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 show-alignments`: alignments to look at (Kaldi: show-alignments)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 show-computation`: compile a network for a request and print what comes of every stage."""
-
 from typing import Any
 
 import click

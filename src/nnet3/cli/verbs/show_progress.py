@@ -1,5 +1,3 @@
-"""`nnet3 show-progress`: what training has changed (Kaldi: nnet3-show-progress)."""
-
 from typing import Any
 
 import click

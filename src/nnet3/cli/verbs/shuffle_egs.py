@@ -1,5 +1,3 @@
-"""`nnet3 shuffle-egs`."""
-
 from nnet3.cli.egs_verbs import PLAIN, shuffle_egs
 
 command = shuffle_egs(PLAIN)

@@ -1,5 +1,3 @@
-"""`nnet3 sum-lda-accs`: sums statistics for LDA (Kaldi: sum-lda-accs)."""
-
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option
 from nnet3.cli.verb import EXAMPLES, verb

@@ -1,5 +1,3 @@
-"""`nnet3 train`: one pass over training examples (Kaldi: nnet3-train)."""
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say

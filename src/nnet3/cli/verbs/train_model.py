@@ -1,5 +1,3 @@
-"""`nnet3 train-model`: a whole training run from one settings file."""
-
 import click
 
 from nnet3.cli import later

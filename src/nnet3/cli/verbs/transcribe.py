@@ -1,5 +1,3 @@
-"""`nnet3 transcribe`: the words of recordings."""
-
 from typing import Any
 
 import click

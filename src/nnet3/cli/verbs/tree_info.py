@@ -1,5 +1,3 @@
-"""`nnet3 tree-info`: facts about a tree (Kaldi: tree-info)."""
-
 import click
 
 from nnet3.cli import later

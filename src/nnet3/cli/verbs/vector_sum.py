@@ -1,5 +1,3 @@
-"""`nnet3 vector-sum`: sums of vectors in tables or files (Kaldi: vector-sum)."""
-
 import click
 
 from nnet3.cli import later

@@ -1,5 +1,3 @@
-"""`nnet3 xconfig-help`: the layer types of xconfigs and their keys."""
-
 from __future__ import annotations
 
 import shutil

@@ -1,5 +1,3 @@
-"""`nnet3 xconfig-to-configs`: the configs that an xconfig stands for (Kaldi: steps/nnet3/xconfig_to_configs.py)."""
-
 import shlex
 
 import click

@@ -1,5 +1,3 @@
-"""`nnet3 xvector-compute`: a vector for each utterance (Kaldi: nnet3-xvector-compute)."""
-
 from typing import Any
 
 from nnet3.cli.declared import takes

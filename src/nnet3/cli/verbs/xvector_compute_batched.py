@@ -1,5 +1,3 @@
-"""`nnet3 xvector-compute-batched`: x-vectors of chunks of one size (Kaldi: nnet3-xvector-compute-batched)."""
-
 from typing import Any
 
 from nnet3.cli.declared import takes

@@ -1,5 +1,3 @@
-"""`nnet3 xvector-get-egs`: examples of stretches of utterances (Kaldi: nnet3-xvector-get-egs)."""
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import arguments
