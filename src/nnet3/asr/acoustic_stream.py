@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,10 @@ import numpy.typing as npt
 from nnet3.asr.audio import Audio, PcmReader, Samples
 from nnet3.asr.features import FeatureStream, OnlineCmvn, Rows
 from nnet3.asr.ivectors import OnlineIvectors
+from nnet3.asr.model_folder import FrontModel
 from nnet3.asr.silence import SilenceWeighting
+from nnet3.decode import StreamComputer
 from nnet3.errors import ExecutionError
-
-if TYPE_CHECKING:
-    from nnet3.asr.model_folder import FrontModel
-    from nnet3.decode import StreamComputer
 
 #: Gives the best path of the search so far: the transition-id of each row, and the token that its arc leaves.
 BestPath = Callable[[], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]

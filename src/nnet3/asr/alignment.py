@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,9 @@ from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.chain.graphs.phone_hmms import TransitionTables
 from nnet3.errors import ModelFormatError
+from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io import Fst
 from nnet3.options import AlignmentOptions, DecodingOptions
-
-if TYPE_CHECKING:
-    from nnet3.hmm import TransitionModel
 
 _MIN_ACTIVE = 20  # tokens that the beam leaves, however narrow it is
 _LATTICE_BEAM = 1e-3  # the lattice serves nothing: only best paths are kept

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.asr.raw_lattice import RawLattice
+from nnet3.asr.search_graph import SearchGraph
 from nnet3.errors import ExecutionError, is_out_of_memory
-
-if TYPE_CHECKING:
-    from nnet3.asr.search_graph import SearchGraph
-    from nnet3.options import SearchOptions
+from nnet3.options import SearchOptions
 
 Integers = npt.NDArray[np.integer]
 Doubles = npt.NDArray[np.float64]

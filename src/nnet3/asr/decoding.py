@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from nnet3.asr.grammar import phrase_model
 from nnet3.asr.kept_first_pass import kept_first_pass
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.lookahead import FirstPass, LookaheadGraph, composed, first_pass
+from nnet3.asr.model_folder import GraphFiles
 from nnet3.asr.n_best import Alternative, n_best
 from nnet3.asr.rescoring import rescored
 from nnet3.asr.search_graph import SearchGraph
@@ -25,15 +25,12 @@ from nnet3.asr.vosk_json import SpokenText, TextAlternative, TimedWord
 from nnet3.asr.word_lattice import word_lattice
 from nnet3.asr.word_times import WordBoundaries, word_times
 from nnet3.errors import ArgumentError, ModelFormatError
+from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.graph_file import GraphFile, load_graph
+from nnet3.kaldi_io.lattice import Lattice
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
-
-if TYPE_CHECKING:
-    from nnet3.asr.model_folder import GraphFiles
-    from nnet3.hmm import TransitionModel
-    from nnet3.kaldi_io.lattice import Lattice
-    from nnet3.options import DecodingOptions
+from nnet3.options import DecodingOptions
 
 _GRAPH_SCALE = 0.9  # of costs where risks are compared
 _FIRST_PASS = {"beam": 13.0, "lattice_beam": 8.0, "max_active": 7000}  # at least: words without history need room

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,10 @@ from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.asr.word_lattice import WordLattice, word_lattice
 from nnet3.errors import ExecutionError
+from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.lattice import Lattice, PlainLattice, Strings
-
-if TYPE_CHECKING:
-    from nnet3.hmm import TransitionModel
-    from nnet3.options import LatticeOptions, SearchOptions
+from nnet3.options import LatticeOptions, SearchOptions
 
 Integers = npt.NDArray[np.integer]
 
