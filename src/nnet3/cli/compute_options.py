@@ -39,9 +39,9 @@ _IVECTORS: Decorator = all_of(
 )
 
 
-def chunk_options(options: type[Options]) -> Decorator:
-    """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances."""
-    return all_of(_IVECTORS, takes("chunks", options, omit=("online_ivector_period", "num_streams")))
+def chunk_options(options: type[Options], *omit: str) -> Decorator:
+    """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances, but for some."""
+    return all_of(_IVECTORS, takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit)))
 
 
 score_options: Decorator = all_of(

@@ -1,17 +1,13 @@
-"""`nnet3 align`: when words and phones were said, as TextGrids for Praat or as ctm files."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import click
 
-from nnet3.cli.click_types import click_type
-from nnet3.cli.compute_options import align_words, ivector_options
+from nnet3.cli.compute_options import align_words, chunk_options
 from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments, number
 from nnet3.cli.verb import ALIGNING, verb
 from nnet3.options import UtteranceOptions, WordTimesOptions
-from nnet3.text.values import Number, bounds
+from nnet3.text.values import bounds
 
 
 @verb("say when words and phones were said", ALIGNING)
@@ -24,21 +20,16 @@ from nnet3.text.values import Number, bounds
     "--tree", default="", metavar="FILE", help="The model's tree; without, phones may have any pdf of theirs."
 )
 @click.option("--silence", default="", metavar="PHONE", help="The phone of silence; by default SIL or sil.")
-@click.option(
+@number(
     "--silence-probability",
-    type=click_type(Number(bounds(minimum=0, below=1))),
+    rule=bounds(minimum=0, below=1),
     default=0.5,
-    show_default=True,
     help="Of silence before the first word and behind each one.",
 )
 @click.option("--unknown", default="", metavar="WORD", help="The word of LEXICON that stands for those it lacks.")
 @takes("options", WordTimesOptions)
-@ivector_options
-@takes("chunks", UtteranceOptions, omit=("online_ivector_period", "frame_subsampling_factor"))
-@click.argument("model", metavar="MODEL")
-@click.argument("lexicon", metavar="LEXICON")
-@click.argument("features", metavar="FEATURES-RSPECIFIER")
-@click.argument("texts", metavar="TEXT-RSPECIFIER")
+@chunk_options(UtteranceOptions, "frame_subsampling_factor")
+@arguments(model="MODEL", lexicon="LEXICON", features="FEATURES-RSPECIFIER", texts="TEXT-RSPECIFIER")
 def command(**given: Any) -> int:
     """Say when each word and each phone was said. LEXICON has a word and its phones a line (`lexicon.txt`; in files
     named lexiconp... a probability comes between), TEXT the words of each utterance.

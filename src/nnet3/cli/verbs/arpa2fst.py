@@ -1,7 +1,3 @@
-"""`nnet3 arpa2fst`: a language model as an FST (Kaldi: arpa2fst)."""
-
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,7 +1,3 @@
-"""`nnet3 compute-wer`: word error rates (Kaldi: compute-wer)."""
-
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

@@ -1,29 +1,22 @@
-"""`nnet3 explore`: a page of a network, to look at in a browser."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import arguments, flag, whole_number
 from nnet3.cli.verb import SEEING, run_on_cpu, verb
 
 
 @verb("make a page of a network, its program, memory and profile, for a browser", SEEING)
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted.")
-@click.option("--frames", type=integer(1), default=10, show_default=True, help="Frames of each output without that.")
-@click.option("--num-sequences", type=integer(1), default=1, show_default=True, help="Sequences n = 0, 1, ...")
-@click.option("--backward", type=KALDI_BOOL, default=False, show_default=True, help="With derivatives and update.")
-@click.option(
-    "--program", type=KALDI_BOOL, default=True, show_default=True, help="Compile it; false: only the network."
-)
-@click.option("--profile", "profiled", type=KALDI_BOOL, default=True, show_default=True, help="Run and time it.")
-@click.option("--serve", "port", type=integer(0), metavar="PORT", help="Serve the page at 127.0.0.1; port 0: any.")
-@click.argument("network", metavar="MODEL-OR-CONFIG")
+@whole_number("--frames", least=1, default=10, help="Frames of each output without that.")
+@whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
+@flag("--backward", show_default=True, help="With derivatives and update.")
+@flag("--program", default=True, show_default=True, help="Compile it; false: only the network.")
+@flag("--profile", "profiled", default=True, show_default=True, help="Run and time it.")
+@whole_number("--serve", "port", least=0, metavar="PORT", help="Serve the page at 127.0.0.1; port 0: any.")
+@arguments(network="MODEL-OR-CONFIG")
 @click.argument("page", metavar="[PAGE.html]", required=False)
 def command(network: str, page: str | None, port: int | None, **options: Any) -> None:
     """Write one HTML file with everything that can be seen of a network: layers, nodes, weights; what depends on what

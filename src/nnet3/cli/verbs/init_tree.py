@@ -1,7 +1,3 @@
-"""`nnet3 init-tree`: a tree without data, for a flat start (Kaldi: what gmm-init-mono and gmm-init-biphone leave)."""
-
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later

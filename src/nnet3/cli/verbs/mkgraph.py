@@ -1,7 +1,3 @@
-"""`nnet3 mkgraph`: the decoding graph of a lexicon, a grammar and a model (Kaldi: utils/mkgraph.sh)."""
-
-from __future__ import annotations
-
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import arguments, flag

@@ -1,7 +1,3 @@
-"""`nnet3 prepare-lang`: a folder of FSTs and symbols of a dictionary (Kaldi: utils/prepare_lang.sh)."""
-
-from __future__ import annotations
-
 import click
 
 from nnet3.cli import later
