@@ -118,7 +118,7 @@ def by_differences(node: Node, operands: Sequence[Tensor], direction: Tensor, wh
 
 def _output_size(node: Node, operands: Sequence[Tensor]) -> tuple[int, int]:
     with_samples = [o.shape[1] for o, child in zip(operands, node.operands, strict=True) if child.shape.has_samples]
-    return (node.shape.cols if node.shape.cols is not None else with_samples[0], node.shape.rows)
+    return (node.shape.num_cols or with_samples[0], node.shape.rows)
 
 
 def _wide(size: tuple[int, int], fill: float) -> Tensor:

@@ -14,9 +14,12 @@ TANH = ComponentOperation(components.create("TanhComponent", "dim=32")).options(
 IMAGES = {"image": (4, 4, 2), "window": (2, 2), "stride": (1, 1), "pad": False}
 #: By type: operands as a text has them, and options with which a node can be made.
 NODES: dict[str, tuple[list[str], dict[str, object]]] = {
-    "input": ([], {"rows": 32, "cols": None, "classes": None}),
+    "input": ([], {"rows": 32, "cols": None, "classes": None, "axis": "a"}),
     "parameter": ([], {"rows": 3, "cols": 2, "trainable": True}),
     "dropout": (["x"], {"rate": 0.5}),
+    "reduce_sequence": (["x"], {"how": "mean"}),
+    "attention": (["x", "x", "x"], {"scale": 0.5}),
+    "ctc": (["x", "w"], {"blank": 1}),
     "class_cross_entropy": (["w", "x"], {"smoothing": 0.1}),
     "delay": (["x"], {"rows": 32, "lag": 1, "default": 0.0}),
     "row_slice": (["x"], {"first": 1, "rows": 2}),
@@ -40,6 +43,11 @@ IMPOSSIBLE = [
     ("input", {"rows": 0}),
     ("input", {"rows": -1}),
     ("input", {"cols": 0}),
+    ("input", {"axis": "a b"}),
+    ("input", {"cols": 3}),
+    ("reduce_sequence", {"how": "min"}),
+    ("ctc", {"blank": 32}),
+    ("ctc", {"blank": -1}),
     ("input", {"classes": 0}),
     ("input", {"classes": 3, "rows": 2}),
     ("class_cross_entropy", {"smoothing": 1.0}),

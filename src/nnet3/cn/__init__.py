@@ -7,6 +7,7 @@ from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node, as_node
+from nnet3.cn.nodes import sequence
 from nnet3.cn.nodes.activations import copy, exp, log, log_softmax, negate, relu, sigmoid, softmax, tanh
 from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.convolution import convolution
@@ -14,12 +15,14 @@ from nnet3.cn.nodes.cosine import cos
 from nnet3.cn.nodes.criteria import classification_error, cross_entropy, cross_entropy_with_softmax, square_error
 from nnet3.cn.nodes.delay import delay
 from nnet3.cn.nodes.dropout import dropout
+from nnet3.cn.nodes.embedding import embedding
 from nnet3.cn.nodes.leaves import constant, input, parameter
 from nnet3.cn.nodes.norms import l1_norm, l2_norm, squared_norm, sum_elements
 from nnet3.cn.nodes.pooling import average_pooling, max_pooling
 from nnet3.cn.nodes.products import khatri_rao_product, times
 from nnet3.cn.nodes.rows import row_slice, row_stack
 from nnet3.cn.nodes.scaling import diag_times, scale
+from nnet3.cn.nodes.sequence import attention, broadcast_as, ctc
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.cn.operation import Operation
@@ -38,7 +41,9 @@ __all__ = [
     "Sequences",
     "Shape",
     "as_node",
+    "attention",
     "average_pooling",
+    "broadcast_as",
     "check_gradients",
     "classification_error",
     "component",
@@ -48,10 +53,12 @@ __all__ = [
     "cos",
     "cross_entropy",
     "cross_entropy_with_softmax",
+    "ctc",
     "delay",
     "diag_times",
     "dropout",
     "element_times",
+    "embedding",
     "exp",
     "from_nnet",
     "from_text",
@@ -77,6 +84,7 @@ __all__ = [
     "row_stack",
     "save",
     "scale",
+    "sequence",
     "sequences",
     "sgd_step",
     "sigmoid",

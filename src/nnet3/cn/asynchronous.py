@@ -40,9 +40,9 @@ class Unit:
 
 
 def node_cost(node: Node, num_samples: int) -> int:
-    columns = num_samples if node.shape.cols is None else node.shape.cols
+    columns = node.shape.num_cols or num_samples
     if node.operation.weights:  # a matrix product
-        return node.shape.rows * columns * (node.operands[node.operation.weights[0]].shape.cols or 1)
+        return node.shape.rows * columns * (node.operands[node.operation.weights[0]].shape.num_cols or 1)
     largest = max([node.shape.rows, *(operand.shape.rows for operand in node.operands)])
     return largest * max(columns, num_samples if any(o.shape.has_samples for o in node.operands) else 1)
 
@@ -211,13 +211,15 @@ class AsynchronousEvaluator:
             return self.evaluate([node], inputs)[0]
         network = self.network
         roots = [network.find(each) for each in node]
-        layout, values = network.given_values(roots, {} if inputs is None else inputs)
+        if network._nodes.is_staged:
+            raise NetworkError("nodes of whole sequences and samples on several axes are evaluated by Network.evaluate")
+        layouts, values = network.given_values(roots, {} if inputs is None else inputs)
         self._find_workers()
         units = find_units(network.composites, needed_nodes(network.nodes, roots, ()), set(roots))
-        evaluation = Evaluation(self, units, layout, values)
+        evaluation = Evaluation(self, units, layouts.on(""), values)
         evaluation.run()
         self.record = sorted(evaluation.record, key=lambda each: each.start)
-        return [network.shown(root, evaluation.values, layout) for root in roots]
+        return [network.shown(root, evaluation.values, layouts) for root in roots]
 
 
 class Evaluation:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.evaluation import EvaluatedNetwork
+from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
-from nnet3.cn.samples import SampleLayout
+from nnet3.cn.staged import StagedRun
 from nnet3.errors import ArgumentError, GradientError, NetworkError
 
 
@@ -44,7 +45,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         value, layout, found = self._backward(inputs, self.criteria, extra, training)
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
-            result[self.names[stored]] = self._gradient(stored).detach().cpu().numpy().T.copy()
+            gradient = self._gradient(stored).detach()
+            result[self.names[stored]] = (
+                (gradient.to_dense() if gradient.is_sparse else gradient).cpu().numpy().T.copy()
+            )
         for node, operation in self._nodes.components:
             if operation.needs_training:
                 for name, tensor in operation.gradient_kernel().parameters().items():
@@ -68,23 +72,18 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return value
 
     def _weights_per_sample(self, inputs: Mapping[str, Any]) -> dict[Node, float]:
-        layout = self._take(tuple(self.criteria), inputs)
-        samples = 1 if layout is None else layout.num_samples
-        weights = terms(self.criteria)
-        for node in weights:
-            if any(below.shape.has_samples for below in needed_nodes(self._nodes.nodes, [node], ())):
-                weights[node] /= samples
-        return weights
+        layouts = self._take(tuple(self.criteria), inputs)
+        return {node: weight / num_terms(node, layouts) for node, weight in terms(self.criteria).items()}
 
     def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
         """Parameters and statistics whose gradients are wanted."""
         trainable: list[Node] = [node for node in self._nodes.parameters if node.trainable]
         return trainable + [node for node in extra if node.is_stored and node not in trainable]
 
-    def _zero_gradient(self, node: Node, layout: SampleLayout | None) -> Tensor:
+    def _zero_gradient(self, node: Node, layouts: Layouts) -> Tensor:
         if not node.shape.has_samples:
-            return torch.zeros(node.shape.cols or 1, node.shape.rows, dtype=self.dtype)
-        samples = self._nodes.layout_of(node, layout).num_samples
+            return torch.zeros(node.shape.num_cols or 1, node.shape.rows, dtype=self.dtype)
+        samples = self._nodes.layout_of(node, layouts.on(node.shape.axis)).num_samples
         return torch.zeros(samples, node.shape.rows, dtype=self.dtype)
 
     def _backward(
@@ -95,7 +94,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         training: bool | None,
         *,
         stores_statistics: bool = False,
-    ) -> tuple[float, SampleLayout | None, dict[Node, Tensor]]:
+    ) -> tuple[float, Layouts, dict[Node, Tensor]]:
         if not criteria:
             raise NetworkError("the network has no criterion")
         training = self.training if training is None else training
@@ -103,37 +102,82 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         flags = need_gradient_flags(roots, dict.fromkeys(extra, True))
         needed = needed_nodes(self._nodes.nodes, roots, ())
         check_gradients_exist(needed, flags, self.names)
-        layout = self._take(roots, inputs)
+        layouts = self._take(roots, inputs)
         final = tuple(
             dict.fromkeys(n for n in self._carried().values() if n in needed and n not in roots and n.operands)
         )
         probes = tuple(node for node in extra if node.is_evaluated and node in needed)
+        stores = stores_statistics and training and self._has_statistics_of_components()
+        if self._nodes.is_staged:
+            return self._backward_in_stages(criteria, extra, final, needed, flags, layouts, training, stores)
         question = Question(
             self._nodes,
             (*roots, *final),
-            layout,
+            layouts.on(""),
             criteria=tuple(root for root in roots if flags[root]),
             flags={node: True for node, flag in flags.items() if flag},
             probes=probes,
             training=training,
-            stores_statistics=stores_statistics
-            and training
-            and any(operation.stores_statistics for _, operation in self._nodes.components),
+            stores_statistics=stores,
         )
         runner = self._runner(question)
+        self._clear_gradients(extra)
+        values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
+        self._last = self._times_given(final), layouts, {node: values[node] for node in final}
+        found = runner.backward(criteria) if question.criteria else {}
+        value = sum(weight * float(values[node]) for node, weight in criteria.items())
+        self._take_statistics(stores and math.isfinite(value))
+        return value, layouts, found
+
+    def _backward_in_stages(
+        self,
+        criteria: Mapping[Node, float],
+        extra: Sequence[Node],
+        final: Sequence[Node],
+        needed: Sequence[Node],
+        flags: Mapping[Node, bool],
+        layouts: Layouts,
+        training: bool,
+        stores: bool,
+    ) -> tuple[float, Layouts, dict[Node, Tensor]]:
+        known = {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
+        for node in known:
+            if flags.get(node, False):
+                known[node] = known[node].detach().requires_grad_()
+        given = dict(known)
+        run = StagedRun(
+            self, layouts, needed, (*criteria, *final), known, flags, extra, training, stores_statistics=stores
+        )
+        self._clear_gradients(extra)
+        run.run()
+        value = sum(weight * float(run.values[node].detach()) for node, weight in criteria.items())
+        wanted = [node for node in criteria if run.values[node].requires_grad]
+        if wanted:
+            weights = [torch.full_like(run.values[node], criteria[node]) for node in wanted]
+            torch.autograd.backward([run.values[node] for node in wanted], weights)
+        self._last = self._times_given(final), layouts, {node: run.values[node].detach() for node in final}
+        for node, leaf in run.leaves.items():
+            if leaf.grad is not None:
+                self._gradient(node).add_(leaf.grad)
+        found = dict(run.probed)
+        for node in extra:
+            tensor = given.get(node, run.values.get(node))
+            if node not in found and tensor is not None and tensor.grad is not None:
+                found[node] = tensor.grad
+        self._take_statistics(stores and math.isfinite(value))
+        return value, layouts, found
+
+    def _clear_gradients(self, extra: Sequence[Node]) -> None:
         for stored in self._differentiated(extra):
             self._gradient(stored).zero_()
         for _, operation in self._nodes.components:
             if operation.collects:
                 operation.gradient_kernel().scale_(0.0)
-        values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
-        self._last = self._times_given(final), layout, {node: values[node] for node in final}
-        found = runner.backward(criteria) if question.criteria else {}
-        value = sum(weight * float(values[node]) for node, weight in criteria.items())
-        if question.stores_statistics and math.isfinite(value):
+
+    def _take_statistics(self, are_stored: bool) -> None:
+        if are_stored:
             for _, operation in self._nodes.components:
                 operation.take_statistics()
-        return value, layout, found
 
     def _times_given(self, nodes: Iterable[Node]) -> dict[Node, int | None]:
         """The times at which the inputs that the nodes need got their values."""
@@ -152,11 +196,11 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         """
         carried = self._carried()
         self._take(tuple(carried.values()), inputs)
-        times, layout, found = self._last
-        if layout is None or any(n not in found for n in carried.values()) or times != self._times_given(found):
+        times, layouts, found = self._last
+        if any(n not in found for n in carried.values()) or times != self._times_given(found):
             values = self.evaluate(list(carried.values()), inputs)
             return dict(zip([self.names[state] for state in carried], values, strict=True))
-        return {self.names[state]: self._shown(node, found[node], layout) for state, node in carried.items()}
+        return {self.names[state]: self._shown(node, found[node], layouts) for state, node in carried.items()}
 
 
 def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], names: Mapping[Node, str]) -> None:
@@ -192,3 +236,21 @@ def _parts(node: Node) -> Iterator[tuple[Node, float]]:
             if factor.is_parameter and not factor.trainable:
                 yield other, float(factor.memory[0, 0])
                 return
+
+
+def num_terms(node: Node, layouts: Layouts) -> int:
+    """The number of samples over which a term of a criterion is summed, 1 if it depends on none.
+
+    They are those of the nearest nodes below that have samples; where these lie on several axes, the sequences.
+    """
+    waiting, seen, axes = [node], set[Node](), set[str]()
+    while waiting:
+        below = waiting.pop()
+        if below in seen:
+            continue
+        seen.add(below)
+        if below.shape.has_samples:
+            axes.add(below.shape.axis)
+        else:
+            waiting += below.operands
+    return layouts.num_samples(axes.pop()) if len(axes) == 1 else layouts.num_sequences if axes else 1

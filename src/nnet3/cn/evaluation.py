@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import SampleLayout, Sequences, as_matrix
+from nnet3.cn.staged import StagedRun
 from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.ir.matrices import warn_of_gradient
 from nnet3.text import did_you_mean
@@ -39,9 +41,7 @@ class EvaluatedNetwork(NetworkState):
         check_kind(node, (Node, str), "what is evaluated", "a node, a name, or a list of these")
         return self.evaluate([node], inputs)[0]
 
-    def _values_of(
-        self, roots: Sequence[Node], inputs: Mapping[str, Any]
-    ) -> tuple[dict[Node, Tensor], SampleLayout | None]:
+    def _values_of(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[dict[Node, Tensor], Layouts]:
         layout = self._take(roots, inputs)
         self._stamps.look_at(needed_nodes(self._nodes.nodes, roots, ()))
         valid = self._stamps.valid()
@@ -49,36 +49,51 @@ class EvaluatedNetwork(NetworkState):
         outputs = [node for node in needed if node.is_evaluated and node not in valid]
         self.computed = tuple(self.names[node] for node in outputs)
         if outputs:
-            given = tuple(node for node in needed if node in valid)
-            runner = self._runner(Question(self._nodes, self._kept(outputs, roots), layout, given))
             known = {node: self._stamps.value(node) for node in needed if node in self._stamps}
-            self._stamps.keep(runner.forward(known))
+            self._stamps.keep(self._forward(needed, self._kept(outputs, roots), known, valid, layout))
         return {root: root.memory if root.is_stored else self._stamps.value(root) for root in roots}, layout
+
+    def _forward(
+        self,
+        needed: Collection[Node],
+        outputs: tuple[Node, ...],
+        known: Mapping[Node, Tensor],
+        valid: Collection[Node],
+        layouts: Layouts,
+        training: bool = False,
+    ) -> dict[Node, Tensor]:
+        """The values of outputs, from those of inputs and of the nodes that are valid."""
+        if self._nodes.is_staged:
+            values = {node: value for node, value in known.items() if node in valid or not node.is_evaluated}
+            run = StagedRun(self, layouts, needed, outputs, values, training=training)
+            run.run()
+            return {node: run.values[node] for node in outputs}
+        given = tuple(node for node in needed if node in valid)
+        runner = self._runner(Question(self._nodes, outputs, layouts.on(""), given, training=training))
+        return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
         """The values to keep: all, but of those inside a loop only what is asked for or used outside of it."""
         inside = self._nodes.inside_loops
         return tuple(node for node in computed if node not in inside or node in roots)
 
-    def given_values(
-        self, roots: Sequence[Node], inputs: Mapping[str, Any]
-    ) -> tuple[SampleLayout | None, dict[Node, Tensor]]:
+    def given_values(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[Layouts, dict[Node, Tensor]]:
         """The samples that there are, and the inputs that the roots need as rows."""
         layout = self._take(roots, inputs)
         needed = needed_nodes(self._nodes.nodes, roots, ())
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
 
-    def shown(self, node: Node, values: Mapping[Node, Tensor], layout: SampleLayout | None) -> Any:
+    def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layouts) -> Any:
         """A node's value, from its rows, as users see it."""
         return self._shown(node, node.memory if node.is_stored else values[node], layout)
 
-    def _shown(self, node: Node, rows: Tensor, layout: SampleLayout | None) -> Any:
+    def _shown(self, node: Node, rows: Tensor, layouts: Layouts) -> Any:
         if node.shape.has_samples:
-            return self.turned(self._nodes.layout_of(node, layout).value_of(rows))
+            return self.turned(self._nodes.layout_of(node, layouts.on(node.shape.axis)).value_of(rows))
         array = rows.detach().cpu().numpy().T.copy()
         return array[0, 0] if node.shape.is_scalar else array
 
-    def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> SampleLayout | None:
+    def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layouts:
         """Give the inputs that the roots need to the stamps; returns which samples there are."""
         if not isinstance(inputs, Mapping):
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
@@ -100,15 +115,17 @@ class EvaluatedNetwork(NetworkState):
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
         given = {node: self._given(node, inputs[self.names[node]]) for node in leaves}
-        layout = SampleLayout.of(given[plain[0]], f"input '{self.names[plain[0]]}'") if plain else None
+        layouts = Layouts({n.shape.axis: SampleLayout.of(given[n], f"input '{self.names[n]}'") for n in plain[::-1]})
+        layout = layouts.on("")
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
             self._warn_of_lone_samples(needed, self.names[plain[0]])
         for node in leaves:
             name = self.names[node]
-            rows = self._rows(node, given[node], layout, states.get(node), f"input '{name}'")
+            own = layouts.on(node.shape.axis) if node.shape.has_samples else None
+            rows = self._rows(node, given[node], own, states.get(node), f"input '{name}'")
             self._check_classes(node, rows)
-            self._stamps.give(node, rows.to(self.device), layout if node.shape.has_samples else None)
-        return layout
+            self._stamps.give(node, rows.to(self.device), own)
+        return layouts
 
     def _warn_of_strangers(self, inputs: Mapping[str, Any], known: Mapping[str, Node]) -> None:
         """Warn, once for each name, of entries of a batch that are no inputs of this network."""
@@ -187,6 +204,7 @@ class EvaluatedNetwork(NetworkState):
     def values_in_training(self, nodes: Sequence[Node], inputs: Mapping[str, Any]) -> list[Any]:
         """The values of computed nodes in training mode. Nothing is known from before, nothing is kept."""
         layout = self._take(nodes, inputs)
-        runner = self._runner(Question(self._nodes, tuple(nodes), layout, training=True))
-        found = runner.forward({node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps})
+        known = {node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps}
+        needed = needed_nodes(self._nodes.nodes, nodes, ())
+        found = self._forward(needed, tuple(nodes), known, (), layout, training=True)
         return [self._shown(node, found[node], layout) for node in nodes]

@@ -10,10 +10,12 @@ from weakref import WeakValueDictionary
 from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.embedding import Embedding
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.stages import Stage, find_stages
 from nnet3.errors import NetworkError, check_kind
 from nnet3.families.ragged import RaggedProgram
 from nnet3.text import did_you_mean
@@ -43,6 +45,8 @@ class NodeGraph:
         self.states = initial_states(self.nodes)
         check_states(self.nodes, self.states, self.names)
         check_loops(self.composites, self.names)
+        if self.is_staged:
+            assert self.stages is not None  # raises for what cannot be computed
         #: Programs in the cache that serve sequences of all lengths, by what they depend on.
         self.ragged: WeakValueDictionary[tuple[object, ...], RaggedProgram] = WeakValueDictionary()
 
@@ -52,6 +56,27 @@ class NodeGraph:
         loop_of = {node: composite for composite in self.composites if composite.is_loop for node in composite.nodes}
         outside = {o for node in self.nodes for o in node.operands if loop_of.get(o) is not loop_of.get(node)}
         return set(loop_of) - outside
+
+    @cached_property
+    def is_staged(self) -> bool:
+        """True if one program cannot compute it: it has nodes of whole sequences, or samples on another axis."""
+        return any(node.operation.is_whole or node.shape.axis for node in self.nodes)
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        return find_stages(self.composites)
+
+    @cached_property
+    def looked_up(self) -> set[Node]:
+        """The parameters whose only users choose columns of them: their gradients are sparse."""
+        users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
+        others = {
+            operand for node, place, operand in users if not (isinstance(node.operation, Embedding) and place == 0)
+        }
+        chosen = {
+            operand for node, _, operand in users if isinstance(node.operation, Embedding) and operand.is_parameter
+        }
+        return chosen - others - set(self.roots)
 
     # Nodes by their classes, with the members that only these have.
 

@@ -23,6 +23,7 @@ from nnet3.cn.order import (
 )
 from nnet3.cn.program import Program, Question
 from nnet3.driver import CompileTask
+from nnet3.errors import NetworkError
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
@@ -101,7 +102,12 @@ class Network(DifferentiatedNetwork):
 
     def _program(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], gradients: bool) -> Program:
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
-        layout = self._take(roots, inputs)
+        if self._nodes.is_staged:
+            raise NetworkError(
+                "this network is computed by several programs, one for each stage: it has nodes of whole sequences, or "
+                "samples on several axes"
+            )
+        layout = self._take(roots, inputs).on("")
         flags = need_gradient_flags(roots) if gradients else {}
         criteria = tuple(self.criteria) if gradients else ()
         roots = [root for root in roots if root.is_evaluated]

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.graph import NodeGraph
+from nnet3.cn.layouts import Layouts
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner, Runners
-from nnet3.cn.samples import SampleLayout, checked_layout
+from nnet3.cn.samples import checked_layout
 from nnet3.cn.stamps import Stamps
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
@@ -77,7 +78,7 @@ class NetworkState:
         self._gradients: dict[Node, Tensor] = {}
         self._has_warned = False  # of samples that are no sequences
         self._ignored: set[str] = set()  # entries of batches of which a warning was given
-        self._last: tuple[dict[Node, int | None], SampleLayout | None, dict[Node, Tensor]] = ({}, None, {})
+        self._last: tuple[dict[Node, int | None], Layouts, dict[Node, Tensor]] = ({}, Layouts({}), {})
         self._dtype, self._device = torch.float32, torch.device("cpu")
         self._follow_memory()
         self.to(dtype, device)
@@ -260,7 +261,9 @@ class NetworkState:
         """The memory of a gradient; another one when the node's memory has become one of another kind."""
         known, memory = self._gradients.get(node), node.memory
         if known is None or (known.shape, known.dtype, known.device) != (memory.shape, memory.dtype, memory.device):
-            self._gradients[node] = known = torch.zeros_like(memory, requires_grad=False)
+            like = memory.detach()
+            kind = torch.sparse_coo if node in self._nodes.looked_up else torch.strided
+            self._gradients[node] = known = torch.zeros_like(like, layout=kind)
         return known
 
     # ---- modes and random numbers ----

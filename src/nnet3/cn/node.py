@@ -144,7 +144,7 @@ class StoredNode(Node):
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
-        self.memory = torch.zeros(self.shape.cols or 1, self.shape.rows, dtype=torch.float32)
+        self.memory = torch.zeros(self.shape.num_cols or 1, self.shape.rows, dtype=torch.float32)
 
     def contents(self) -> tuple[list[Tensor], object]:
         return [self.memory], None

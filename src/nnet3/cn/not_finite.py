@@ -30,6 +30,7 @@ def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> No
     if not math.isfinite(value):
         raise NotFiniteError(f"the criterion is {value}: {_where_values_begin(network, batch, value)}")
     gradients = [tensor.grad for tensor in network.tensors().values() if tensor.grad is not None]
+    gradients = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
     if gradients and not torch.stack([torch.isfinite(gradient).all() for gradient in gradients]).all():
         raise NotFiniteError(f"the criterion is {value:g}, but {_where_gradients_begin(network, batch)}")
 

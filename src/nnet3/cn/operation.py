@@ -53,6 +53,7 @@ class Operation:
     gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
     is_given: ClassVar[bool] = False  # whether the value comes from outside with each run
+    is_whole: ClassVar[bool] = False  # whether PyTorch computes it of whole sequences, between programs
     #: Factors of the operands of which the value is a linear combination; () if it is none.
     linear_factors: ClassVar[tuple[float, ...]] = ()
     is_bilinear: ClassVar[bool] = False  # whether it is linear in each of its two operands, element by element
@@ -272,7 +273,7 @@ def put_scaled(dest: Tensor, value: Tensor, factor: float | Tensor, accumulate: 
         torch.mul(value, factor, out=dest)
 
 
-def equal_columns(type: str, x: Shape, y: Shape) -> int | None:
+def equal_columns(type: str, x: Shape, y: Shape) -> int | str | None:
     """The number of columns that both operands have; raises ShapeError if they differ."""
     if x.cols != y.cols:
         raise ShapeError(f"{type} needs operands with as many columns as each other")

@@ -289,7 +289,7 @@ class Runner:
     def _bind_buffers(self, node: Node, memory: str, gradient: str) -> None:
         if memory:
             self.memory[memory] = torch.zeros(
-                node.shape.cols or 1, node.shape.rows, dtype=self.dtype, device=self.device
+                node.shape.num_cols or 1, node.shape.rows, dtype=self.dtype, device=self.device
             )
         if gradient:
             self.memory[gradient] = torch.zeros_like(self.memory[memory])
@@ -310,14 +310,16 @@ class Runner:
         self.computer.run()
         return {node: self.computer.get_output(self.names[node]) for node in self.program.question.outputs}
 
-    def backward(self, weights: Mapping[Node, float]) -> dict[Node, Tensor]:
-        """Gradients with respect to probed nodes and inputs, (rows, columns); those of parameters are added to where
-        they lie. `weights` of the criteria.
+    def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
+        """Gradients with respect to probed nodes, inputs and given nodes, (rows, columns); those of parameters are
+        added to where they lie. `seeds`: the gradients of the criteria; a number stands for that of one number.
         """
         question = self.program.question
         for node in question.criteria:
-            weight = torch.full((1, 1), weights[node], dtype=self.dtype, device=self.device)
-            self.computer.accept_input(self.names[node], weight)
+            seed = seeds[node]
+            if not isinstance(seed, Tensor):
+                seed = torch.full((1, 1), seed, dtype=self.dtype, device=self.device)
+            self.computer.accept_input(self.names[node], seed)
         own = {self.names[node] + GRADIENT for node in self.program.source.number if not node.is_stored}
         own |= {self.names[node] + PROBE + GRADIENT for node in self.program.source.probe}
         for name in own & self.memory.keys():
@@ -332,7 +334,8 @@ class Runner:
             in_memory = self.memory.get(name + GRADIENT)
             found[node] = self.computer.get_output(name) if in_memory is None else in_memory.clone()
         for node in self.program.source.number:
-            if not node.is_stored and not node.operands and self.names[node] + GRADIENT in self.memory:
+            is_given = not node.operands or node in question.given
+            if not node.is_stored and is_given and self.names[node] + GRADIENT in self.memory:
                 found[node] = self.memory[self.names[node] + GRADIENT].clone()
         return found
 

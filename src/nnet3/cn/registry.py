@@ -20,12 +20,22 @@ from nnet3.cn.nodes.criteria import (
 )
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.dropout import Dropout
+from nnet3.cn.nodes.embedding import Embedding
 from nnet3.cn.nodes.leaves import Input, Parameter, ParameterNode
 from nnet3.cn.nodes.norms import L1Norm, L2Norm, SquaredNorm, SumElements
 from nnet3.cn.nodes.pooling import AveragePooling, MaxPooling
 from nnet3.cn.nodes.products import KhatriRaoProduct, Times
 from nnet3.cn.nodes.rows import RowSlice, RowStack
 from nnet3.cn.nodes.scaling import DiagTimes, Scale
+from nnet3.cn.nodes.sequence import (
+    Attention,
+    BroadcastSequence,
+    CtcCriterion,
+    SequenceGather,
+    SequenceReduction,
+    SequenceReversal,
+    SequenceSoftmax,
+)
 from nnet3.cn.nodes.statistics import InvStdDev, Mean, PerDimMeanVarNorm, StatisticNode
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus
 from nnet3.cn.operation import Operation
@@ -87,6 +97,8 @@ for _operation in (
     *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm, SquaredNorm),
     *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
     *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax, ClassCrossEntropy),
+    *(Embedding, SequenceReduction, SequenceSoftmax, SequenceReversal, SequenceGather, BroadcastSequence),
+    *(Attention, CtcCriterion),
     *(Mean, InvStdDev, PerDimMeanVarNorm),
     *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
 ):

@@ -190,6 +190,29 @@ class SampleLayout:
         ends = np.cumsum(self.lengths)[:-1]
         return [np.ascontiguousarray(part.T) for part in np.split(by_sequence, ends)]
 
+    @cached_property
+    def sequence_of_row(self) -> Array:
+        """The number of the sequence to which each row belongs, in the user's order of sequences."""
+        numbers: Array = np.repeat(np.arange(len(self.lengths)), self.lengths)[self._order]
+        return numbers
+
+    @cached_property
+    def _starts(self) -> Array:
+        return np.cumsum((0, *self.lengths))[:-1]
+
+    @cached_property
+    def frame_of_row(self) -> Array:
+        """The number of the frame in its sequence that each row is."""
+        return self._order - self._starts[self.sequence_of_row]
+
+    def rows_at(self, sequence: Array, frame: Array) -> Array:
+        """The rows of these frames of these sequences; -1 where there is no such frame."""
+        lengths = np.array(self.lengths)[sequence]
+        exists = (frame >= 0) & (frame < lengths)
+        row_of_place = np.argsort(self._order)
+        found: Array = np.where(exists, row_of_place[np.where(exists, self._starts[sequence] + frame, 0)], -1)
+        return found
+
     def of_states(self, lag: int) -> SampleLayout:
         """The |lag| frames before the first frame of each sequence, or for a negative lag after the last."""
         frames = abs(lag)

@@ -11,22 +11,42 @@ from nnet3.errors import ShapeError
 _MOST_ELEMENTS = 2**36  # of a matrix: 256 GiB of float32
 
 
+SEQUENCES = "sequence"
+"""The axis on which there is one sample for each sequence of a minibatch."""
+
+
 @dataclass(frozen=True)
 class Shape:
-    """`rows` x `cols`; `cols` is None where there is a column for each sample (printed as S)."""
+    """`rows` x `cols`; `cols` is None where there is a column for each sample (printed as S).
+
+    Samples may lie on several axes, sequences being longer on one than on the other; then `cols` is the name of the
+    axis: that of input frames has none, on "sequence" each sequence has one sample (printed as N).
+    """
 
     rows: int
-    cols: int | None = None
+    cols: int | str | None = None
 
     @property
     def has_samples(self) -> bool:
-        return self.cols is None
+        return not isinstance(self.cols, int)
+
+    @property
+    def num_cols(self) -> int | None:
+        """The number of columns of a value without samples, else None."""
+        return self.cols if isinstance(self.cols, int) else None
+
+    @property
+    def axis(self) -> str:
+        """The axis of the samples; "" for that of frames, and for values without samples."""
+        return self.cols if isinstance(self.cols, str) else ""
 
     @property
     def is_scalar(self) -> bool:
         return self.rows == 1 and self.cols == 1
 
     def __str__(self) -> str:
+        if isinstance(self.cols, str):
+            return f"{self.rows} x {'N' if self.cols == SEQUENCES else f'S[{self.cols}]'}"
         return f"{self.rows} x {'S' if self.cols is None else self.cols}"
 
 

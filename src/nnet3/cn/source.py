@@ -93,10 +93,10 @@ class CnSource:
 
     @staticmethod
     def _provided(name: str, shape: Shape, needs_gradient: bool) -> SourceNode:
-        if shape.cols is None:
+        if shape.has_samples:
             return SourceNode(name, NodeKind.PROVIDED, shape.rows)
         gradient = name + GRADIENT if needs_gradient else ""
-        return SourceNode(name, NodeKind.PROVIDED, shape.rows, num_rows=shape.cols, memory=name, gradient=gradient)
+        return SourceNode(name, NodeKind.PROVIDED, shape.rows, num_rows=shape.num_cols, memory=name, gradient=gradient)
 
     def _compute(self, number: int, node: Node, name: str) -> None:
         operation = self.operations[node]
@@ -127,7 +127,7 @@ class CnSource:
     ) -> None:
         pairs = enumerate(zip(operands, shapes, strict=True))
         uses = [self._operand(name, place, *pair, value, rule is not None) for place, pair in pairs]
-        self._nodes[number] = SourceNode(name, NodeKind.KERNEL, value.rows, tuple(uses), num_rows=value.cols)
+        self._nodes[number] = SourceNode(name, NodeKind.KERNEL, value.rows, tuple(uses), num_rows=value.num_cols)
         self._kernels[number] = operation, operation.info(name, shapes, value, wanted)
         if rule is not None:
             self._rules[number] = rule(self._clock, [use.node for use in uses])

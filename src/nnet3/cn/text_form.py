@@ -130,7 +130,7 @@ class _Reader:
         found = [self._find(operand) for operand in operands]
         if is_stored(operation):
             shape = self._guarded(lambda: operation.infer([operand.shape for operand in found]))
-            self.room -= shape.rows * (shape.cols or 1)
+            self.room -= shape.rows * (shape.num_cols or 1)
             if self.room < 0:
                 raise self._error(f"{shape.rows} x {shape.cols} numbers are more than there can be")
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))

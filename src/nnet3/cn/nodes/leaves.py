@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +20,9 @@ from nnet3.errors import ArgumentError, ShapeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+_AXIS = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,17 @@ class Input(LeafOperation):
     type: ClassVar[str] = "input"
     is_given: ClassVar[bool] = True
     classes: int | None = None
+    axis: str | None = None
 
     def check(self) -> None:
         super().check()
+        if self.axis is not None and (self.cols is not None or not _AXIS.match(self.axis)):
+            raise ShapeError(f"input: an axis is a name, of an input without a number of columns; got {self.axis!r}")
         if self.classes is not None and (self.classes < 1 or self.rows != 1):
             raise ShapeError(f"input: classes must be a number of at least 1, of values of one row; got {self.classes}")
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        return Shape(self.rows, self.axis if self.cols is None else self.cols)
 
 
 @dataclass(frozen=True)
@@ -97,15 +107,17 @@ class ParameterNode(StoredNode):
         self._weights = None
 
 
-def input(name: str, shape: int | tuple[int, int] = 1, *, classes: int | None = None) -> Node:
+def input(name: str, shape: int | tuple[int, int] = 1, *, classes: int | None = None, axis: str | None = None) -> Node:
     """Features, labels or control values that are given at run time.
 
     `shape`: a number of rows for values with a column a sample, or (rows, columns) for values that belong to no sample.
     `classes`: the values are integers 0 ... classes - 1, one a sample (labels, words), given as an array (samples,); -1
-    is no class. What takes them: `cross_entropy_with_softmax`, `classification_error`.
+    is no class. What takes them: `cross_entropy_with_softmax`, `classification_error`, `embedding`.
+    `axis`: where sequences of a minibatch have other lengths than those of other inputs, a name for these frames, such
+    as "answer"; "sequence" for what has one column for each sequence, such as the label of a sentence.
     """
     given = as_shape(shape, f"input '{name}'")
-    return Node(Input(given.rows, given.cols, classes), (), name)
+    return Node(Input(given.rows, given.num_cols, classes, axis), (), name)
 
 
 def parameter(
@@ -126,7 +138,7 @@ def parameter(
     given = as_shape(shape, f"parameter '{name}'")
     if seed is not None and (not isinstance(seed, numbers.Integral) or seed < 0):
         raise ArgumentError(f"parameter '{name}': seed must be an integer of at least 0, got {seed!r}")
-    node = ParameterNode(Parameter(given.rows, given.cols or 1, trainable), (), name)
+    node = ParameterNode(Parameter(given.rows, given.num_cols or 1, trainable), (), name)
     if value is None:
         node.initialize(seed)
         return node
@@ -141,6 +153,6 @@ def constant(value: Any, name: str = "") -> ParameterNode:
     matrix = np.atleast_1d(as_array(value, "constant").astype(np.float64))
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     shape = as_shape(tuple(matrix.shape), "constant")
-    node = ParameterNode(Parameter(shape.rows, shape.cols, trainable=False), (), name)
+    node = ParameterNode(Parameter(shape.rows, shape.num_cols, trainable=False), (), name)
     node.value = matrix
     return node

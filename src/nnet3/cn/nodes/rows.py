@@ -67,9 +67,10 @@ class RowStack(Operation):
         if not operands or tuple(operand.rows for operand in operands) != self.sizes:
             raise ShapeError(f"row_stack needs operands of {', '.join(map(str, self.sizes)) or 'some'} rows")
         columns = {operand.cols for operand in operands}
-        if len(columns - {1}) > 1 or (len(columns) > 1 and None not in columns):
+        wide = [operand for operand in operands if operand.cols != 1]
+        if len(columns - {1}) > 1 or (len(columns) > 1 and not wide[0].has_samples):
             raise ShapeError("row_stack needs operands with as many columns as each other")
-        return Shape(sum(self.sizes), None if None in columns else operands[0].cols)
+        return Shape(sum(self.sizes), wide[0].cols if wide else 1)
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
         return frozenset()

@@ -32,10 +32,10 @@ class Expanding(Operation):
         rows = max(x.rows, y.rows)
         if x.cols == y.cols:
             return Shape(rows, x.cols)
-        if x.cols is None or y.cols is None:
+        if not isinstance(x.cols, int) or not isinstance(y.cols, int):
             if 1 not in (x.cols, y.cols):
                 raise ShapeError(f"{self.type} can repeat over samples only an operand with one column")
-            return Shape(rows)
+            return Shape(rows, x.cols if y.cols == 1 else y.cols)
         more, less = max(x.cols, y.cols), min(x.cols, y.cols)
         if more % less:
             raise ShapeError(f"{self.type} needs columns equal in number, or one number a multiple of the other")

@@ -17,7 +17,7 @@ from nnet3.export.agreement import TOLERANCE, difference
 
 def random_inputs(asked: Asked, random: np.random.Generator, batch: int, frames: int) -> dict[Node, np.ndarray]:
     """Returns inputs as a file takes them: positive ones for one sequence, because some functions need these."""
-    shapes = {node: (node.shape.rows, node.shape.cols or 1) for node in asked.inputs}
+    shapes = {node: (node.shape.rows, node.shape.num_cols or 1) for node in asked.inputs}
     for node in asked.inputs:
         if node.shape.has_samples:
             shapes[node] = (batch, abs(asked.states.get(node, frames)), node.shape.rows)  # type: ignore[assignment]

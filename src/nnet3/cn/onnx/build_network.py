@@ -59,12 +59,12 @@ class _Model:
         asked, graph, frames = self.asked, self.graph, self.about.frames or "frames"
         names = asked.network.names
         for node in asked.inputs:
-            rows, cols = node.shape.rows, node.shape.cols
+            rows, cols = node.shape.rows, node.shape.num_cols
             shape = ["batch", abs(asked.states.get(node, 0)) or frames, rows] if cols is None else [rows, cols]
             self.graph_inputs.append(graph.tensor(names[node], shape))
             self.given[node] = self.graph_inputs[-1]
         for name, node in asked.outputs.items():
-            rows, cols = node.shape.rows, node.shape.cols
+            rows, cols = node.shape.rows, node.shape.num_cols
             self.graph_outputs.append(graph.tensor(name, ["batch", frames, rows] if cols is None else [rows, cols]))
         sequences = [self.given[node] for node in asked.sequences]
         graph.batch = graph.op("Shape", sequences[0], start=0, end=1) if sequences else graph.integers(1)
@@ -136,12 +136,12 @@ class _Model:
             if isinstance(node, StoredNode):
                 weight = graph.op("Unsqueeze", graph.weight(names[node], partial(_numbers, node)), graph.integers(0))
                 outside[names[node]] = graph.value(weight, len(node.memory), node.shape.rows)
-            elif node in given and node.shape.cols is None:
+            elif node in given and node.shape.has_samples:
                 rows = abs(asked.states[node]) if node in asked.states else frames
                 inputs[names[node]] = graph.value(given[node], rows, node.shape.rows)
             elif node in given:
                 lying = graph.op("Unsqueeze", graph.op("Transpose", given[node], perm=[1, 0]), graph.integers(0))
-                outside[names[node]] = graph.value(lying, node.shape.cols or 1, node.shape.rows)
+                outside[names[node]] = graph.value(lying, node.shape.num_cols or 1, node.shape.rows)
         computed = translate(graph, program, self.asked.kernels, inputs, outside)
         known = {**inputs, **outside, **computed}
         return [graph.whole(known[names[node]]) for node in asked.outputs.values()]

@@ -111,8 +111,9 @@ def _repeated(made: NodeEmission, *operands: ir.Value) -> list[ir.Value]:
     """Returns operands with as many columns as the value, or with one, which engines repeat themselves."""
     found = []
     for x, shape in zip(operands, made.operands, strict=True):
-        if made.shape.cols is not None and shape.cols not in (None, 1, made.shape.cols):
-            x = made.op("Tile", x, made.graph.integers(1, made.shape.cols // shape.cols, 1))
+        columns, own = made.shape.num_cols, shape.num_cols
+        if columns is not None and own not in (None, 1, columns):
+            x = made.op("Tile", x, made.graph.integers(1, columns // own, 1))
         found.append(x)
     return found
 

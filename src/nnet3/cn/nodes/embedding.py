@@ -1,0 +1,49 @@
+"""Embedding: columns of a table, chosen by class indexes; the gradient of a table that nobody else uses is sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.samples import SampleLayout
+from nnet3.cn.shape import Shape
+from nnet3.cn.whole import SampleRows, WholeOperation, check_samples
+from nnet3.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class Embedding(WholeOperation):
+    """E: D x K, a column for each class; c: class indexes, 1 x S. Column j of the value is column c_j of E."""
+
+    type: ClassVar[str] = "embedding"
+    weights: ClassVar[tuple[int, ...]] = (0,)
+    num_operands: ClassVar[int] = 2
+    integers: ClassVar[tuple[int, ...]] = (1,)
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        table, classes = operands
+        check_samples(self.type, classes)
+        if table.has_samples or classes.rows != 1:
+            raise ShapeError(f"{self.type} needs a table without samples, and one row of class indexes")
+        return Shape(table.rows, classes.cols)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        table, classes = (operand.tensor for operand in operands)
+        numbers = classes.detach()[:, 0].long()
+        if len(numbers) and int(numbers.max()) >= len(table):
+            raise ShapeError(f"embedding: the table has {len(table)} columns, got class {int(numbers.max())}")
+        found = torch.nn.functional.embedding(numbers.clamp(min=0), table, sparse=table.is_leaf)
+        return torch.where((numbers < 0)[:, None], 0.0, found) if (numbers < 0).any() else found
+
+
+def embedding(table: Node, classes: Node, *, name: str = "") -> Node:
+    """The columns of `table`, D x K, with the numbers of `classes` (`input(name, classes=K)`); zeros for -1.
+
+    The gradient of a parameter that is used by embeddings alone is sparse: it holds the columns that were chosen.
+    """
+    return Node(Embedding(), (table, classes), name)

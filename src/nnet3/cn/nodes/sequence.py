@@ -1,0 +1,236 @@
+"""Sequences as wholes: reductions over their frames, and values that change the axis; used as `cn.sequence.mean(x)`.
+
+A reduction of D x S is D x N: one column for each sequence. Of a matrix of samples that are no sequences each is a
+sequence of one frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.samples import SampleLayout
+from nnet3.cn.shape import SEQUENCES, Shape
+from nnet3.cn.whole import SampleRows, WholeOperation, check_samples
+from nnet3.errors import NetworkError, ShapeError
+
+_HOW = ("first", "last", "sum", "mean", "max")
+
+
+@dataclass(frozen=True)
+class SequenceReduction(WholeOperation):
+    """One column for each sequence, made of all its frames; zeros for a sequence without frames."""
+
+    type: ClassVar[str] = "reduce_sequence"
+    how: str
+
+    def check(self) -> None:
+        if self.how not in _HOW:
+            raise NetworkError(f"{self.type}: expected one of {', '.join(_HOW)}, got {self.how!r}")
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        check_samples(self.type, *operands)
+        return Shape(operands[0].rows, SEQUENCES)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        x, lengths = operands[0], np.array(operands[0].samples.lengths)
+        if self.how in ("first", "last"):
+            frame = np.zeros_like(lengths) if self.how == "first" else lengths - 1
+            return x.at(x.samples.rows_at(np.arange(len(lengths)), frame))
+        total = x.tensor.new_zeros(len(lengths), x.tensor.shape[1])
+        if self.how == "max":
+            places = x.sequence[:, None].expand_as(x.tensor)
+            return total.scatter_reduce(0, places, x.tensor, "amax", include_self=False)
+        total = total.index_add(0, x.sequence, x.tensor)
+        return total if self.how == "sum" else total / x.numbers(np.maximum(lengths, 1))[:, None]
+
+
+@dataclass(frozen=True)
+class SequenceSoftmax(WholeOperation):
+    """v_rj = e^x_rj / sum of e^x_ri over all frames i of the sequence of j, for each row r."""
+
+    type: ClassVar[str] = "sequence_softmax"
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        check_samples(self.type, *operands)
+        return operands[0]
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        (x,) = operands
+        padded, there = x.padded()
+        return x.unpadded(torch.softmax(padded.masked_fill(~there[:, :, None], -torch.inf), 1))
+
+
+@dataclass(frozen=True)
+class SequenceReversal(WholeOperation):
+    """Frame T - 1 - t of the operand at frame t."""
+
+    type: ClassVar[str] = "reverse_sequence"
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        check_samples(self.type, *operands)
+        return operands[0]
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        (x,), layout = operands, operands[0].samples
+        sequence = layout.sequence_of_row
+        return x.at(layout.rows_at(sequence, np.array(layout.lengths)[sequence] - 1 - layout.frame_of_row))
+
+
+@dataclass(frozen=True)
+class BroadcastSequence(WholeOperation):
+    """The column of its sequence at each frame of the second operand, of which only the axis matters."""
+
+    type: ClassVar[str] = "broadcast_as"
+    num_operands: ClassVar[int] = 2
+    integers: ClassVar[tuple[int, ...]] = (1,)
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        check_samples(self.type, *operands)
+        if operands[0].axis != SEQUENCES:
+            raise ShapeError(f"{self.type} needs a first operand with one column for each sequence")
+        return Shape(operands[0].rows, operands[1].cols)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        return operands[0].tensor.index_select(0, operands[1].sequence)
+
+
+@dataclass(frozen=True)
+class SequenceGather(WholeOperation):
+    """Frame i_j of the same sequence of X at each frame j of the indexes, one row; zeros where there is none."""
+
+    type: ClassVar[str] = "gather_frames"
+    num_operands: ClassVar[int] = 2
+    integers: ClassVar[tuple[int, ...]] = (1,)
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        check_samples(self.type, *operands)
+        if operands[1].rows != 1:
+            raise ShapeError(f"{self.type} needs one row of numbers of frames")
+        return Shape(operands[0].rows, operands[1].cols)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        x, index = operands
+        frame = index.tensor.detach()[:, 0].round().long().cpu().numpy()
+        return x.at(x.samples.rows_at(index.samples.sequence_of_row, frame))
+
+
+@dataclass(frozen=True)
+class Attention(WholeOperation):
+    """V softmax(scale K^T q) for each column q of the first operand, over the frames of K and V in its sequence."""
+
+    type: ClassVar[str] = "attention"
+    num_operands: ClassVar[int] = 3
+    scale: float | None = None
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        query, keys, values = operands
+        check_samples(self.type, *operands)
+        if query.rows != keys.rows or keys.cols != values.cols:
+            raise ShapeError(f"{self.type} needs queries and keys of as many rows, keys and values of the same frames")
+        return Shape(values.rows, query.cols)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        # softmax(Q K^T / sqrt(D)) V (Vaswani et al. 2017, equation 1)
+        query = operands[0]
+        (q, _), (k, there), (v, _) = (each.padded() for each in operands)
+        scale = query.tensor.shape[1] ** -0.5 if self.scale is None else self.scale
+        scores = scale * torch.bmm(q, k.transpose(1, 2))  # (sequences, query frames, key frames)
+        scores = scores.masked_fill(~there[:, None, :], torch.finfo(scores.dtype).min)
+        return query.unpadded(torch.bmm(torch.softmax(scores, 2), v))
+
+
+@dataclass(frozen=True)
+class CtcCriterion(WholeOperation):
+    """PyTorch's CTC loss, summed over sequences: Y scores, C x S, whose softmax is judged; c class indexes."""
+
+    type: ClassVar[str] = "ctc"
+    num_operands: ClassVar[int] = 2
+    integers: ClassVar[tuple[int, ...]] = (1,)
+    blank: int = 0
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        scores, labels = operands
+        check_samples(self.type, *operands)
+        if labels.rows != 1 or not 0 <= self.blank < scores.rows:
+            raise ShapeError(f"{self.type} needs one row of class indexes, and a blank that is a class")
+        return Shape(1, 1)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        scores, labels = operands
+        padded, _ = scores.padded()
+        targets, _ = labels.padded()
+        loss = torch.nn.functional.ctc_loss(
+            torch.log_softmax(padded, 2).transpose(0, 1), targets[:, :, 0].long(),
+            scores.numbers(np.array(scores.samples.lengths)), labels.numbers(np.array(labels.samples.lengths)),
+            blank=self.blank, reduction="sum",
+        )  # fmt: skip
+        return loss.reshape(1, 1)
+
+
+def first(x: Node, *, name: str = "") -> Node:
+    """The first frame of each sequence: D x N."""
+    return Node(SequenceReduction("first"), (x,), name)
+
+
+def last(x: Node, *, name: str = "") -> Node:
+    """The last frame of each sequence: D x N."""
+    return Node(SequenceReduction("last"), (x,), name)
+
+
+def sum(x: Node, *, name: str = "") -> Node:
+    """The sum of all frames of each sequence: D x N."""
+    return Node(SequenceReduction("sum"), (x,), name)
+
+
+def mean(x: Node, *, name: str = "") -> Node:
+    """The mean of all frames of each sequence: D x N."""
+    return Node(SequenceReduction("mean"), (x,), name)
+
+
+def max(x: Node, *, name: str = "") -> Node:
+    """The greatest number of each row over all frames of each sequence: D x N."""
+    return Node(SequenceReduction("max"), (x,), name)
+
+
+def softmax(x: Node, *, name: str = "") -> Node:
+    """The softmax of each row over all frames of each sequence: positive, with sum 1 over the frames."""
+    return Node(SequenceSoftmax(), (x,), name)
+
+
+def reverse(x: Node, *, name: str = "") -> Node:
+    """The frames of each sequence in the opposite order."""
+    return Node(SequenceReversal(), (x,), name)
+
+
+def gather(x: Node, frames: Node, *, name: str = "") -> Node:
+    """The frames of X with the numbers that `frames` holds, one row, on its axis; zeros for -1 and beyond the end."""
+    return Node(SequenceGather(), (x, frames), name)
+
+
+def broadcast_as(x: Node, like: Node, *, name: str = "") -> Node:
+    """The column of each sequence, D x N, at every frame of `like`."""
+    return Node(BroadcastSequence(), (x, like), name)
+
+
+def attention(query: Node, keys: Node, values: Node, *, scale: float | None = None, name: str = "") -> Node:
+    """Dot-product attention: for each frame of `query` a mean of `values`, weighted by softmax(scale * keys^T query).
+
+    The frames of keys and values are those of the same sequence, perhaps on another axis. `scale`: by default one over
+    the square root of the number of rows of the keys.
+    """
+    return Node(Attention(scale), (query, keys, values), name)
+
+
+def ctc(scores: Node, labels: Node, *, blank: int = 0, name: str = "") -> Node:
+    """CTC: minus the log-probability of each sequence of labels, over all alignments, summed: 1 x 1.
+
+    `scores`: C x S, before the softmax; `labels`: class indexes on another axis. `torch.nn.functional.ctc_loss`.
+    """
+    return Node(CtcCriterion(blank), (scores, labels), name)

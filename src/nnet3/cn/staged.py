@@ -1,0 +1,154 @@
+"""Networks in stages (see `stages`): one program after the other, and what PyTorch computes between them.
+
+Autograd goes through all of it: a program is a function whose derivative is the program's backward part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.layouts import Layouts
+from nnet3.cn.node import Node
+from nnet3.cn.program import Question, Runner
+from nnet3.cn.samples import SampleLayout
+from nnet3.cn.stages import Stage
+from nnet3.cn.whole import SampleRows, WholeOperation
+
+if TYPE_CHECKING:
+    from nnet3.cn.network_state import NetworkState
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramCall:
+    """One run of a program: the values that it is given, by node, and those that it gives."""
+
+    runner: Runner
+    given: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    probed: dict[Node, Tensor]  # receives gradients of nodes inside
+
+    def backward(self, seeds: Mapping[Node, Tensor]) -> list[Tensor | None]:
+        """The gradients of what was given, from those of what came out."""
+        found = self.runner.backward(seeds)
+        self.probed.update(found)
+        return [found.get(node) for node in self.given]
+
+
+class ProgramFunction(torch.autograd.Function):
+    """A program as a function of PyTorch. `anchor` requires grad, for parameters are learnt where inputs need none."""
+
+    @staticmethod
+    def forward(ctx: Any, call: ProgramCall, anchor: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+        found = call.runner.forward(dict(zip(call.given, given, strict=True)))
+        ctx.call = call
+        seeded = call.runner.program.question.criteria
+        ctx.mark_non_differentiable(*(found[node] for node in call.outputs if node not in seeded))
+        ctx.shapes = {node: found[node] for node in seeded}
+        return tuple(found[node] for node in call.outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        by_node = dict(zip(ctx.call.outputs, gradients, strict=True))
+        seeds = {}
+        for node, value in ctx.shapes.items():
+            gradient = by_node[node]
+            seeds[node] = torch.zeros_like(value) if gradient is None else gradient.contiguous()
+        return (None, None, *ctx.call.backward(seeds))
+
+
+@dataclass(eq=False)
+class StagedRun:
+    """One computation of `needed` nodes: `run` leaves the values of those to `keep` in `values`.
+
+    `values` begins with what is known. With `flags` (whether the gradient of each node is needed) values have a history
+    that autograd can go back. `leaves`: the parameters that PyTorch reads, by node. `probed`: gradients of `probes`.
+    """
+
+    network: NetworkState
+    layouts: Layouts
+    needed: Collection[Node]
+    keep: Collection[Node]
+    values: dict[Node, Tensor]
+    flags: Mapping[Node, bool] = field(default_factory=dict)
+    probes: Collection[Node] = ()
+    training: bool = False
+    stores_statistics: bool = False
+    leaves: dict[Node, Tensor] = field(default_factory=dict)
+    probed: dict[Node, Tensor] = field(default_factory=dict)
+
+    def run(self) -> None:
+        exported = self._exported()
+        with torch.set_grad_enabled(bool(self.flags)):
+            for stage in self.network._nodes.stages:
+                nodes = [node for node in stage.nodes if node in self.needed and node not in self.values]
+                if nodes and stage.place.is_program:
+                    self._program(stage, nodes, exported)
+                elif nodes:
+                    self._whole(nodes[0])
+
+    def _exported(self) -> set[Node]:
+        """Nodes whose values are wanted, or used by other stages."""
+        stage_of = {node: stage for stage in self.network._nodes.stages for node in stage.nodes}
+        used = {
+            operand
+            for node in self.needed
+            for operand in node.operands
+            if node in stage_of and stage_of[node] is not stage_of.get(operand)
+        }
+        return used | set(self.keep)
+
+    def _whole(self, node: Node) -> None:
+        operation = node.operation
+        assert isinstance(operation, WholeOperation)
+        operands = [SampleRows(self._value(operand), self._layout(operand)) for operand in node.operands]
+        value = operation.compute(operands, self._layout(node))
+        if node in self.probes and value.requires_grad:
+            value.retain_grad()
+        self.values[node] = value
+
+    def _layout(self, node: Node) -> SampleLayout | None:
+        return self.layouts.of(node.shape.axis) if node.shape.has_samples else None
+
+    def _value(self, node: Node) -> Tensor:
+        if not node.is_stored:
+            return self.values[node]
+        if node not in self.leaves:
+            self.leaves[node] = node.memory.detach().requires_grad_(self.flags.get(node, False))
+        return self.leaves[node]
+
+    def _program(self, stage: Stage, nodes: Sequence[Node], exported: Collection[Node]) -> None:
+        inside = set(nodes)
+        outputs = tuple(node for node in nodes if node in exported)
+        used = dict.fromkeys(operand for node in nodes for operand in node.operands if operand not in inside)
+        given = tuple(node for node in used if not node.is_stored)
+        flagged = {node for node in (*nodes, *used) if self.flags.get(node, False)}
+        has_components = any(node.operation.parameters() for node in nodes)
+        question = Question(
+            self.network._nodes,
+            outputs,
+            self._layout_of_stage(stage, (*nodes, *given)),
+            given=tuple(node for node in given if node.is_evaluated),
+            criteria=tuple(node for node in outputs if node in flagged),
+            flags=dict.fromkeys((node for node in self.network._nodes.nodes if node in flagged), True),
+            probes=tuple(node for node in nodes if node in self.probes),
+            training=self.training,
+            stores_statistics=self.stores_statistics and has_components,
+        )
+        runner = self.network._runner(question)
+        values = [self.values[node] for node in given]
+        call = ProgramCall(runner, given, outputs, self.probed)
+        if question.criteria:
+            found = ProgramFunction.apply(call, torch.zeros((), requires_grad=True), *values)
+        else:
+            by_node = runner.forward(dict(zip(given, (value.detach() for value in values), strict=True)))
+            found = tuple(by_node[node] for node in outputs)
+        self.values.update(zip(outputs, found, strict=True))
+
+    def _layout_of_stage(self, stage: Stage, nodes: Sequence[Node]) -> SampleLayout | None:
+        """The samples of a program; only one that has some depends on them."""
+        return self.layouts.of(stage.place.axis) if any(node.shape.has_samples for node in nodes) else None

@@ -1,0 +1,69 @@
+"""Stages: the pieces in which a network is computed if it has nodes of whole sequences, or samples on several axes.
+
+A piece is a program over the samples of one axis, or a node that PyTorch computes between programs (`cn.whole`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnet3.cn.node import Node
+from nnet3.cn.order import Composite
+from nnet3.errors import NetworkError
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """When a node is computed: places are gone through in order. Nodes of a program have one, and the same axis."""
+
+    level: int
+    is_program: bool
+    axis: str
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Nodes that are computed together, in forward order; one node if this is no program."""
+
+    place: Place
+    nodes: tuple[Node, ...]
+
+
+def find_stages(composites: Sequence[Composite]) -> list[Stage]:
+    """The stages of a graph, in an order in which operands come first.
+
+    Raises NetworkError for a loop that has a node of whole sequences in it.
+    """
+    places: dict[Node, Place] = {}
+    members: dict[tuple[Place, Node | None], list[Node]] = {}
+    for composite in composites:
+        if not any(node.is_evaluated for node in composite.nodes):
+            continue
+        place = _place(composite, places)
+        places.update(dict.fromkeys(composite.nodes, place))
+        group = members.setdefault((place, None if place.is_program else composite.nodes[0]), [])
+        group += composite.nodes
+    return [Stage(place, tuple(nodes)) for (place, _), nodes in sorted(members.items(), key=lambda item: item[0][0])]
+
+
+def _place(composite: Composite, places: dict[Node, Place]) -> Place:
+    """Where nodes can be computed at the earliest, in the program of their axis."""
+    inside = set(composite.nodes)
+    operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
+    below = [places[operand] for operand in operands if operand in places]
+    whole = next((node for node in composite.nodes if node.operation.is_whole), None)
+    if whole is not None:
+        if composite.is_loop:
+            raise NetworkError(
+                f"'{whole.formula}' ({whole.type}) needs whole sequences, and cannot stand in a loop over their frames"
+                f"\n  {whole.place}"
+            )
+        return Place(1 + max([-1, *(place.level for place in below)]), False, "")
+    axes = {node.shape.axis for node in (*composite.nodes, *operands) if node.shape.has_samples}
+    if not axes:
+        highest = max([place.level for place in below], default=0)
+        axes = {place.axis for place in below if place.level == highest and place.is_program} or {""}
+    axis = min(axes)
+    level = max([0, *(place.level + (place.is_program and place.axis != axis) for place in below)])
+    return Place(level, True, axis)

@@ -1,0 +1,82 @@
+"""WholeOperation: a node that PyTorch computes of whole sequences, between the programs of a network.
+
+Its value may have another axis than its operands: a number of a whole sequence, frames of another input. Values are
+rows of samples as programs have them; the gradient is autograd's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.operation import Operation
+from nnet3.cn.samples import SampleLayout
+from nnet3.cn.shape import Shape
+from nnet3.errors import GradientError, ShapeError
+
+
+@dataclass(frozen=True, eq=False)
+class SampleRows:
+    """A value: `tensor`, (samples, rows), and which samples these are; without samples (columns, rows)."""
+
+    tensor: Tensor
+    layout: SampleLayout | None
+
+    @property
+    def samples(self) -> SampleLayout:
+        assert self.layout is not None, "a value with samples has a layout"
+        return self.layout
+
+    def numbers(self, array: np.ndarray) -> Tensor:
+        """An array of integers where the value lies."""
+        return torch.as_tensor(array, dtype=torch.int64, device=self.tensor.device)
+
+    @property
+    def sequence(self) -> Tensor:
+        """The number of the sequence of each row, (samples,)."""
+        return self.numbers(self.samples.sequence_of_row)
+
+    def at(self, rows: np.ndarray) -> Tensor:
+        """These rows of the value, zeros where the number is -1."""
+        places = self.numbers(rows)
+        if not len(self.tensor):
+            return self.tensor.new_zeros(len(rows), self.tensor.shape[1])
+        found = self.tensor.index_select(0, places.clamp(min=0))
+        return found if (rows >= 0).all() else torch.where((places >= 0)[:, None], found, 0.0)
+
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """(sequences, most frames, rows) with zeros at the ends, and (sequences, most frames): where a frame is."""
+        lengths = np.array(self.samples.lengths)
+        frame, sequence = np.meshgrid(np.arange(lengths.max(initial=0)), np.arange(len(lengths)))
+        rows = self.samples.rows_at(sequence.ravel(), frame.ravel())
+        return self.at(rows).unflatten(0, sequence.shape), self.numbers(rows).unflatten(0, sequence.shape) >= 0
+
+    def unpadded(self, padded: Tensor) -> Tensor:
+        """SampleRows as this value has them, of what is padded as `padded` does."""
+        return padded[self.sequence, self.numbers(self.samples.frame_of_row)]
+
+
+class WholeOperation(Operation):
+    """Base. `integers`: the operands that are class indexes or numbers of frames, which have no gradient."""
+
+    is_whole: ClassVar[bool] = True
+    integers: ClassVar[tuple[int, ...]] = ()
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        """The rows of the value, made of the operands by functions that autograd knows; `own`: which samples."""
+        raise NotImplementedError
+
+    def check_gradient(self, operand: int) -> None:
+        if operand in self.integers:
+            raise GradientError(f"{self.type} has no gradient with respect to integers")
+
+
+def check_samples(type: str, *operands: Shape) -> None:
+    """Raise ShapeError unless all operands have samples."""
+    if not all(operand.has_samples for operand in operands):
+        raise ShapeError(f"{type} needs operands with samples")

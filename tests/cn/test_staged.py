@@ -1,0 +1,194 @@
+"""Networks in stages: several axes, embeddings and reductions, trained, saved, copied and checked as others are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import cn
+from nnet3.cn.stages import Place, find_stages
+from nnet3.errors import ExportError, NetworkError, ShapeError
+from tests.seeds import RANDOM
+
+WORDS = 50
+
+
+def classifier(dtype: torch.dtype = torch.float64, carry: bool = False) -> cn.Network:
+    """Words, an LSTM over them, a label for each sentence, and a regularization of the table's neighbour."""
+    words, label = cn.input("words", classes=WORDS), cn.input("label", classes=3, axis="sequence")
+    h = cn.macros.lstm(cn.embedding(cn.parameter("E", (4, WORDS)), words, name="e"), 5, carry=carry).h
+    W = cn.parameter("W", (3, 5))
+    scores = cn.plus(W @ cn.sequence.last(h, name="last"), cn.parameter("b", (3, 1)), name="scores")
+    J = cn.cross_entropy_with_softmax(label, scores, name="J")
+    return cn.Network({J: 1.0, cn.squared_norm(cn.tanh(W), name="K"): 0.1}, {"scores": scores}, dtype=dtype)
+
+
+def sentences(*lengths: int) -> dict[str, Any]:
+    words = cn.sequences([RANDOM.integers(0, WORDS, size=length) for length in lengths])
+    return {"words": words, "label": RANDOM.integers(0, 3, size=len(lengths))}
+
+
+def test_gradients_are_those_of_differences():
+    net, batch = classifier(), sentences(3, 1, 4)
+    assert cn.check_gradients(net, batch, max_elements=20).worst < 1e-5
+    E = net.gradients(batch)["E"]
+    chosen = np.unique(np.concatenate([part[0] for part in batch["words"]]))
+    assert np.flatnonzero(np.abs(E).max(0)).tolist() == chosen.tolist()
+
+
+def test_gradients_of_nodes_of_all_stages():
+    net, batch = classifier(), sentences(3, 1)
+    found = net.gradients(batch, wrt=["e", "lstm.h", "last", "scores", "K", "W"])
+    scores = net.evaluate("scores", batch)
+    expected = torch.softmax(torch.tensor(scores), 0) - torch.nn.functional.one_hot(torch.tensor(batch["label"]), 3).T
+    np.testing.assert_allclose(found["scores"], expected, rtol=1e-9)
+    np.testing.assert_allclose(found["last"], net.find("W").value.T @ found["scores"], rtol=1e-9)
+    np.testing.assert_allclose(found["lstm.h"][0][:, -1], found["last"][:, 0], rtol=1e-9)
+    assert [each.shape for each in found["e"]] == [(4, 3), (4, 1)]
+    assert found["K"] == pytest.approx(0.1)
+
+
+def test_a_table_of_many_words_has_no_dense_gradient():
+    net, batch = classifier(), sentences(3, 1)
+    before = net.find("E").value
+    net.backward(batch)
+    gradient = net.tensors()["E"].grad
+    assert gradient.is_sparse
+    assert gradient._nnz() == 4
+    cn.sgd_step(net, batch, 0.5)
+    moved = np.flatnonzero((net.find("E").value != before).any(0))
+    assert set(moved) <= set(np.concatenate([part[0] for part in batch["words"]]).tolist())
+    again = classifier()
+    optimizer = torch.optim.SGD(list(again.tensors().values()), lr=0.5)
+    cn.train(again, [batch], optimizer)
+    np.testing.assert_allclose(again.find("E").value, net.find("E").value, rtol=1e-9)
+
+
+def test_a_table_that_others_use_too_has_a_dense_gradient():
+    words, E = cn.input("words", classes=WORDS), cn.parameter("E", (4, WORDS))
+    net = cn.Network(cn.sum_elements(cn.tanh(cn.embedding(E, words))) + 0.5 * cn.squared_norm(E), dtype=torch.float64)
+    batch = {"words": np.array([3, 5])}
+    net.backward(batch)
+    assert not net.tensors()["E"].grad.is_sparse
+    assert cn.check_gradients(net, batch, max_elements=WORDS * 4).worst < 1e-5
+
+
+def test_criteria_of_several_axes():
+    """Each is divided by the number of its own samples; sums of them are computed behind both."""
+    x, y = cn.input("x", 2), cn.input("y", 2, axis="other")
+    W = cn.parameter("W", (2, 2))
+    one, other = cn.squared_norm(cn.tanh(W @ x), name="one"), cn.squared_norm(cn.tanh(W @ y), name="other")
+    net = cn.Network(cn.plus(one, cn.scale(3.0, other), name="J"), dtype=torch.float64)
+    batch = {
+        "x": cn.sequences([RANDOM.normal(size=(2, 3)), RANDOM.normal(size=(2, 4))]),
+        "y": cn.sequences([RANDOM.normal(size=(2, 1)), RANDOM.normal(size=(2, 1))]),
+    }
+    assert cn.check_gradients(net, batch).worst < 1e-6
+    first, second = net.evaluate(["one", "other"], batch)
+    assert net.criterion(batch) == pytest.approx(first + 3 * second)
+    assert net.backward(batch, per_sample=True) == pytest.approx(first / 7 + 3 * second / 2)
+    with pytest.raises(ShapeError, match="equally many sequences, got 1 on axis 'other', 2 on axis 'S'"):
+        net.criterion({**batch, "y": cn.sequences([RANDOM.normal(size=(2, 1))])})
+
+
+def test_values_are_kept_until_something_below_changes():
+    net, batch = classifier(), sentences(3, 1, 2)
+    net.evaluate("scores", batch)
+    assert {"e", "last", "scores"} <= set(net.computed)
+    net.evaluate("scores", batch)
+    assert net.computed == ()
+    net.set_parameters({"b": np.ones((3, 1))})
+    net.evaluate("scores", batch)
+    assert net.computed == ("scores",)
+    net.set_parameters({"E": np.ones((4, WORDS))})
+    net.evaluate("scores", batch)
+    assert "e" in net.computed
+
+
+def test_one_sentence_after_the_other_is_all_at_once():
+    net, batch = classifier(), sentences(3, 1, 5, 5, 2)
+    whole, total = net.evaluate("scores", batch), 0.0
+    for number, words in enumerate(batch["words"]):
+        alone = {"words": cn.sequences([words]), "label": batch["label"][number : number + 1]}
+        np.testing.assert_allclose(net.evaluate("scores", alone)[:, 0], whole[:, number], rtol=1e-9)
+        total += float(net.evaluate("J", alone))
+    assert net.evaluate("J", batch) == pytest.approx(total)
+
+
+def test_training_lowers_the_criterion():
+    net, batches = classifier(torch.float32), [sentences(3, 1, 5), sentences(2, 2)]
+    history = cn.train(net, batches, learning_rate=0.5, epochs=30)
+    assert history[-1] < 0.5 * history[0]
+
+
+def test_saved_copied_and_printed(tmp_path):
+    net, batch = classifier(torch.float32), sentences(3, 1)
+    cn.save(net, tmp_path / "net.cn")
+    for again in (cn.load(tmp_path / "net.cn"), net.copy()):
+        np.testing.assert_array_equal(again.evaluate("scores", batch), net.evaluate("scores", batch))
+        assert cn.to_text(again) == cn.to_text(net)
+    assert "label = input(rows=1, classes=3, axis='sequence')" in cn.to_text(net)
+    assert "3 x N" in str(net)
+
+
+def test_frozen_parameters_get_no_gradient():
+    net, batch = classifier(), sentences(3, 1)
+    whole = net.gradients(batch)
+    net.freeze("E", "W")
+    rest = net.gradients(batch)
+    assert set(whole) - set(rest) == {"E", "W"}
+    for name, gradient in rest.items():
+        np.testing.assert_array_equal(gradient, whole[name])
+
+
+def test_what_one_program_alone_can_do_is_refused(tmp_path):
+    net, batch = classifier(), sentences(3, 1)
+    for call in (lambda: net.program(batch), lambda: net.graph(batch), lambda: net.profile(batch)):
+        with pytest.raises(NetworkError, match="computed by several programs"):
+            call()
+    with pytest.raises(NetworkError, match=r"are evaluated by Network.evaluate"):
+        cn.AsynchronousEvaluator(net).evaluate("scores", batch)
+    with pytest.raises(ExportError, match="cannot be exported"):
+        net.export_onnx(tmp_path / "net.onnx")
+
+
+def test_whole_sequences_in_a_loop():
+    d = cn.delay(None, dim=2)
+    h = cn.tanh(cn.input("x", 2) + d)
+    d.connect(cn.sequence.reverse(h, name="r"))
+    with pytest.raises(NetworkError, match=r"'r' .* cannot stand in a loop over their frames"):
+        cn.Network(outputs=[h])
+
+
+def test_an_axis_without_an_input():
+    x, like = cn.input("x", 2), cn.input("like", 1, axis="other")
+    net = cn.Network(outputs={"v": cn.broadcast_as(cn.sequence.last(x), like)})
+    with pytest.raises(NetworkError, match="missing inputs: 'like'"):
+        net.evaluate("v", {"x": cn.sequences([np.ones((2, 3))])})
+
+
+def test_stages_of_a_graph():
+    net = classifier()
+    stages = find_stages(net.composites)
+    places = [stage.place for stage in stages]
+    assert places == sorted(places)
+    place = {net.names[node]: stage.place for stage in stages for node in stage.nodes}
+    assert (place["e"], place["last"]) == (Place(0, False, ""), Place(1, False, ""))
+    assert place["lstm.h"] == Place(0, True, "")
+    assert place["scores"] == Place(1, True, "sequence")
+    assert place["K"] == Place(0, True, "")
+
+
+def test_a_state_carried_over_an_embedding():
+    """Pieces of a sentence give the states of the whole one."""
+    words = cn.input("words", classes=WORDS)
+    cell = cn.macros.lstm(cn.embedding(cn.parameter("E", (4, WORDS)), words), 3, carry=True)
+    y = cn.input("y", 3)
+    net = cn.Network(cn.square_error(cell.h, y), {"h": cell.h}, dtype=torch.float64)
+    batch = {"words": cn.sequences([np.arange(7)]), "y": cn.sequences([np.zeros((3, 7))])}
+    whole = net.evaluate("h", {**batch, "lstm.h0": np.zeros((3, 1)), "lstm.c0": np.zeros((3, 1))})[0]
+    pieces = [net.evaluate("h", piece)[0] for piece in cn.truncated(net, batch, 3)]
+    np.testing.assert_allclose(np.concatenate(pieces, 1), whole, rtol=1e-9)
