@@ -69,5 +69,5 @@ def _random_batch(network: cn.Network, frames: int, num_sequences: int) -> dict[
         if node.shape.has_samples:
             batch[name] = cn.sequences([generator.random((rows, frames)) for _ in range(num_sequences)])
         else:
-            batch[name] = generator.random((rows, node.shape.cols or 1))
+            batch[name] = generator.random((rows, node.shape.num_cols or 1))
     return batch

@@ -107,7 +107,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             dict.fromkeys(n for n in self._carried().values() if n in needed and n not in roots and n.operands)
         )
         probes = tuple(node for node in extra if node.is_evaluated and node in needed)
-        stores = stores_statistics and training and self._has_statistics_of_components()
+        has_statistics = any(operation.stores_statistics for _, operation in self._nodes.components)
+        stores = stores_statistics and training and has_statistics
         if self._nodes.is_staged:
             return self._backward_in_stages(criteria, extra, final, needed, flags, layouts, training, stores)
         question = Question(
