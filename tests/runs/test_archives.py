@@ -82,9 +82,9 @@ def test_settings_reach_the_readers(task: Task, monkeypatch: pytest.MonkeyPatch)
     made: list[tuple[tuple[str, ...], SourceOptions]] = []
 
     class Source(MinibatchSource[Any, Any]):
-        def __init__(self, tables: Any, kind: Any, prepare: Any, options: SourceOptions, *others: Any):
+        def __init__(self, tables: Any, kind: Any, prepare: Any, options: SourceOptions, *others: Any, **named: Any):
             made.append((tuple(tables), options))
-            super().__init__(tables, kind, prepare, options, *others)
+            super().__init__(tables, kind, prepare, options, *others, **named)
 
     monkeypatch.setattr(archives, "MinibatchSource", Source)
     train, valid = (f"ark:{task.folder}/{name}.ark" for name in ("train", "valid"))

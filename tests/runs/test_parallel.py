@@ -11,10 +11,11 @@ import nnet3
 from nnet3.errors import TrainingError
 from nnet3.options import TrainerOptions
 from nnet3.runs.packing import same
-from nnet3.runs.parallel import SharedSteps, evaluate_all_outputs, load_network_state, network_state, sum_over_processes
+from nnet3.runs.parallel import SharedSteps, load_network_state, network_state, sum_over_processes
 from nnet3.runs.world import World
+from nnet3.train.evaluation import evaluate
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
-from nnet3.train.objectives import ObjectiveByNode
+from nnet3.train.objectives import ObjectiveByNode, total_stats
 from tests.runs.thread_world import in_threads
 
 
@@ -42,7 +43,7 @@ def test_an_objective_is_the_sum_over_outputs_and_minibatches_in_test_mode() -> 
         x, p = torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0], [3.0]])
         return Minibatch([NetworkInput("input", indexes, x)], [MatrixTarget(name, indexes, p) for name in names])
 
-    stats = evaluate_all_outputs(nnet, ObjectiveByNode(nnet), [minibatch("output"), minibatch("output", "other")])
+    stats = total_stats(evaluate(nnet, [minibatch("output"), minibatch("output", "other")]).values())
     assert stats.objective == pytest.approx(2 * 0.1 * 7 + 7)  # what dropout leaves on average, not what it draws
     assert stats.weight == 3 * 4
     assert not nnet.components["dropout"].test_mode

@@ -125,8 +125,8 @@ def scalars(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_objectives_say_what_there_is(tmp_path: Path, scalars: list[Any]) -> None:
     reports, shown = _reports(tmp_path, tensorboard=True)
-    reports.objectives("valid", 5, ObjectiveStats(-2.0, 0.0, 4.0), epoch=1)
-    reports.objectives("train", 6, ObjectiveStats(-2.0, -1.0, 4.0, 1.0, 2.0), learning_rate=0.25, epoch=1)
+    reports.objectives("valid", 5, ObjectiveStats(-2.0, 0.0, 4.0), {}, epoch=1)
+    reports.objectives("train", 6, ObjectiveStats(-2.0, -1.0, 4.0, 1.0, 2.0), {}, learning_rate=0.25, epoch=1)
     reports.record("settings", epochs=3)
     reports.close()
     events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -151,7 +151,7 @@ def test_other_processes_write_nothing(tmp_path: Path, scalars: list[Any]) -> No
     reports, shown = _reports(tmp_path, is_first=False, tensorboard=True, curves=True)
     reports.event("start", step=0)
     reports.record("settings")
-    reports.objectives("train", 1, ObjectiveStats(-1.0, 0.0, 1.0))
+    reports.objectives("train", 1, ObjectiveStats(-1.0, 0.0, 1.0), {})
     reports.draw(at_once=True)
     reports.close()
     assert os.listdir(tmp_path) == []

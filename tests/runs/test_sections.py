@@ -34,6 +34,9 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "training.max_deriv_time": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
     "training.max_deriv_time_relative": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
     "training.deriv_truncate_margin": (-1, [-1], [-2]),
+    "training.proportional_shrink": (0.0, [0], [-0.1]),
+    "training.shrink_value": (1.0, [0.01, 1], [0, 1.01]),
+    "training.shrink_saturation_threshold": (0.4, [0, 1], [-0.1, 1.1]),
     "training.seed": (0, [0], [-1]),
     "training.threads": (0, [0], [-1]),
     "training.device": ("cpu", TEXTS, [0]),
@@ -62,8 +65,13 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "frames.shuffle_buffer": (5000, [0], [-1]),
     "frames.on_damage": ("error", ["error", "skip"], ["stop"]),
     "frames.ahead": (4, [1], [0]),
+    "frames.train_outputs": ((), ["output"], [3]),
+    "frames.train_weights": ((), [[0, 1.5]], [[-1], "1", 2]),
+    "frames.valid_outputs": ((), ["output"], [3]),
+    "frames.combine_outputs": ((), ["output"], [3]),
     "chain.frame_shifts": (1, [1], [0]),
     "LF-MMI.den_fst": ("", TEXTS, [3]),
+    "LF-MMI.den_fsts": ((), TEXTS, [3]),
     "LF-MMI.leaky_hmm_coefficient": (0.1, [1e-9], [0, 1]),
     "LF-MMI.xent_regularize": (0.1, [0], [-0.1]),
     "LF-MMI.l2_regularize": (0.0, [0], [-0.1]),
@@ -79,7 +87,7 @@ ALL_SECTIONS = {
 WITHOUT_EFFECT_ON_PARAMETERS = {
     "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.meeting_timeout",
     "distributed.timeout", "distributed.check", "output.folder", "output.print_every", "output.curves",
-    "output.tensorboard", "frames.valid", "frames.ahead", "priors.adjust", "priors.examples",
+    "output.tensorboard", "frames.valid", "frames.valid_outputs", "frames.ahead", "priors.adjust", "priors.examples",
 }  # fmt: skip
 
 

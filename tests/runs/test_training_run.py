@@ -298,13 +298,13 @@ def test_while_nothing_counts_there_is_no_objective_to_show(task: Task) -> None:
 def test_only_the_first_process_validates(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     by: list[int] = []
 
-    def evaluate(nnet: nnet3.Nnet, *_: object) -> ObjectiveStats:
+    def evaluate(nnet: nnet3.Nnet, *_: object) -> dict[str, ObjectiveStats]:
         by.append(threading.get_ident())
-        return ObjectiveStats()
+        return {}
 
     frames: list[int] = []
     monkeypatch.setattr(Display, "update", lambda display, done, count, *_: frames.append(count))
-    monkeypatch.setattr(training_run, "evaluate_all_outputs", evaluate)
+    monkeypatch.setattr(training_run, "evaluate", evaluate)
     task.change(training__epochs=1, validation__every=3, combination__models=0)
     assert run_in_threads(task) == [0, 0]
     assert len(by) == 3
@@ -317,6 +317,7 @@ def test_json_and_back() -> None:
     progress = Progress(
         step=7, epoch=1, position=[3, "x"], done=0.25, scheduled_at=0.1, skipped=2, owes_snapshot=True,
         snapshots=[3, 5], interval=ObjectiveStats(-1.5, -0.5, 3.0, 1.0, 2.0), whole_epoch=ObjectiveStats(-4.0),
+        tasks={"output": ObjectiveStats(-1.5)},
     )  # fmt: skip
     assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
 

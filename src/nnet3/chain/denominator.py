@@ -201,18 +201,22 @@ def _is_wrong(alpha_beta: float, gamma: float, num_sequences: int) -> bool:
     return False
 
 
-def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False) -> Denominator:
-    """Returns the denominator in a file, for a network; it serves all outputs. `insist`: it need not have the sequences
-    of the examples.
+def load_denominator(
+    den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False, output: str = OUTPUT
+) -> Denominator:
+    """Returns the denominator in a file, for an output of a network; by default it serves all outputs. `insist`: it
+    need not have the sequences of the examples.
 
-    The graph must have as many pdfs as the network's `output` has columns. Raises Nnet3Error, which names the file, if
-    there is no such graph in it, or if the network has no `output`.
+    The graph must have as many pdfs as the network's output has columns. Raises Nnet3Error, which names the file, if
+    there is no such graph in it, or if the network has no such output.
     """
-    if OUTPUT not in nnet.output_names:
-        raise TrainingError(f"sequence training needs a node 'output'; the network has {', '.join(nnet.output_names)}")
+    if output not in nnet.output_names:
+        raise TrainingError(
+            f"sequence training needs a node '{output}'; the network has {', '.join(nnet.output_names)}"
+        )
     fst = load_fst(den_fst)
     try:
-        graph = DenominatorGraph.from_fst(fst, nnet.node_dim(OUTPUT))
+        graph = DenominatorGraph.from_fst(fst, nnet.node_dim(output))
     except TrainingError as error:
         raise Nnet3Error(f"{den_fst}: {error}") from None
     return Denominator(graph, leaky_hmm_coefficient, insist=insist)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,11 +161,37 @@ class ChainObjective:
             results.append(OutputResult(f"{target.name}-xent", xent, _weighted(deriv, weights)))
         return results
 
-    def with_second_output(self, nnet: Nnet) -> ChainObjective:
-        """Returns an objective that looks at the output `output-xent` too, if the network has one."""
-        if f"{OUTPUT}-xent" not in nnet.output_names:
+    def with_second_output(self, nnet: Nnet, name: str = OUTPUT) -> ChainObjective:
+        """Returns an objective that looks at the output NAME-xent too, if the network has one."""
+        if f"{name}-xent" not in nnet.output_names:
             return self
         return ChainObjective(self.denominator, ChainOptions(xent_regularize=1.0))
+
+
+class ChainObjectives:
+    """LF-MMI for several outputs, each with a denominator of its own: languages, say."""
+
+    def __init__(self, by_output: Mapping[str, ChainObjective]) -> None:
+        self.by_output = dict(by_output)
+
+    def outputs(self, target: Target) -> tuple[str, ...]:
+        return self._own(target).outputs(target)
+
+    def evaluate(
+        self, target: Target, outputs: Sequence[Tensor], *, rng: RandomSource, with_derivs: bool
+    ) -> Sequence[OutputResult]:
+        return self._own(target).evaluate(target, outputs, rng=rng, with_derivs=with_derivs)
+
+    def with_second_outputs(self, nnet: Nnet) -> ChainObjectives:
+        """Returns objectives that look at the outputs NAME-xent too, where the network has them."""
+        return ChainObjectives({name: own.with_second_output(nnet, name) for name, own in self.by_output.items()})
+
+    def _own(self, target: Target) -> ChainObjective:
+        if target.name not in self.by_output:
+            raise TrainingError(
+                f"there is no denominator for output '{target.name}', but for {', '.join(self.by_output)}"
+            )
+        return self.by_output[target.name]
 
 
 def _reported(value: ChainValue, target: ChainTarget) -> float:

@@ -3,8 +3,8 @@ anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -79,15 +79,23 @@ class MinibatchSource(Generic[E, M]):
         prepare: Callable[[E, str], M],
         options: SourceOptions | None = None,
         change: Callable[[E, int], E] | None = None,
+        of_table: Callable[[E, int], E] | None = None,
+        mixed: Sequence[int] | None = None,
     ):
         """`prepare` makes a minibatch of a merged example and its key. `change` makes of an example its form in an
-        epoch (its second argument), for instance shifted in time. Both run in the background thread."""
+        epoch (its second argument), for instance shifted in time; `of_table` its form as one of a table, by the
+        table's number. All run in the background thread.
+
+        `mixed` has the number of examples of each table: these are then mixed, instead of coming table by table.
+        """
         if not rspecifiers:
             raise ArgumentError("there are no archives of examples")
         self.options = options or SourceOptions()
         self.num_damaged = 0  # records left out, in all epochs so far
         self.statistics = MergingStatistics()  # of the epoch that was begun last
         self._rspecifiers, self._kind, self._prepare, self._change = rspecifiers, kind, prepare, change
+        self._of_table, self._mixed = of_table, mixed
+        self.table_sizes = [0] * len(rspecifiers)  # examples of each table, of those that were read to their end
 
     def epoch(self, position: Position) -> Background[Prepared[M]]:
         """Returns the minibatches of an epoch from `position` on, made ahead in a thread: use it in a `with` block."""
@@ -157,12 +165,36 @@ class MinibatchSource(Generic[E, M]):
     def _examples(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[str, E]]:
         """Yields the examples of all archives; these come in random order if examples are shuffled."""
         order = np.arange(len(self._rspecifiers))
+        if self._mixed is not None:
+            yield from self._mixed_examples(epoch, rng.permutation(np.repeat(order, self._mixed)))
+            return
         if self.options.shuffle_buffer is not None:
             order = rng.permutation(order)
         for number in order.tolist():
-            before = self.num_damaged
-            with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
-                for key, example in reader:
-                    self.num_damaged = before + reader.num_damaged
-                    yield key, example if self._change is None else self._change(example, epoch)
-                self.num_damaged = before + reader.num_damaged
+            yield from self._examples_of(number, epoch)
+
+    def _mixed_examples(self, epoch: int, tables: np.ndarray) -> Iterator[tuple[str, E]]:
+        """Yields examples of the tables with these numbers, one after the other."""
+        with ExitStack() as stack:
+            opened = [
+                stack.enter_context(closing(self._examples_of(number, epoch)))
+                for number in range(len(self._rspecifiers))
+            ]
+            for number in tables.tolist():
+                entry = next(opened[number], None)
+                if entry is not None:
+                    yield entry
+
+    def _examples_of(self, number: int, epoch: int) -> Generator[tuple[str, E]]:
+        """Yields the examples of a table as they are in an epoch."""
+        counted = 0
+        with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
+            known = 0
+            for key, example in reader:
+                self.num_damaged += reader.num_damaged - known
+                known = reader.num_damaged
+                counted += 1
+                named = example if self._of_table is None else self._of_table(example, number)
+                yield key, named if self._change is None else self._change(named, epoch)
+            self.num_damaged += reader.num_damaged - known
+        self.table_sizes[number] = counted

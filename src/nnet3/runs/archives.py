@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch, changes
 from nnet3.chain.changes import ChainChanges
-from nnet3.examples import EXAMPLES, Example, ExampleKind
+from nnet3.examples import EXAMPLES, Example, ExampleKind, copying
 from nnet3.examples.merging import short
 from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions
 from nnet3.kaldi_io.specifiers import parse_rspecifier
@@ -21,6 +21,26 @@ from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_minibatch
 
 E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class TaskChanges(Generic[E]):
+    """Makes of an example one for another output, and one whose supervision has another weight."""
+
+    renamed: Callable[[E, str], E]
+    weighted: Callable[[E, float], E]
+
+    def of_tables(self, outputs: Sequence[str], weights: Sequence[float]) -> Callable[[E, int], E] | None:
+        """Returns what makes of an example, by the number of its table, one for that table's output and weight."""
+        if not outputs and not weights:
+            return None
+
+        def of_table(example: E, number: int) -> E:
+            if weights and weights[number] != 1.0:
+                example = self.weighted(example, weights[number])
+            return self.renamed(example, outputs[number]) if outputs else example
+
+        return of_table
 
 
 class ArchiveSource(Generic[E]):
@@ -38,11 +58,12 @@ class ArchiveSource(Generic[E]):
         prepare: Callable[[E, str], Minibatch],
         share: Share,
         seed: int,
+        tasks: TaskChanges[E],
         change: Callable[[E, int], E] | None = None,
     ):
         if not section.train:
             raise SettingError("train", "expected tables of training examples such as ark:train.ark, got none")
-        self._section, self._kind, self._prepare = section, kind, prepare
+        self._section, self._kind, self._prepare, self._tasks = section, kind, prepare, tasks
         options = SourceOptions(
             minibatch_size=_rule(section.minibatch_size),
             on_damage="skip" if section.on_damage == "skip" else "error",
@@ -52,14 +73,16 @@ class ArchiveSource(Generic[E]):
         self._options = options
         options = replace(options, rank=share.rank, num_ranks=share.size)
         with _naming("train"):
-            counted = MinibatchSource(section.train, kind, prepare, options)
+            of_table = tasks.of_tables(section.train_outputs, section.train_weights)
+            counted = MinibatchSource(section.train, kind, prepare, options, of_table=of_table)
             self._per_epoch = counted.count()
         self._num_examples, self._num_damaged = counted.statistics.num_examples, counted.num_damaged
         for key in ("valid", "combine"):
-            with _naming(key), closing(self._held_out(getattr(section, key))) as held_out:
+            with _naming(key), closing(self._held_out(key)) as held_out:
                 next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
         options = replace(options, shuffle_buffer=section.shuffle_buffer)
-        self._training = MinibatchSource(section.train, kind, prepare, options, change)
+        mixed = counted.table_sizes if section.train_outputs else None
+        self._training = MinibatchSource(section.train, kind, prepare, options, change, of_table, mixed)
         self._idle_share = 0.0
 
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
@@ -72,10 +95,10 @@ class ArchiveSource(Generic[E]):
             self._idle_share = items.idle_share
 
     def validation(self) -> Iterator[Minibatch]:
-        return self._held_out(self._section.valid)
+        return self._held_out("valid")
 
     def combination(self) -> Iterator[Minibatch]:
-        return self._held_out(self._section.combine or self._section.valid)
+        return self._held_out("combine" if self._section.combine else "valid")
 
     def identity(self) -> dict[str, Any]:
         return {"training examples": self._num_examples, "minibatches": self._per_epoch, **_sizes(self._section.train)}
@@ -87,11 +110,14 @@ class ArchiveSource(Generic[E]):
     def close(self) -> None:
         """Does nothing: each epoch closes what it has opened."""
 
-    def _held_out(self, tables: Sequence[str]) -> Generator[Minibatch]:
+    def _held_out(self, key: str) -> Generator[Minibatch]:
+        tables = getattr(self._section, key)
         if not tables:
             return
         options = replace(self._options, minibatch_size=_rule(self._section.valid_minibatch_size))
-        with MinibatchSource(tables, self._kind, self._prepare, options).epoch(Position()) as items:
+        of_table = self._tasks.of_tables(getattr(self._section, f"{key}_outputs"), ())
+        source = MinibatchSource(tables, self._kind, self._prepare, options, of_table=of_table)
+        with source.epoch(Position()) as items:
             for item in items:
                 yield _named(item.minibatch, item.example_keys)
 
@@ -130,7 +156,8 @@ class FramesKind:
         def prepare(example: Example, key: str) -> Minibatch:
             return to_minibatch(example, inputs, outputs, key)
 
-        return ArchiveSource(section, EXAMPLES, prepare, share, seed)
+        tasks = TaskChanges(copying.renamed, copying.weighted)
+        return ArchiveSource(section, EXAMPLES, prepare, share, seed, tasks)
 
 
 class ChainExamplesKind:
@@ -146,4 +173,5 @@ class ChainExamplesKind:
             return ChainChanges(frame_shift=epoch % section.frame_shifts).apply(example)
 
         shifted = change if section.frame_shifts > 1 else None
-        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, shifted)
+        tasks = TaskChanges(changes.renamed, changes.weighted)
+        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, tasks, shifted)

@@ -5,6 +5,7 @@ Their code is imported when it is used.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnet3 import runs
@@ -12,7 +13,7 @@ from nnet3.examples.merging import MinibatchSizes
 from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.options import ChainOptions, DenominatorOptions, Options, again, option
 from nnet3.runs.plugs import Entry, Kinds
-from nnet3.text.values import Boolean, Integer, Text, Texts, at_least, choice
+from nnet3.text.values import Boolean, Integer, Numbers, Text, Texts, at_least, choice
 
 AS_IT_IS = "as-it-is"  # a minibatch size: examples are minibatches already
 
@@ -22,6 +23,7 @@ def _check_sizes(text: str) -> None:
         MinibatchSizes.parse(text)
 
 
+_NODES = Texts(form="the name of an output node, or a list of such")
 _TABLES = Texts(form="a table of examples such as ark:train.ark, or a list of such", parse=parse_rspecifier)
 
 
@@ -43,6 +45,20 @@ class ArchivesSection(Options):
     shuffle_buffer: int = option(5000, Integer(at_least(0)), "examples held to be shuffled; 0: all")
     on_damage: str = option("error", choice("error", "skip"), "what a damaged example means")
     ahead: int = option(4, Integer(at_least(1)), "minibatches that are made ahead", steers=False)
+    train_outputs: tuple[str, ...] = option(
+        (), _NODES, "output nodes, one for each table of train: languages or tasks; none: as the examples say"
+    )
+    train_weights: tuple[float, ...] = option(
+        (), Numbers(at_least(0)), "how much each table of train counts: its supervision is multiplied; none: 1"
+    )
+    valid_outputs: tuple[str, ...] = option((), _NODES, "output nodes, one for each table of valid", steers=False)
+    combine_outputs: tuple[str, ...] = option((), _NODES, "output nodes, one for each table of combine")
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        for key in ("train_outputs", "train_weights", "valid_outputs", "combine_outputs"):
+            given, tables = getattr(self, key), getattr(self, key.partition("_")[0])
+            if given and len(given) != len(tables):
+                yield key, f"expected one for each of {len(tables)} tables, got {len(given)}"
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,9 @@ class ChainSection(ChainOptions):
     """LF-MMI; names as in Kaldi, defaults as in its recipes."""
 
     den_fst: str = option("", Text(), "the denominator graph")
+    den_fsts: tuple[str, ...] = option(
+        (), Texts(form="OUTPUT=FILE, or a list of such"), "denominator graphs of output nodes, as output-en=en.den.fst"
+    )
     leaky_hmm_coefficient: float = again(DenominatorOptions, "leaky_hmm_coefficient", 0.1)
     insist_on_den_fst: bool = again(DenominatorOptions, "insist_on_den_fst", False)
     xent_regularize: float = again(ChainOptions, "xent_regularize", 0.1)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from nnet3.chain import ChainObjective
-from nnet3.chain.denominator import load_denominator
+from nnet3.chain.denominator import OUTPUT, load_denominator
+from nnet3.chain.objective import ChainObjectives
 from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions, declared
 from nnet3.runs.beginning import contents_digest
@@ -31,15 +32,37 @@ class ChainKind:
     """LF-MMI with the denominator graph in a file."""
 
     def identity(self, section: ChainSection) -> dict[str, Any]:
-        return {"denominator.contents": contents_digest(section.den_fst)}
+        files = {output: contents_digest(name) for output, name in _denominators(section).items()}
+        return {f"denominator.contents{f' of {name}' if name else ''}": digest for name, digest in files.items()}
 
     def make(self, section: ChainSection, nnet: Nnet) -> RunObjectives:
-        if not section.den_fst:
-            raise SettingError("den-fst", "expected the file of a denominator graph, got none")
-        denominator = load_denominator(
-            section.den_fst, nnet, section.leaky_hmm_coefficient, insist=section.insist_on_den_fst
-        )
+        if bool(section.den_fst) == bool(section.den_fsts):
+            raise SettingError("den-fst", "expected the file of a denominator graph, or den-fsts, one for each output")
         options = ChainOptions(**{item.name: getattr(section, item.name) for item in declared(ChainOptions)})
-        train = ChainObjective(denominator, options, section.apply_deriv_weights)
-        compare = ChainObjective(denominator, replace(options, xent_regularize=0.0))
-        return RunObjectives(train, compare, train.with_second_output(nnet))
+        without_xent = replace(options, xent_regularize=0.0)
+        train, compare = dict[str, ChainObjective](), dict[str, ChainObjective]()
+        for output, name in _denominators(section).items():
+            denominator = load_denominator(
+                *(name, nnet, section.leaky_hmm_coefficient),
+                insist=section.insist_on_den_fst,
+                output=output or OUTPUT,
+            )
+            train[output] = ChainObjective(denominator, options, section.apply_deriv_weights)
+            compare[output] = ChainObjective(denominator, without_xent)
+        if section.den_fst:
+            return RunObjectives(train[""], compare[""], train[""].with_second_output(nnet))
+        by_output = ChainObjectives(train)
+        return RunObjectives(by_output, ChainObjectives(compare), by_output.with_second_outputs(nnet))
+
+
+def _denominators(section: ChainSection) -> dict[str, str]:
+    """Returns the files of denominator graphs by output; "" stands for one that serves all."""
+    if section.den_fst:
+        return {"": section.den_fst}
+    found = {}
+    for text in section.den_fsts:
+        output, equals, name = text.partition("=")
+        if not (output and equals and name) or output in found:
+            raise SettingError("den-fsts", f"expected OUTPUT=FILE, each output once, got '{text}'")
+        found[output] = name
+    return found

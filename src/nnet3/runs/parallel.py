@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -12,9 +12,8 @@ from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import TrainerOptions
 from nnet3.runs.world import World
-from nnet3.train.evaluation import evaluate
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.objectives import Objective, ObjectiveStats
+from nnet3.train.objectives import Objective
 from nnet3.train.running_state import parameters, statistics
 from nnet3.train.trainer import StepResult, Trainer
 
@@ -52,14 +51,6 @@ def sum_over_processes(world: World, numbers: Sequence[float]) -> list[float]:
     total = torch.tensor(numbers, dtype=torch.float64)
     world.sum_([total])
     return total.tolist()
-
-
-def evaluate_all_outputs(nnet: Nnet, objective: Objective, minibatches: Iterable[Minibatch]) -> ObjectiveStats:
-    """Returns the sum over output nodes, in test mode."""
-    total = ObjectiveStats()
-    for stats in evaluate(nnet, minibatches, objective).values():
-        total.add(stats)
-    return total
 
 
 class SharedSteps(Parallel):

@@ -6,7 +6,7 @@ import importlib.util
 import io
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,21 @@ class Reports:
         if self._log is not None:
             self._log.write(name, **values)
 
-    def objectives(self, kind: str, step: int, stats: ObjectiveStats, **others: Any) -> None:
-        """Reports averages of an objective (`kind`: train or valid), and other numbers that belong to them."""
+    def objectives(
+        self, kind: str, step: int, stats: ObjectiveStats, tasks: Mapping[str, ObjectiveStats], **others: Any
+    ) -> None:
+        """Reports averages of an objective (`kind`: train or valid), and other numbers that belong to them.
+
+        `tasks`: the same by output node; reported if several have been looked at.
+        """
         values: dict[str, Any] = {"objective": stats.average, "frames": stats.weight}
         if stats.auxiliary:
             values["auxiliary"] = stats.average_auxiliary
         if stats.counted:
             values["accuracy"] = stats.accuracy
+        seen = {name: own for name, own in tasks.items() if own.weight}
+        if len(seen) > 1:
+            values |= {f"objective_of_{name}": own.average for name, own in seen.items()}
         self.event(kind, step=step, **values, **others)
         numbers = {name: value for name, value in {**values, **others}.items() if isinstance(value, float)}
         self._scalars.write(kind, step, **numbers)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3.options import Options, StepOptions, option
-from nnet3.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, choice
+from nnet3.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, choice, within
 from nnet3.train.schedules import DropoutSchedule
 
 _COUNT, _SIZE, _POSITIVE = Integer(at_least(0)), Integer(at_least(1)), Number(above(0))
+_NOT_NEGATIVE = Number(at_least(0))
 _SEED = Integer(at_least(0), bits=64)
 
 
@@ -39,6 +40,15 @@ class TrainingSection(StepOptions):
     )
     deriv_truncate_margin: int = option(
         -1, Integer(at_least(-1)), "derivatives only so many frames beyond the contexts of a chunk; -1: everywhere"
+    )
+    proportional_shrink: float = option(
+        0.0, _NOT_NEGATIVE, "parameters are multiplied by 1 minus this times the learning rate before each round"
+    )
+    shrink_value: float = option(
+        1.0, Number(bounds(above=0, maximum=1)), "by this instead, if smaller, where nonlinearities are saturated"
+    )
+    shrink_saturation_threshold: float = option(
+        0.4, Number(within(0, 1)), "from which saturation of sigmoids and tanhs on shrink-value counts"
     )
     seed: int = option(0, _SEED, "of all that is drawn at random")
     threads: int = option(0, _COUNT, "of each process; 0: as PyTorch chooses")
@@ -98,7 +108,7 @@ class DistributedSection(Options):
     mode: str = option(
         "all-reduce", choice("all-reduce", "averaging"), "of gradients each minibatch, or of models each round"
     )
-    round: int = option(400, _SIZE, "minibatches of each process between averages (averaging)")
+    round: int = option(400, _SIZE, "minibatches of each process between averages (averaging), and between shrinkings")
     meeting_timeout: float = option(300.0, _POSITIVE, "seconds that processes wait until all have begun", steers=False)
     timeout: float = option(1800.0, _POSITIVE, "seconds that processes wait for each other", steers=False)
     check: bool = option(

@@ -13,15 +13,17 @@ from nnet3.errors import TrainingError
 from nnet3.examples.merging import short
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints, join_states, own_state
-from nnet3.runs.parallel import Parallel, evaluate_all_outputs
+from nnet3.runs.parallel import Parallel
 from nnet3.runs.plugs import DataSource, Placed, RunObjectives
 from nnet3.runs.reports import Reports
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.stop import StopRequest
 from nnet3.runs.world import World
-from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.schedules import DropoutSchedule, exponential_rate
+from nnet3.train.evaluation import evaluate
+from nnet3.train.objectives import ObjectiveStats, total_stats
+from nnet3.train.saturation import saturation
+from nnet3.train.schedules import DropoutSchedule, exponential_rate, shrinkage
 
 
 @dataclass
@@ -38,6 +40,9 @@ class Progress:
     snapshots: list[int] = field(default_factory=list)  # steps
     interval: ObjectiveStats = field(default_factory=ObjectiveStats)  # since the last line in the log
     whole_epoch: ObjectiveStats = field(default_factory=ObjectiveStats)  # since the epoch began
+    tasks: dict[str, ObjectiveStats] = field(
+        default_factory=dict
+    )  # the interval's, by output node, if there are several
 
     def part_done(self, epochs: int) -> float:
         """Returns the part of the whole training that is over, 0 to 1."""
@@ -48,7 +53,8 @@ class Progress:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:
-        sums = {name: ObjectiveStats(**values[name]) for name in ("interval", "whole_epoch")}
+        sums: dict[str, Any] = {name: ObjectiveStats(**values[name]) for name in ("interval", "whole_epoch")}
+        sums["tasks"] = {name: ObjectiveStats(**own) for name, own in values.get("tasks", {}).items()}
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in {**values, **sums}.items() if name in known})
 
@@ -129,18 +135,34 @@ class TrainingRun:
         training, progress = self.settings.training, self.progress
         before = progress.part_done(training.epochs)
         rate = self._set_schedules(before)
+        if progress.step % self.settings.distributed.round == 0:
+            self._shrink(rate)
         result = self.parallel.train_minibatch(placed.minibatch, rate)
         progress.step += 1
         progress.position, progress.done = placed.position, placed.done
         stats = result.total_of(target.name for target in placed.minibatch.targets)
         progress.interval.add(stats)
         progress.whole_epoch.add(stats)
+        for target in placed.minibatch.targets if len(self.nnet.output_names) > 1 else ():
+            progress.tasks.setdefault(target.name, ObjectiveStats()).add(result.total_of([target.name]))
         frames = len(placed.minibatch.targets[0].indexes) * self.world.size  # about: others may have a row less or more
         self._count_skipped(placed, result.skipped)
         after = progress.part_done(training.epochs)
         average = progress.interval.average if progress.interval.weight else None
         self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
         self._between_minibatches(before, after, rate)
+
+    def _shrink(self, rate: float) -> None:
+        """Multiplies all parameters before a round, as the settings say."""
+        training = self.settings.training
+        saturated = training.shrink_value < 1.0 and (
+            self.progress.step == 0 or saturation(self.nnet) > training.shrink_saturation_threshold
+        )
+        jobs = self.world.size if self.settings.distributed.mode == "averaging" else 1
+        factor = shrinkage(rate * jobs, training.proportional_shrink, training.shrink_value, saturated)
+        if factor != 1.0:
+            self.nnet.scale_(factor)
+            self.reports.event("shrink", step=self.progress.step, factor=factor)
 
     def _set_schedules(self, done: float) -> float:
         """Sets dropout and learning rate for when the part `done` of training is over; returns the latter."""
@@ -203,24 +225,34 @@ class TrainingRun:
         progress = self.progress
         stats = ObjectiveStats(*self.parallel.sum_of(progress.interval.numbers()))
         progress.interval = ObjectiveStats()
+        tasks = self._tasks_of_interval()
         left = self.reports.display.seconds_left(progress.part_done(self.settings.training.epochs))
         self.reports.objectives(
             "train",
             progress.step,
             stats,
+            tasks,
             epoch=progress.epoch + 1,
             learning_rate=rate,
             frames_per_second=round(self.reports.display.frames_per_second, 1),
             seconds_left=None if left is None else round(left),
         )
 
+    def _tasks_of_interval(self) -> dict[str, ObjectiveStats]:
+        """Returns the interval's statistics by output node, of all processes, and begins anew."""
+        found, self.progress.tasks = self.progress.tasks, {}
+        names = self.nnet.output_names if len(self.nnet.output_names) > 1 else []
+        sums = {name: self.parallel.sum_of(found.get(name, ObjectiveStats()).numbers()) for name in names}
+        return {name: ObjectiveStats(*numbers) for name, numbers in sums.items()}
+
     def _validate(self, epoch: int) -> None:
         """Evaluates in the first process alone: the others wait for it at the next minibatch."""
         if not self.world.is_first:
             return
-        stats = evaluate_all_outputs(self.nnet, self.objectives.compare, self.source.validation())
+        tasks = evaluate(self.nnet, self.source.validation(), self.objectives.compare)
+        stats = total_stats(tasks.values())
         if stats.weight:
-            self.reports.objectives("valid", self.progress.step, stats, epoch=epoch)
+            self.reports.objectives("valid", self.progress.step, stats, tasks, epoch=epoch)
 
     def _take_snapshot(self) -> None:
         self.progress.owes_snapshot = False

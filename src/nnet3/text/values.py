@@ -236,6 +236,24 @@ class Texts(Value):
 
 
 @dataclass(frozen=True)
+class Numbers(Value):
+    """A tuple of numbers that keep the rule, each; in text commas stand between them."""
+
+    kind: ClassVar[str] = "a list of numbers"
+
+    def read(self, text: str) -> tuple[float, ...]:
+        return tuple(Number().read(piece) for piece in text.split(","))
+
+    def take(self, value: Any) -> tuple[float, ...]:
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+            raise ValueError(self.kind)
+        return tuple(Number().take(item) for item in value)
+
+    def checked(self, value: Any) -> tuple[float, ...]:
+        return tuple(Number(self.rule).checked(item) for item in self.take(value))
+
+
+@dataclass(frozen=True)
 class Integers(Value):
     """A tuple of integers of 32 bits; in text any of the `separators` stand between them, and perhaps nothing else."""
 

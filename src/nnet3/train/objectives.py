@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Protocol
 
@@ -46,6 +46,14 @@ class ObjectiveStats:
     def numbers(self) -> tuple[float, ...]:
         """Returns all fields, in order: `ObjectiveStats(*numbers)` gives the same."""
         return astuple(self)
+
+
+def total_stats(stats: Iterable[ObjectiveStats]) -> ObjectiveStats:
+    """Returns the sums over all of them."""
+    total = ObjectiveStats()
+    for own in stats:
+        total.add(own)
+    return total
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from nnet3.errors import TrainingError
 if TYPE_CHECKING:  # describing settings needs no PyTorch
     from nnet3.nnet import Nnet
 
+_LEAST_FACTOR = 0.5  # of shrinking
 _MIDDLE = 0.5  # where a value stands that says no other place
 
 
@@ -21,6 +22,18 @@ def exponential_rate(first: float, last: float, done: float) -> float:
     if first <= 0 or last <= 0:
         raise TrainingError(f"learning rates must be > 0, got {first:g} and {last:g}")
     return first * math.exp(done * math.log(last / first))
+
+
+def shrinkage(rate: float, proportional: float, value: float, is_saturated: bool) -> float:
+    """Returns the factor by which parameters are multiplied before a round: 1 - proportional * rate, or `value` if that
+    is smaller and nonlinearities are saturated. Raises TrainingError for a factor of 0.5 or less of the first kind."""
+    factor = 1.0 - proportional * rate
+    if factor <= _LEAST_FACTOR:
+        raise TrainingError(
+            f"proportional-shrink = {proportional:g} with learning rate {rate:g} would multiply parameters by "
+            f"{factor:g}, which must stay above {_LEAST_FACTOR:g}: lower one of the two"
+        )
+    return min(factor, value) if is_saturated else factor
 
 
 @dataclass(frozen=True)
