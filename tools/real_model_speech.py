@@ -22,9 +22,9 @@ def resample(samples: np.ndarray, rate: int) -> np.ndarray:
     return np.fft.irfft(spectrum[: size // 2 + 1], size) * (size / len(samples))
 
 
-def write_wave(path: Path, samples: np.ndarray) -> None:
+def write_wave(path: Path, samples: np.ndarray, rate: int = RATE) -> None:
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
-        file.setframerate(RATE)
+        file.setframerate(rate)
         file.writeframes(np.clip(np.round(samples), -32768, 32767).astype("<i2").tobytes())

@@ -13,7 +13,6 @@ from nnet3.asr.model_folder import GraphFiles
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_file import save_fst
-from nnet3.kaldi_io.graph_file import load_graph
 from nnet3.options import DecodingOptions
 from tests.asr.toy_phones import KINDS, PHONES, chain_model, ids_of_phones
 from tests.kaldi_io.graph_bytes import lookahead_bytes, ngram_bytes
@@ -117,30 +116,6 @@ def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
     assert {word.label for word in found.words} == {2}
     with pytest.raises(ArgumentError, match="at least one word that the model knows"):
         graph.with_phrases(["strange"])
-
-
-def test_a_kept_first_pass_is_the_one_that_was_made(lookahead_files: GraphFiles, tmp_path: Path) -> None:
-    def heard() -> tuple[list[int], float]:
-        graph = DecodingGraph.load(lookahead_files, chain_model(), tmp_path / "kept")
-        segment = graph.start(OPTIONS)
-        segment.accept(scores_of(*SAID))
-        found = segment.found()
-        assert found is not None
-        return [word.label for word in found.words], found.alternatives(1)[0].cost
-
-    first = heard()
-    kept = sorted((tmp_path / "kept").iterdir())
-    assert [path.suffix for path in kept] == [".costs", ".fst"]
-    changed = [path.stat().st_mtime_ns for path in kept]
-    assert heard() == first
-    assert [path.stat().st_mtime_ns for path in kept] == changed
-    for path in kept:  # what is damaged is made anew
-        path.write_bytes(path.read_bytes()[:-9])
-        assert heard() == first
-        assert len(load_graph(kept[1]).fst.dst)
-    lookahead_files.files["disambig_tid.int"].write_text("11 12 13\n")
-    assert heard() == first
-    assert len(list((tmp_path / "kept").iterdir())) == 4
 
 
 def test_graphs_that_are_not_this_models(files: GraphFiles, tmp_path: Path) -> None:

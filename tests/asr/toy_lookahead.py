@@ -6,14 +6,11 @@ import itertools
 
 import numpy as np
 
-from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.lookahead import LookaheadGraph
 from nnet3.asr.raw_lattice import RawLattice
-from nnet3.asr.search_graph import SearchGraph
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_const import LabelReach
-from nnet3.options import DecodingOptions
 from tests.asr.slow_search import Words, best_of_words, paths_of
 from tests.seeds import RANDOM
 
@@ -75,21 +72,20 @@ def bigram() -> BackoffModel:
 
 def cost_of_words(model: BackoffModel, words: Words) -> float:
     """The least cost of any way through the model: its back-offs are arcs that read nothing."""
-    fst = model.fst
-    best = {fst.start: 0.0}
+    best = {model.start: 0.0}
     for word in [*words, None]:
         for _ in range(3):
-            for arc in np.flatnonzero(fst.ilabel == 0):
-                if fst.src[arc] in best:
-                    cost = best[int(fst.src[arc])] + float(fst.cost[arc])
-                    best[int(fst.dst[arc])] = min(best.get(int(fst.dst[arc]), np.inf), cost)
+            for state in np.flatnonzero(model.shorter >= 0).tolist():
+                if state in best:
+                    shorter, cost = int(model.shorter[state]), best[state] + float(model.back_off_cost[state])
+                    best[shorter] = min(best.get(shorter, np.inf), cost)
         if word is None:
-            return min(cost + float(fst.final[state]) for state, cost in best.items())
+            return min(cost + float(model.final[state]) for state, cost in best.items())
         found: dict[int, float] = {}
-        for arc in np.flatnonzero(fst.ilabel == word):
-            if fst.src[arc] in best:
-                cost = best[int(fst.src[arc])] + float(fst.cost[arc])
-                found[int(fst.dst[arc])] = min(found.get(int(fst.dst[arc]), np.inf), cost)
+        for arc in np.flatnonzero(model.words == word).tolist():
+            src, dst = int(model.key[arc] >> 32), int(model.dst[arc])
+            if src in best:
+                found[dst] = min(found.get(dst, np.inf), best[src] + float(model.cost[arc]))
         best = found
     return np.inf
 
@@ -97,7 +93,7 @@ def cost_of_words(model: BackoffModel, words: Words) -> float:
 def plain_graph(graph: LookaheadGraph) -> Fst:
     """The graph with epsilons for symbols that take no row."""
     fst = graph.fst
-    return Fst(fst.start, fst.final, fst.offsets, graph.input_labels().astype(np.int32), fst.olabel, fst.cost, fst.dst)
+    return Fst(fst.start, fst.final, fst.offsets, graph.input_labels, fst.olabel, fst.cost, fst.dst)
 
 
 def expected_costs(graph: LookaheadGraph, model: BackoffModel, scores: np.ndarray) -> dict[Words, float]:
@@ -109,15 +105,6 @@ def expected_costs(graph: LookaheadGraph, model: BackoffModel, scores: np.ndarra
 
 def random_scores(rows: int) -> np.ndarray:
     return RANDOM.normal(size=(rows, LABELS)).astype(np.float32)
-
-
-def lattice_of(fst: Fst, scores: np.ndarray) -> RawLattice:
-    """All paths through a graph."""
-    search = BeamSearch(SearchGraph(fst), DecodingOptions(beam=1000, lattice_beam=1000))
-    search.advance(scores)
-    lattice = search.lattice()
-    assert lattice is not None
-    return lattice
 
 
 def least_costs(lattice: RawLattice) -> dict[Words, float]:

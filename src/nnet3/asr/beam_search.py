@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.composition import Composition
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.errors import ExecutionError, is_out_of_memory
@@ -70,7 +71,7 @@ class BestPath(NamedTuple):
 class BeamSearch:
     """One search, from the start of the graph. `notices` tells what was narrowed because memory did not suffice."""
 
-    def __init__(self, graph: SearchGraph, options: SearchOptions):
+    def __init__(self, graph: SearchGraph | Composition, options: SearchOptions):
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         none = np.zeros(0, np.int64)
@@ -79,7 +80,7 @@ class BeamSearch:
         row = _Row(state, np.zeros(1), np.full(1, _NONE), np.full(1, _NONE), nothing, nothing)
         scratch = graph.take_scratch()
         scratch[state] = 0
-        self._follow_epsilons(row, options.beam, scratch)
+        scratch = self._follow_epsilons(row, options.beam, scratch)
         self._clean(scratch, row.state)
         self._rows = [row]
         self._links = len(row.epsilons.arc)
@@ -148,7 +149,7 @@ class BeamSearch:
         winner[token[wins][::-1]] = wins[::-1]  # the first of equals
         nothing = _Links(src[:0], src[:0], arc[:0], weight[:0])
         row = _Row(state, best, src[winner], arc[winner], _Links(src, token, arc, weight), nothing)
-        self._follow_epsilons(row, cutoff, scratch)
+        scratch = self._follow_epsilons(row, cutoff, scratch)
         self._clean(scratch, row.state)
         return row
 
@@ -169,8 +170,11 @@ class BeamSearch:
                 return least, least - best + options.beam_delta
         return best + options.beam, options.beam
 
-    def _follow_epsilons(self, row: _Row, cutoff: float, scratch: Integers) -> None:
-        """Follows arcs that take no row, as long as tokens get better, then lists all such arcs between tokens."""
+    def _follow_epsilons(self, row: _Row, cutoff: float, scratch: Integers) -> Integers:
+        """Follows arcs that take no row, as long as tokens get better, then lists all such arcs between tokens.
+
+        Returns the scratch, which is another one if the graph has grown.
+        """
         graph = self.graph
         changed = np.arange(len(row.state))
         for _ in range(_MOST_ROUNDS):
@@ -178,6 +182,7 @@ class BeamSearch:
             arc, place = graph.epsilon_arcs(row.state[changed])
             if not len(arc):
                 break
+            scratch = graph.enlarged(scratch)
             src = changed[place]
             cost = row.cost[src] + graph.cost[arc]
             kept = np.flatnonzero(cost < cutoff)
@@ -203,6 +208,7 @@ class BeamSearch:
         src, weight = tokens[place], graph.cost[arc].astype(np.float64)
         kept = np.flatnonzero(row.cost[src] + weight < cutoff)
         row.epsilons = _Links(src[kept], scratch[graph.dst[arc[kept]]].astype(np.int64), arc[kept], weight[kept])
+        return scratch
 
     def _clean(self, scratch: Integers, states: Integers) -> None:
         scratch[states] = _NONE

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,12 @@ import numpy.typing as npt
 
 from nnet3.asr.bayes_risk import HeardWord, least_risk_words
 from nnet3.asr.beam_search import BeamSearch
+from nnet3.asr.composition import LookaheadSearch
 from nnet3.asr.grammar import phrase_model
-from nnet3.asr.kept_first_pass import kept_first_pass
 from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.lookahead import FirstPass, LookaheadGraph, composed, first_pass
+from nnet3.asr.lookahead import LookaheadGraph
 from nnet3.asr.model_folder import GraphFiles
 from nnet3.asr.n_best import Alternative, n_best
-from nnet3.asr.rescoring import rescored
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.asr.vosk_json import SpokenText, TextAlternative, TimedWord
 from nnet3.asr.word_lattice import word_lattice
@@ -33,53 +31,40 @@ from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.options import DecodingOptions
 
 _GRAPH_SCALE = 0.9  # of costs where risks are compared
-_FIRST_PASS = {"beam": 13.0, "lattice_beam": 8.0, "max_active": 7000}  # at least: words without history need room
+_BEYOND = 2.0  # the beam of the lattice: words that lie within it one by one, but not together, count for risks
 
 
 @dataclass(frozen=True, eq=False)
 class DecodingGraph:
-    """What may be said, as a graph from transition-ids to words; made by `load`, or by `with_phrases` of another.
+    """What may be said, as a graph from transition-ids to words; made by `load`, or by `with_phrases` of another."""
 
-    `rescore` is there if the costs of words are those of a first pass.
-    """
-
-    search: SearchGraph
+    search: SearchGraph | LookaheadSearch
     words: SymbolTable
     boundaries: WordBoundaries | None
-    column_of_id: npt.NDArray[np.integer]
-    lookahead: Callable[[], LookaheadGraph] | None = None
-    rescore: tuple[FirstPass, BackoffModel] | None = None
 
     @classmethod
-    def load(
-        cls, files: GraphFiles, model: TransitionModel, cache_folder: str | os.PathLike[str] | None = None
-    ) -> DecodingGraph:
-        """Reads the graph of a model directory. Raises ModelFormatError for one of another model.
-
-        `cache_folder` keeps what is made of a look-ahead graph, so that the next start is faster.
-        """
+    def load(cls, files: GraphFiles, model: TransitionModel) -> DecodingGraph:
+        """Reads the graph of a model directory. Raises ModelFormatError for one of another model."""
         columns = np.append(-1, model.pdf(np.arange(1, model.num_transition_ids + 1)))
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
             graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, columns)
+            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries)
         grammar = load_graph(files.files["Gr.fst"])
-        language = BackoffModel(grammar.fst)
-        lookahead = cache(lambda: _load_lookahead(files))
+        search = LookaheadSearch(_load_lookahead(files), BackoffModel(grammar.fst), columns)
+        return cls(search, _words(files, grammar), boundaries)
 
-        def make() -> FirstPass:
-            return first_pass(lookahead(), language)
-
-        first = make() if cache_folder is None else kept_first_pass(cache_folder, files.files.values(), make)
-        search = SearchGraph(first.fst, columns)
-        return cls(search, _words(files, grammar), boundaries, columns, lookahead, (first, language))
+    @property
+    def takes_phrases(self) -> bool:
+        """True if the words can be exchanged for those of phrases."""
+        return isinstance(self.search, LookaheadSearch)
 
     def with_phrases(self, phrases: Sequence[str]) -> tuple[DecodingGraph, list[str]]:
         """Returns the graph of some phrases, in any order and in parts, and the words that the model does not know.
 
         Raises ArgumentError if the graph is one whose words cannot be exchanged, or if no word is known.
         """
-        if self.lookahead is None:
+        if not isinstance(self.search, LookaheadSearch):
             raise ArgumentError(
                 "this model has one graph of all words: a grammar needs a model with HCLr.fst and Gr.fst"
             )
@@ -87,8 +72,8 @@ class DecodingGraph:
         split = [[word for word in phrase.split(" ") if word] for phrase in phrases]
         unknown = sorted({word for phrase in split for word in phrase if word not in labels})
         known = [[labels[word] for word in phrase if word in labels] for phrase in split]
-        fst = composed(self.lookahead(), phrase_model(phrase for phrase in known if phrase))
-        return replace(self, search=SearchGraph(fst, self.column_of_id), rescore=None), unknown
+        model = phrase_model(phrase for phrase in known if phrase)
+        return replace(self, search=self.search.with_model(model)), unknown
 
     def start(self, options: DecodingOptions) -> Segment:
         """Begins to search a segment."""
@@ -100,10 +85,7 @@ class Segment:
 
     def __init__(self, graph: DecodingGraph, options: DecodingOptions):
         self.graph, self.options = graph, options
-        if graph.rescore is not None:
-            wider = {name: max(least, getattr(options, name)) for name, least in _FIRST_PASS.items()}
-            options = replace(options, **wider)
-        self.search = BeamSearch(graph.search, options)
+        self.search = BeamSearch(graph.search.begin(), options)
         self._of_lattice: list[str] = []
 
     def accept(self, scores: npt.NDArray[np.float32]) -> None:
@@ -120,27 +102,12 @@ class Segment:
         """What was narrowed because memory did not suffice."""
         return self.search.notices + self._of_lattice
 
-    def relative_cost(self, words: npt.NDArray[np.integer]) -> float:
-        """Returns what ending now costs more than the best path, which has these words; infinite if none can end.
-
-        Where costs are those of a first pass, the end costs what the language model says behind the words, and the
-        costs of next words, of which the first pass has the least one ahead, are left out.
-        """
-        cost = self.search.relative_cost
-        if self.graph.rescore is None or not np.isfinite(cost):
-            return cost
-        first, language = self.graph.rescore
-        return cost + first.start_cost - first.end_cost + language.end_after(words)
-
     def found(self, use_final: bool = True) -> DecodedSegment | None:
         """Returns what was found so far; None if nothing fits the graph."""
         lattice = self.search.lattice(use_final)
         if lattice is None:
             return None
-        if self.graph.rescore is not None:
-            first, language = self.graph.rescore
-            lattice = rescored(lattice, first, language, self.search.options.lattice_beam)
-        beam = self.options.lattice_beam
+        beam = self.options.lattice_beam + _BEYOND
         found = word_lattice(lattice, beam, self.options.max_mem or np.inf)
         self._of_lattice = found.notices(beam)
         return DecodedSegment(self.graph, found.lattice)

@@ -29,8 +29,8 @@ _NOTHING = SpokenText([])
 class Model:
     """A model directory of Vosk or Kaldi, loaded: the network, the ivector extractor and the graph of words.
 
-    Recognizers share it, also those of several threads. `graph` is another folder with the graph, `cache_folder` keeps
-    what is made of a look-ahead graph. Raises ModelFormatError for files that are missing or of different models.
+    Recognizers share it, also those of several threads. `graph` is another folder with the graph. Raises
+    ModelFormatError for files that are missing or of different models.
     """
 
     def __init__(
@@ -38,14 +38,13 @@ class Model:
         model_path: str | os.PathLike[str],
         graph: str | os.PathLike[str] | None = None,
         *,
-        cache_folder: str | os.PathLike[str] | None = None,
         device: str | torch.device | None = None,
     ):
         self.folder = ModelFolder(model_path, graph)
         files = self.folder.graph_files()
         self.front = self.folder.load()
         self.transition_model = self.front.acoustic_model.transition_model
-        self.graph = DecodingGraph.load(files, self.transition_model, cache_folder)
+        self.graph = DecodingGraph.load(files, self.transition_model)
         outputs = self.front.acoustic_model.nnet.node_dim("output")
         if self.transition_model.num_pdfs != outputs:
             raise ModelFormatError(
@@ -254,7 +253,7 @@ class Recognizer:
             phrases = None
         if not isinstance(phrases, list):
             raise ArgumentError(f'a grammar is a JSON list of phrases, such as ["yes", "no"], got {grammar!r:.80}')
-        if phrases and self.model.graph.lookahead is None:
+        if phrases and not self.model.graph.takes_phrases:
             _LOG.warning("this model has one graph of all words: the grammar changes nothing")
             return
         self.set_phrases(phrases or None)
@@ -323,7 +322,7 @@ class Recognizer:
             return False
         phones = self.model.transition_model.phone(path.transition_ids)
         trailing = trailing_silence(phones, self.model.front.silence_phones)
-        cost = segment.relative_cost(path.words) if trailing else np.inf
+        cost = segment.search.relative_cost if trailing else np.inf
         return bool(self.model.endpointing.which(segment.search.num_rows, trailing, cost))
 
     def _found(self) -> SpokenText:

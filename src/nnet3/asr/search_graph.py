@@ -50,17 +50,25 @@ class SearchGraph:
     def num_states(self) -> int:
         return len(self.final)
 
+    def begin(self) -> SearchGraph:
+        """Returns the graph for a new search: itself."""
+        return self
+
     def emitting_arcs(self, states: Integers) -> ArcsOfStates:
         """Returns the arcs of these states that take a row."""
-        return _arcs_between(self._first_emitting[states], self._first[states + 1])
+        return arcs_between(self._first_emitting[states], self._first[states + 1])
 
     def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
         """Returns the arcs of these states that take no row."""
-        return _arcs_between(self._first[states], self._first_emitting[states])
+        return arcs_between(self._first[states], self._first_emitting[states])
 
     def take_scratch(self) -> Integers:
         """Lends an array of -1 for each state, which searches of this graph share one after the other."""
         return self._scratch.pop() if self._scratch else np.full(self.num_states, -1, np.int32)
+
+    def enlarged(self, scratch: Integers) -> Integers:
+        """Returns the array with room for states that have come since it was lent: itself, since none comes."""
+        return scratch
 
     def give_scratch_back(self, scratch: Integers) -> None:
         """Takes the array back, which must be all -1 again."""
@@ -86,10 +94,11 @@ def epsilons_first(fst: Fst) -> Fst:
 
 def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
     """Returns arcs offsets[s] .. offsets[s + 1] - 1 for each state s of a list, in its order."""
-    return _arcs_between(offsets[states], offsets[states + 1])
+    return arcs_between(offsets[states], offsets[states + 1])
 
 
-def _arcs_between(starts: Integers, ends: Integers) -> ArcsOfStates:
+def arcs_between(starts: Integers, ends: Integers) -> ArcsOfStates:
+    """Returns arcs starts[i] .. ends[i] - 1 for each place i of a list, in its order."""
     counts = ends - starts
     behind = np.cumsum(counts)
     place = np.repeat(np.arange(len(starts)), counts)

@@ -36,10 +36,9 @@ def transcribe(
     channels: int,
     channel: int | None,
     graph: str | None,
-    cache_dir: str | None,
 ) -> None:
     """Writes what is heard in each recording. Raises Nnet3Error if none could be read."""
-    loaded = Model(model, graph, cache_folder=cache_dir)
+    loaded = Model(model, graph)
     is_named = len(recordings) > 1 or recordings[0].startswith("scp:")
     output = _Output(output_format or "txt", is_named, output_dir, alternatives)
 

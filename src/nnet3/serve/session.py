@@ -71,7 +71,7 @@ class Session:
         """Returns the recognizer, which is new before the first audio."""
         if self._recognizer is None:
             options = self.options
-            phrases = options.phrase_list if self.model.graph.lookahead is not None else ()
+            phrases = options.phrase_list if self.model.graph.takes_phrases else ()
             self._recognizer = Recognizer(
                 *(self.model, options.sample_rate, phrases or None),
                 alternatives=options.max_alternatives,

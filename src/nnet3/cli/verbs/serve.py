@@ -11,9 +11,8 @@ from nnet3.options import ServeOptions
 @verb("serve a recognizer to many clients", RUNNING)
 @takes("options", ServeOptions, omit=("phrase_list",))
 @click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
-@click.option("--cache-dir", metavar="DIR", help="Keeps what is made of look-ahead graphs, for a faster start.")
 @arguments(model="MODEL-DIR")
-def command(model: str, options: ServeOptions, graph: str | None, cache_dir: str | None) -> None:
+def command(model: str, options: ServeOptions, graph: str | None) -> None:
     """Serve a recognizer to many clients, in the WebSocket protocol of vosk-server.
 
     It has a page with a microphone at /, its state at /health, and metrics at /metrics. SIGTERM and Ctrl-C end it:
@@ -23,4 +22,4 @@ def command(model: str, options: ServeOptions, graph: str | None, cache_dir: str
     Example:
       nnet3 serve vosk-model-small-ko-0.22
     """
-    later.serve.serve(later.asr.Model(model, graph, cache_folder=cache_dir), options, say)
+    later.serve.serve(later.asr.Model(model, graph), options, say)

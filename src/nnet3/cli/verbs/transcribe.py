@@ -29,7 +29,6 @@ def _formats(function: Any) -> Any:
 @whole_number("--channels", least=1, default=1, help="With --raw: channels.")
 @whole_number("--channel", least=0, metavar="N", help="The channel to take, from 0; else their mean.")
 @click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
-@click.option("--cache-dir", metavar="DIR", help="Keeps what is made of look-ahead graphs, for a faster start.")
 @arguments(model="MODEL-DIR", recordings="RECORDING...")
 def command(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.

@@ -1,0 +1,118 @@
+"""WordsAhead: which words of a language model can come next in a look-ahead graph, and what any of them costs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.language_model import BackoffModel
+from nnet3.asr.search_graph import arcs_leaving
+from nnet3.kaldi_io.fst_const import LabelReach
+
+Integers = npt.NDArray[np.integer]
+Costs = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+_NONE = -1
+
+
+class Ahead(NamedTuple):
+    """Answers for pairs of states: if a word or the end can come; what any costs, 0 where `only` is the model's arc of
+    the one word that can (-1: none or several)."""
+
+    is_some: npt.NDArray[np.bool_]
+    cost: Costs
+    only: Integers
+
+
+class _Found(NamedTuple):
+    """How many words there are, their mass, and the arc of the last one, -1 if there is none."""
+
+    number: Integers
+    mass: Doubles
+    arc: Integers
+
+
+class ReachedWords:
+    """The words that states of a graph reach. counts: (states,), of intervals; ends: (states,), if one can end."""
+
+    def __init__(self, reach: LabelReach):
+        self.reach, self.counts = reach, np.diff(reach.offsets)
+        state = np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
+        self._begin_key = state << 32 | reach.begin
+        self.ends = np.zeros(len(self.counts), bool)
+        self.ends[state[reach.end > reach.final_label]] = True
+
+    def has(self, states: Integers, words: Integers) -> npt.NDArray[np.bool_]:
+        """Returns for each state if its word can come next."""
+        key = states.astype(np.int64) << 32 | words
+        at = np.maximum(np.searchsorted(self._begin_key, key, side="right") - 1, 0)
+        begin = self._begin_key[at]
+        return (begin <= key) & (begin >> 32 == states) & (words < self.reach.end[at])
+
+
+class WordsAhead:
+    """The words that states of a graph reach beside those that states of a language model read."""
+
+    def __init__(self, reached: ReachedWords, model: BackoffModel):
+        self._reached, self._model = reached, model
+        self._mass = np.exp(-model.cost.astype(np.float64))
+        self._mass_before = _sums_before(self._mass, model.first_arc)
+
+    def look(self, states: Integers, histories: Integers) -> Ahead:
+        """Answers for pairs of a state of the graph and one of the model, (n,) each."""
+        is_short = 4 * self._model.num_words(histories) < self._reached.counts[states]
+        count, mass, arc = np.zeros(len(states), np.int64), np.zeros(len(states)), np.full(len(states), _NONE)
+        for ask, those in ((self._by_words, is_short), (self._by_intervals, ~is_short)):
+            chosen = np.flatnonzero(those)
+            if len(chosen):
+                count[chosen], mass[chosen], arc[chosen] = ask(states[chosen], histories[chosen])
+        final = np.where(self._reached.ends[states], self._model.final[histories], np.inf)
+        ends = final < np.inf
+        with np.errstate(divide="ignore"):
+            cost = np.where(count == 1, self._model.cost[arc], -np.log(mass))
+        only = np.where((count == 1) & ~ends, arc, _NONE)
+        cost = np.where(only == _NONE, np.minimum(cost, final), 0).astype(np.float32)
+        return Ahead((count > 0) | ends, cost, only)
+
+    def _by_intervals(self, states: Integers, histories: Integers) -> _Found:
+        """Looks for the words of each interval."""
+        reach = self._reached.reach
+        interval, place = arcs_leaving(reach.offsets, states)
+        key = histories[place] << 32
+        first = np.searchsorted(self._model.key, key | reach.begin[interval])
+        end = np.searchsorted(self._model.key, key | reach.end[interval])
+        some = np.flatnonzero(end > first)
+        first, last, place = first[some], end[some] - 1, place[some]
+        mass = self._mass_before[last] + self._mass[last] - self._mass_before[first]
+        arc = np.full(len(states), _NONE)
+        arc[place] = last
+        count = np.bincount(place, last + 1 - first, len(states)).astype(np.int64)
+        return _Found(count, np.bincount(place, mass, len(states)).astype(np.float64), arc)
+
+    def _by_words(self, states: Integers, histories: Integers) -> _Found:
+        """Looks in the intervals for each of a few words."""
+        candidate, place = arcs_leaving(self._model.first_arc, histories)
+        some = np.flatnonzero(self._reached.has(states[place], self._model.word(candidate)))
+        candidate, place = candidate[some], place[some]
+        arc = np.full(len(states), _NONE)
+        arc[place] = candidate
+        mass = np.bincount(place, self._mass[candidate], len(states)).astype(np.float64)
+        return _Found(np.bincount(place, minlength=len(states)), mass, arc)
+
+
+def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
+    """Returns the sum of those before each value in its group, which begins at one of the offsets.
+
+    Each group is summed for itself, so that small sums are exact behind many others.
+    """
+    before = np.append(0, values[:-1])
+    place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
+    before[place == 0] = 0
+    width, at = 1, np.flatnonzero(place >= 1)
+    while len(at):  # before[i] is the sum of up to `width` values
+        before[at] += before[at - width]
+        width *= 2
+        at = at[place[at] >= width]
+    return before

@@ -1,0 +1,50 @@
+"""Decoding graphs as the search reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.asr.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
+from tests.asr.slow_search import random_graph
+from tests.seeds import RANDOM
+
+
+def test_arcs_with_and_without_a_row() -> None:
+    for _ in range(10):
+        fst = random_graph(RANDOM)
+        graph = SearchGraph(fst)
+        states = RANDOM.integers(0, graph.num_states, 5)
+        for found, takes_row in ((graph.emitting_arcs(states), True), (graph.epsilon_arcs(states), False)):
+            listed = [
+                (place, int(fst.olabel[arc]), float(fst.cost[arc]), int(fst.dst[arc]))
+                for place, state in enumerate(states.tolist())
+                for arc in range(fst.offsets[state], fst.offsets[state + 1])
+                if (fst.ilabel[arc] > 0) == takes_row
+            ]
+            columns = graph.olabel[found.arc], graph.cost[found.arc], graph.dst[found.arc]
+            assert listed == list(zip(found.place.tolist(), *(each.tolist() for each in columns), strict=True))
+        assert graph.begin() is graph
+
+
+def test_epsilons_come_first() -> None:
+    fst = epsilons_first(random_graph(RANDOM))
+    assert epsilons_first(fst) is fst
+    for state in range(fst.num_states):
+        takes_row = fst.ilabel[fst.offsets[state] : fst.offsets[state + 1]] > 0
+        assert (np.diff(takes_row.astype(int)) >= 0).all()
+
+
+def test_ranges_of_arcs() -> None:
+    found = arcs_between(np.array([4, 2, 9]), np.array([6, 2, 10]))
+    assert (found.arc.tolist(), found.place.tolist()) == ([4, 5, 9], [0, 0, 2])
+    assert arcs_leaving(np.array([0, 2, 2, 3]), np.array([2, 0])).arc.tolist() == [2, 0, 1]
+    assert len(arcs_between(np.zeros(0, int), np.zeros(0, int)).arc) == 0
+
+
+def test_scratch_is_lent_again() -> None:
+    graph = SearchGraph(random_graph(RANDOM))
+    scratch = graph.take_scratch()
+    assert len(scratch) == graph.num_states
+    assert graph.enlarged(scratch) is scratch
+    graph.give_scratch_back(scratch)
+    assert graph.take_scratch() is scratch
