@@ -91,6 +91,7 @@ def test_help_and_wrong_usage_import_little() -> None:
 MODEL_ROOMS = {
     "cli",
     "components",
+    "drawing",
     "errors",
     "hmm",
     "index",

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnet3.cn.node import Node
 from nnet3.cn.order import parents_of
-from nnet3.drawing import Arc, Box, Graph, draw, to_dot, to_svg
+from nnet3.drawing import Arc, Box, Graph, Picture
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawn network; notebooks show it."""
-
-    graph: Graph
-
-    @property
-    def dot(self) -> str:
-        """Text for Graphviz."""
-        return to_dot(self.graph)
-
-    @property
-    def svg(self) -> str:
-        """The text of an SVG file."""
-        return to_svg(self.graph)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an .svg, .png or .dot file. Raises DrawingError for other names."""
-        Path(path).write_bytes(draw(self.graph, Path(path).suffix.removeprefix(".")))
-
-    def _repr_svg_(self) -> str:
-        return self.svg
 
 
 def picture(network: Network, *, highlight: Collection[Node | str] = (), title: str = "") -> Picture:

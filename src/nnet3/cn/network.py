@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from nnet3.cn import onnx
 from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.copying import copy_network
 from nnet3.cn.differentiation import DifferentiatedNetwork
-from nnet3.cn.drawing import Picture, picture
+from nnet3.cn.drawing import picture
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import describe_network, describe_order
@@ -22,12 +23,14 @@ from nnet3.cn.order import (
     needed_nodes,
 )
 from nnet3.cn.program import Program, Question
+from nnet3.drawing import MOST_SHOWN_BOXES, Picture, can_paint
 from nnet3.driver import CompileTask
 from nnet3.errors import NetworkError
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
 from nnet3.runtime.profile import Profiler, ProfileReport
+from nnet3.text.html import folded
 
 if TYPE_CHECKING:
     from nnet3.cn.onnx.metadata import NetworkMetadata
@@ -164,6 +167,10 @@ class Network(DifferentiatedNetwork):
         to 1e-4. Raises ExportError, and leaves nothing behind, for networks that have no form in ONNX.
         """
         return onnx.export_network(self, path, nodes, options)
+
+    def _repr_html_(self) -> str:
+        drawn = self.draw().svg if len(self.nodes) <= MOST_SHOWN_BOXES and can_paint() else ""
+        return f"<p>{html.escape(repr(self))}</p>{drawn}{folded('nodes', str(self))}"
 
     def __str__(self) -> str:
         return describe_network(self)

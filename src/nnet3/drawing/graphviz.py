@@ -28,6 +28,11 @@ except Exception as error:
 """
 
 
+def can_paint() -> bool:
+    """Tells whether there is anything that paints."""
+    return shutil.which("dot") is not None or find_spec("pygraphviz") is not None
+
+
 def render(graph: Graph, form: str, use_program: bool | None = None) -> bytes:
     """Returns a picture in a form of Graphviz, such as svg or png.
 

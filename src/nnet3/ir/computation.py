@@ -11,9 +11,12 @@ import numpy as np
 
 from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.printer import print_computation, summary
+from nnet3.text.html import folded
 
 if TYPE_CHECKING:
     from nnet3.ir.declarations import Command
+
+MOST_SHOWN_COMMANDS = 500  # in a notebook
 
 
 class Matrix(NamedTuple):
@@ -136,6 +139,9 @@ class NnetComputation:
 
     def __repr__(self) -> str:
         return f"<NnetComputation: {summary(self).removeprefix('# ')}>"
+
+    def _repr_html_(self) -> str:
+        return folded(summary(self).removeprefix("# "), print_computation(self, MOST_SHOWN_COMMANDS), is_open=True)
 
     def copy(self) -> NnetComputation:
         """Returns a copy whose lists may be changed; the immutable entries are shared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 
 import numpy as np
@@ -98,6 +99,9 @@ class AcousticModel(RunsUtterances):
 
     def __repr__(self) -> str:
         return f"<AcousticModel {self.transition_model!r}, {self.nnet!r}, {len(self.priors)} priors>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{self.nnet._repr_html_()}"
 
     @classmethod
     def read(cls, reader: Reader) -> AcousticModel:

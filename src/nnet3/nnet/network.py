@@ -18,6 +18,7 @@ from nnet3.nnet.conversion import check_number, parse_target
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.quantizing import quantized
+from nnet3.nnet.shown import Shown
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Nnet(RunsUtterances):
+class Nnet(RunsUtterances, Shown):
     """A neural network: `nodes` in order, each component node right after its hidden input, and `components` by name.
 
     Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists the nodes and components that no

@@ -6,17 +6,20 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.errors import DrawingError
-from nnet3.nnet.network import Nnet
 from nnet3.schedule import DirectedGraph, strongly_connected_components
 from nnet3.structure.component_notes import component_notes, format_offsets
 from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
+
+if TYPE_CHECKING:
+    from nnet3.nnet.network import Nnet
 
 _MOST_BOXES = 3000
 _LINE, _MOST_LINES = 52, 4  # of a descriptor in a box

@@ -21,9 +21,12 @@ from nnet3.runtime.computer import NnetComputer
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.link import LinkedComputation
 from nnet3.runtime.plan import Port, SegmentPlan
+from nnet3.text.html import table
 
 #: By what commands may be put together in a table.
 KEYS = ("kind", "type", "kernel", "node")
+_KEY_COLUMNS = ("kind", "type")
+_NUMBER_COLUMNS = ("calls", "ms", "%", "us/call", "MB", "GB/s")
 _MICROSECONDS = 1e6
 
 
@@ -69,12 +72,17 @@ class ProfileReport:
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        lines = [[*row.keys, *self._numbers(row)] for row in rows]
+        return table([*_KEY_COLUMNS, *_NUMBER_COLUMNS], lines, len(_KEY_COLUMNS))
+
     @property
     def seconds(self) -> float:
         """The seconds of all commands in one run."""
         return sum(timing.seconds for timing in self.times)
 
-    def rows(self, by: Sequence[str] = ("kind", "type")) -> list[ProfileRow]:
+    def rows(self, by: Sequence[str] = _KEY_COLUMNS) -> list[ProfileRow]:
         """Groups commands by these KEYS, the slowest group first. Raises ExecutionError for other keys."""
         for key in by:
             if key not in KEYS:
@@ -90,10 +98,10 @@ class ProfileReport:
         ]
         return sorted(rows, key=lambda row: -row.seconds)
 
-    def table(self, by: Sequence[str] = ("kind", "type"), limit: int | None = None) -> str:
+    def table(self, by: Sequence[str] = _KEY_COLUMNS, limit: int | None = None) -> str:
         """Returns rows as text: keys, calls, milliseconds, share of the time, microseconds a call, megabytes, GB/s."""
         rows = self.rows(by)
-        lines = [[*by, "calls", "ms", "%", "us/call", "MB", "GB/s"]]
+        lines = [[*by, *_NUMBER_COLUMNS]]
         lines += [[*row.keys, *self._numbers(row)] for row in rows[:limit]]
         left_out = rows[len(lines) - 1 :]
         if left_out:
