@@ -199,6 +199,42 @@ def test_refusals_say_why_a_program_was_compiled_for_its_lengths() -> None:
     assert cache.counts.restricted == 0
 
 
+NORMALIZED_STATE = """
+    input-node name=input dim=2
+    component name=a type=NaturalGradientAffineComponent input-dim=4 output-dim=2
+    component name=h type=TanhComponent dim=2
+    component name=s type=NormalizeComponent dim=2
+    component-node name=a component=a input=Append(input, IfDefined(Offset(s, -1)))
+    component-node name=h component=h input=a
+    component-node name=s component=s input=h
+    output-node name=output input=h
+"""
+GATES = """
+    input-node name=input dim=2
+    component name=f type=NaturalGradientAffineComponent input-dim=4 output-dim=2
+    component name=g type=NaturalGradientAffineComponent input-dim=4 output-dim=2
+    component name=kept type=ElementwiseProductComponent input-dim=4 output-dim=2
+    component name=added type=ElementwiseProductComponent input-dim=4 output-dim=2
+    component name=c type=NoOpComponent dim=2
+    component-node name=f component=f input=Append(Offset(input, 1), IfDefined(Offset(c, 2)))
+    component-node name=g component=g input=Append(input, IfDefined(Offset(c, 2)))
+    component-node name=kept component=kept input=Append(f, IfDefined(Offset(c, 2)))
+    component-node name=added component=added input=Append(f, g)
+    component-node name=c component=c input=Sum(kept, added)
+    output-node name=output input=Sum(c, Offset(c, 1))
+"""
+
+
+@pytest.mark.parametrize("config", [NORMALIZED_STATE, GATES])
+def test_steps_of_recurrences_tell_the_times_of_rooms(config: str) -> None:
+    """The last state is not normalized, though the row that it is made of exists; gates lie in rooms of one step."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    for lengths in ([20, 30, 25], [9, 13, 12]):
+        for train in (False, True):
+            compare(nnet, ragged_request(nnet, lengths, train=train, input_deriv=train), cache)
+    assert (cache.counts.restricted, cache.refusals) == (4, [])
+
+
 IN_PLACE = """
     input-node name=input dim=3
     component name=a type=NaturalGradientAffineComponent input-dim=3 output-dim=4

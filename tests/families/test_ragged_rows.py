@@ -29,7 +29,7 @@ class Program:
         step[:, T] = NO_TIME
         self.room = self.c.new_matrix(2, 2, MatrixInfo("h", False, step))
         self.left, self.right = (self.c.new_submatrix(self.room, 0, 2, column, 1) for column in range(2))
-        self.rows = IndexRows(self.c, self.distances)
+        self.rows = IndexRows(self.c, self.distances, {})
         self.versions = RoomVersions(self.c, self.rows)
         self.at = {
             name: self.rows.base[self.c.submatrices[number].matrix]
@@ -64,7 +64,7 @@ def test_a_room_has_the_times_of_what_it_meets() -> None:
         assert not versions.is_known(written)
         versions.unify(written, first + row, 2)
         assert versions.place(versions.read(each.room)) == first + row
-    assert sorted(place for _, place in versions.firsts()) == [first, first + 2]
+    assert sorted(place for _, place, _ in versions.firsts()) == [first, first + 2]
 
 
 def test_columns_that_are_read_together_are_of_one_time() -> None:

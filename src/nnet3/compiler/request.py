@@ -268,8 +268,11 @@ class ComputationRequest:
             raise NotRaggedError("outputs of all sequences end together, inputs do not")
         unit = int(np.gcd.reduce(missing, initial=period))
         inputs = len(self.inputs)
+        of_all = replace(self, inputs=longer[:inputs], outputs=longer[inputs:])
+        disabled = options.disabled_passes | {"share_copies", "work_in_place"}
         return RaggedForm(
-            replace(self, inputs=longer[:inputs], outputs=longer[inputs:]).task(network, options),
+            of_all.task(network, options),
+            partial(of_all.task, network, replace(options, disabled_passes=disabled)),
             period,
             unit,
             ((missing[numbers] + more * period) // unit).tolist(),

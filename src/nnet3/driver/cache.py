@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from nnet3.driver.cached_computation import Attachments, StoredComputation, abou
 from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest
 from nnet3.driver.ragged import RaggedFamily
-from nnet3.driver.task import CompileTask, Request, compile_task, task_of
+from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
@@ -171,7 +172,7 @@ class ComputationCache:
             form = task.ragged()
             if form is None:
                 return None
-            family = self._ragged_of(form.longer, lambda: RaggedFamily(form, self.program(form.longer)), form.unit)
+            family = self._ragged_of(form.longer, partial(self._ragged_family, form), form.unit)
             if family is None:
                 return None
             program = family.program(form, task)
@@ -183,6 +184,12 @@ class ComputationCache:
                     self._not_restricted.popitem(last=False)
             return None
         return program
+
+    def _ragged_family(self, form: RaggedForm) -> RaggedFamily:
+        try:
+            return RaggedFamily(form, self.program(form.longer))
+        except NotRaggedError:
+            return RaggedFamily(form, self.program(form.apart()))
 
     def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
         """What `make` gave for this task and unit; None if that is a refusal."""

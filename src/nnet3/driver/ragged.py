@@ -21,12 +21,13 @@ from nnet3.families.precomputed import KernelRules
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import ALWAYS, NEVER, NotRaggedError
 from nnet3.families.row_order import with_row_order
-from nnet3.index import N, T
+from nnet3.index import IndexTable, N, T
 from nnet3.ir.computation import MatrixInfo, NnetComputation
-from nnet3.lowering import build_graph
+from nnet3.lowering import build_graph, schedule
 from nnet3.lowering.apart import told_apart
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
+from nnet3.lowering.structure import structure_of
 
 
 class RaggedFamily:
@@ -55,7 +56,7 @@ class RaggedFamily:
                     raise NotRaggedError(f"{name} ends later in some shorter sequences")
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
-        self._program = RaggedProgram(program, self._distances)
+        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
         self._program.check_entries(KernelRules(source))
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
@@ -183,6 +184,18 @@ def _of_sequences(request: LoweringRequest, numbers: Sequence[int]) -> LoweringR
         return replace(rows, indexes=rows.indexes[np.isin(rows.indexes[:, N], numbers)])
 
     return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))
+
+
+def _recurrent_steps(source: GraphSource, request: LoweringRequest) -> dict[str, list[IndexTable]]:
+    """Returns the rows of each step of the kernels in recurrences, by the name of the node."""
+    result: dict[str, list[IndexTable]] = {}
+    if any(structure_of(source).is_recurrent):
+        made = schedule(source, build_graph(source, request))
+        for epoch in made.epoch_steps:
+            for step in made.steps[epoch.first : epoch.end] if epoch.is_recurrent else ():
+                if made.nodes[step.node].kind is NodeKind.KERNEL:
+                    result.setdefault(made.nodes[step.node].name, []).append(made.step_indexes(step))
+    return result
 
 
 def _times_of(graph: ComputationGraph, node: int) -> np.ndarray:

@@ -59,13 +59,14 @@ class LengthForm:
 class RaggedForm:
     """A task whose sequences end at different times, as one for longer and more ones that are all alike.
 
-    `longer`: that task. `period`: frames after which programs repeat; `unit`: those by which sequences differ, of which
-    a period has a whole number. `shorter` (sequences,): how many units each ends before those of `longer`, ascending,
-    and `numbers` its n. `rows`: the indexes of each input and
-    output by name, in the user's order; those that are `lasting` have the same ones in all sequences.
+    `longer`: that task; `apart`: the same, compiled so that no rows lie where those of other times do. `period`: frames
+    after which programs repeat; `unit`: those by which sequences differ, a part of it. `shorter` (sequences,):
+    how many units each ends before those of `longer`, ascending, and `numbers` its n. `rows`: the indexes of each input
+    and output by name, in the user's order; those that are `lasting` have the same ones in all sequences.
     """
 
     longer: CompileTask
+    apart: Callable[[], CompileTask]
     period: int
     unit: int
     shorter: Sequence[int]

@@ -22,7 +22,16 @@ from typing import Any
 import numpy as np
 
 from nnet3.families.precomputed import KernelRules
-from nnet3.families.ragged_rows import NEVER, PADDING, Distances, IndexRows, NotRaggedError, Place, RoomVersions
+from nnet3.families.ragged_rows import (
+    NEVER,
+    PADDING,
+    Distances,
+    IndexRows,
+    NotRaggedError,
+    Place,
+    RoomVersions,
+    StepsOfNodes,
+)
 from nnet3.families.ragged_slots import (
     ROWS_OF_SLOTS,
     DeclaredSlots,
@@ -60,13 +69,16 @@ class RaggedProgram:
     `template`: the program with a sub-matrix for each slot, and side tables of its own for each command.
     """
 
-    def __init__(self, computation: NnetComputation, distances: Distances) -> None:
+    def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
         """`distances`: from rows of a node to how far before its end each is. Raises NotRaggedError."""
         self.computation = unrolled(computation)
-        self.rows = IndexRows(computation, distances)
+        self.rows = IndexRows(computation, distances, steps or {})
+        self._steps = self.rows.steps_of_commands(self.computation.commands)
         versions = RoomVersions(self.computation, self.rows)
         #: The operands of kernels that have other rows than the output, by command and operand; see `UnlikeOperand`.
         self.unlike: dict[int, dict[int, UnlikeOperand]] = {}
+        #: Operands of which kernels take the first rows, as many as there are at this place; by command and operand.
+        self.limited: dict[int, dict[int, int]] = {}
         self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
         placed = [self._places(command, versions) for command in self.computation.commands]
         self._rows_worked_on = [(each, versions.place(place), count) for each, place, count in self._worked_on]
@@ -112,8 +124,7 @@ class RaggedProgram:
         self.slots = table.slots()
         self._number_slots(list(self._rolled(computation, made)))
         rooms = sorted(set(versions.firsts()))
-        self._room, self._first_of_room = np.array(rooms, dtype=np.int64).reshape(-1, 2).T
-        self._room_rows = np.array([computation.matrices[room].num_rows for room, _ in rooms], dtype=np.int64)
+        self._room, self._first_of_room, self._room_rows = np.array(rooms, dtype=np.int64).reshape(-1, 3).T
         self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
         based = sorted(self.rows.base)
         self._based = np.array(based, dtype=np.int64)
@@ -266,16 +277,21 @@ class RaggedProgram:
             count = self.computation.submatrices[fields[main][0]].num_rows
             if main in sampled and made_of is not None and len(made_of) == count and is_row_by_row:
                 versions.unify(places[main], self.rows.of_entries[command.precomputed], count)
+            step = self._steps.get(id(command), -1)
+            if main in sampled and sides[main] and isinstance(places[main], tuple) and step >= 0:
+                versions.unify(places[main], step, count)
             if sampled and sides[main]:
                 self._worked_on.append((command, places[main], count))
             for i in sampled:
                 if self.computation.submatrices[fields[i][0]].num_rows != count:
                     raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
-                place, first = places[i], places[main]
-                if isinstance(place, int) and isinstance(first, int) and not self.rows.same(place, first, count):
-                    self.unlike.setdefault(id(command), {})[i] = UnlikeOperand(place, first, count)
-                else:
+                place, first = versions.known(places[i]), versions.known(places[main])
+                if not isinstance(place, int) or not isinstance(first, int) or self.rows.same(place, first, count):
                     versions.unify(first, place, count)
+                elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, place, count):
+                    self.limited.setdefault(id(command), {})[i] = first
+                else:
+                    self.unlike.setdefault(id(command), {})[i] = UnlikeOperand(place, first, count)
         return places
 
     def _is_of_node(self, number: int, node: str) -> bool:
@@ -324,6 +340,8 @@ class RaggedProgram:
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
             return self._moved(command, at[0], at[1], slots, tables)
         plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
+        for i, to in self.limited.get(id(command), {}).items():
+            plain[i] = slots.limited(numbers[i], at[i], to)
         restricted = with_operands(command, plain) if plain else command
         if id(command) in self.unlike:
             self.unlike_of[id(restricted)] = self.unlike[id(command)]

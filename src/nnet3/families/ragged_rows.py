@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from nnet3.index import NO_TIME, N, T
+from nnet3.index import NO_TIME, IndexTable, N, T
+from nnet3.ir.commands import Backprop, Propagate
 from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.declarations import Command
 
 NEVER = 1 << 40  # so many frames are missing where there is no sequence
 ALWAYS = NEVER >> 1  # so far before the end are rows that every sequence has
@@ -22,6 +24,9 @@ class NotRaggedError(Exception):
 Distances = Callable[[MatrixInfo], np.ndarray]
 
 
+#: The rows of each step in which the kernel of a node computes, in their order.
+StepsOfNodes = Mapping[str, Sequence[IndexTable]]
+
 #: Where the first row of an operand stands in the list of all indexes: a number, or that of a version and a distance;
 #: None for operands without samples.
 Place = int | tuple[int, int] | None
@@ -30,7 +35,7 @@ Place = int | tuple[int, int] | None
 class IndexRows:
     """The indexes of all matrices whose rows have times, each table once; -1 is the first row of the others."""
 
-    def __init__(self, computation: NnetComputation, distances: Distances) -> None:
+    def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes) -> None:
         self.base: dict[int, int] = {}
         self.rooms: set[int] = set()
         self._distances = distances
@@ -40,6 +45,9 @@ class IndexRows:
         self.of_entries = {
             entry: self._place(MatrixInfo(rows.node, False, rows.outputs))
             for entry, rows in enumerate(computation.precomputed_rows, 1)
+        }
+        self.of_steps = {
+            node: [self._place(MatrixInfo(node, False, rows)) for rows in tables] for node, tables in steps.items()
         }
         for matrix in range(1, len(computation.matrices)):
             info = computation.matrix_info.get(matrix)
@@ -71,12 +79,36 @@ class IndexRows:
             self.n, self.before_end = np.append(self.n, n), np.append(self.before_end, before_end)
         return place
 
+    def steps_of_commands(self, commands: Sequence[Command]) -> dict[int, int]:
+        """Returns the places of the rows on which kernels work in the steps of recurrences, by the id of the command.
+
+        Backward, steps come in the opposite order; whoever learns of all rows together does so after the last one.
+        """
+        found: dict[int, int] = {}
+        for kind, direction in ((Propagate, 1), (Backprop, -1)):
+            of_node: dict[str, list[int]] = {}
+            for command in commands:
+                if isinstance(command, kind) and command.node in self.of_steps:
+                    of_node.setdefault(command.node, []).append(id(command))
+            for node, ids in of_node.items():
+                places = self.of_steps[node][::direction]
+                if len(ids) == len(places) or (kind is Backprop and len(ids) == len(places) + 1):
+                    found.update(zip(ids, places, strict=False))
+        return found
+
     def same(self, one: int, other: int, count: int) -> bool:
         """True if two ranges of rows have the same indexes, counted from the ends."""
         return one == other or (
             np.array_equal(self.n[one : one + count], self.n[other : other + count])
             and np.array_equal(self.before_end[one : one + count], self.before_end[other : other + count])
         )
+
+    def begin_alike(self, one: int, other: int, count: int) -> bool:
+        """True if those that exist of the rows at place `one` are always the first of those at `other`."""
+        times = self.single_time(one, count), self.single_time(other, count)
+        if None in times or not np.array_equal(self.n[one : one + count], self.n[other : other + count]):
+            return False
+        return times[0] <= times[1]  # type: ignore[operator]
 
     def single_time(self, first: int, count: int) -> int | None:
         """Returns how far before the end these rows lie, None if they are of several times or not in order of n."""
@@ -94,6 +126,7 @@ class RoomVersions:
         }
         self._parent: list[int] = []
         self._first: list[int] = []  # the place of row 0 of the room, -1 as long as it is not known
+        self._size: list[int] = []  # of so many rows
         self.rooms: list[int] = []
 
     def read(self, number: int) -> Place:
@@ -119,6 +152,7 @@ class RoomVersions:
         self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols] = len(self._parent)
         self._parent.append(len(self._parent))
         self._first.append(-1)
+        self._size.append(0)
         self.rooms.append(block.matrix)
         return len(self._parent) - 1, block.row_offset
 
@@ -131,9 +165,9 @@ class RoomVersions:
                 raise NotRaggedError("rows of two rooms meet at different places")
             self._join(one[0], other[0])
         elif isinstance(one, tuple):
-            self._settle(one[0], other - one[1])  # type: ignore[operator]
+            self._settle(one[0], other - one[1], one[1] + count)  # type: ignore[operator]
         elif isinstance(other, tuple):
-            self._settle(other[0], one - other[1])
+            self._settle(other[0], one - other[1], other[1] + count)
         elif not self._rows.same(one, other, count):
             raise NotRaggedError("a command that works row by row has operands of different times")
 
@@ -146,32 +180,38 @@ class RoomVersions:
             raise NotRaggedError(f"nothing says which times rows of matrix m{self.rooms[place[0]]} have")
         return first + place[1]
 
+    def known(self, place: Place) -> Place:
+        """Returns the place as a number, if it is known."""
+        return self.place(place) if isinstance(place, tuple) and self.is_known(place) else place
+
     def is_known(self, place: Place) -> bool:
         return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
 
-    def firsts(self) -> Iterator[tuple[int, int]]:
-        """Yields each room and the place of its row 0 at some time."""
+    def firsts(self) -> Iterator[tuple[int, int, int]]:
+        """Yields each room, the place of its row 0 at some time, and how many rows it then has."""
         for version, room in enumerate(self.rooms):
-            if (first := self._first[self._root(version)]) >= 0:
-                yield room, first
+            root = self._root(version)
+            if self._first[root] >= 0:
+                yield room, self._first[root], self._size[root]
 
     def _root(self, version: int) -> int:
         while self._parent[version] != version:
             self._parent[version] = version = self._parent[self._parent[version]]
         return version
 
-    def _settle(self, version: int, first: int) -> None:
+    def _settle(self, version: int, first: int, size: int) -> None:
         root = self._root(version)
-        known, count = self._first[root], self._computation.matrices[self.rooms[root]].num_rows
-        if first < 0 or (known >= 0 and not self._rows.same(known, first, count)):
+        known = self._first[root]
+        if first < 0 or (known >= 0 and not self._rows.same(known, first, min(size, self._size[root]))):
             raise NotRaggedError(f"rows of matrix m{self.rooms[root]} are of two times at once")
-        self._first[root] = first if known < 0 else known
+        if size > self._size[root]:
+            self._first[root], self._size[root] = first, size
 
     def _join(self, one: int, other: int) -> None:
         one, other = self._root(one), self._root(other)
         if one == other:
             return
-        first = self._first[other]
+        first, size = self._first[other], self._size[other]
         self._parent[other] = one
         if first >= 0:
-            self._settle(one, first)
+            self._settle(one, first, size)
