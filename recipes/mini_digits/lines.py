@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import multiprocessing
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,25 @@ from nnet3.cli.run import run
 from nnet3.errors import Nnet3Error
 
 _SAID = 1500  # characters of a failed line's messages that are shown
+
+# Processes of verbs begin as copies of one that has imported what takes long.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["__main__", "torch", "nnet3.cli.run"])
+
+
+def _run_verb(words: list[str], said: Path, printed: Path | None) -> int:
+    """Runs a verb; returns its status. Messages go to one file, what it prints to another one or to the same."""
+    with (
+        said.open("a") as errors,
+        (printed or said).open("a" if printed is None else "w") as output,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        return run(words, "nnet3")
+
+
+def _run_and_exit(words: list[str], said: Path, printed: Path | None) -> None:
+    sys.exit(_run_verb(words, said, printed))
 
 
 @dataclass(frozen=True)
@@ -46,31 +66,32 @@ class Lines:
             self._one(folder, f"train-model --resume {shlex.quote(str(settings))}")
             return
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
-        self._start(folder, [*launcher, "-m", "nnet3", "train-model", "--resume", str(settings)], None)
+        self._start(folder, [*launcher, "-m", "nnet3", "train-model", "--resume", str(settings)])
 
     def _one(self, folder: Path, line: str) -> None:
         words = shlex.split(line)
         target = folder / words.pop() if ">" in words else None
         if target is not None:
             words.remove(">")
-        if not self.in_process:
-            self._start(folder, ["-m", "nnet3", *words], target)
-            return
-        log = folder / "log.txt"
-        with log.open("a") as said, (target or log).open("w" if target else "a") as printed:
-            said.write(f"# nnet3 {line}\n")
-            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
-                status = run(words, "nnet3")
-        self._check(status, f"nnet3 {line}", log.read_text())
-
-    def _start(self, folder: Path, words: Sequence[str], target: Path | None) -> None:
-        command = [sys.executable, *words]
-        environment = {"OMP_NUM_THREADS": "1", **os.environ}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        if target is not None:
-            target.write_text(done.stdout)
+        with tempfile.TemporaryDirectory() as place:
+            said = Path(place) / "said"
+            if self.in_process:
+                status = _run_verb(words, said, target)
+            else:
+                process = _FORKS.Process(target=_run_and_exit, args=(words, said, target))
+                process.start()
+                process.join()
+                status = process.exitcode or 0
+            messages = said.read_text() if said.exists() else ""
         with (folder / "log.txt").open("a") as log:
-            log.write(f"# {shlex.join(words[1:])}\n{done.stderr}{'' if target else done.stdout}")
+            log.write(f"# nnet3 {line}\n{messages}")
+        self._check(status, f"nnet3 {line}", messages)
+
+    def _start(self, folder: Path, words: Sequence[str]) -> None:
+        command = [sys.executable, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with (folder / "log.txt").open("a") as log:
+            log.write(f"# {shlex.join(words[1:])}\n{done.stderr}{done.stdout}")
         self._check(done.returncode, shlex.join(words[1:]), done.stderr)
 
     @staticmethod
