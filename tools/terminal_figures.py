@@ -66,7 +66,7 @@ def figure(name: str) -> str:
     """The SVG of a command and what it prints."""
     command, _ = COMMANDS[name]
     with tempfile.TemporaryDirectory() as folder:
-        _write_files(Path(folder))
+        write_files(Path(folder))
         printed = _run(command, Path(folder))
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     console.print(Text.assemble(("$ ", "bold green"), command))
@@ -75,7 +75,8 @@ def figure(name: str) -> str:
     return _FONTS.sub("", svg).replace("Fira Code, monospace", "monospace")
 
 
-def _write_files(folder: Path) -> None:
+def write_files(folder: Path) -> None:
+    """Write configs, examples and the settings of a run."""
     (folder / "net.xconfig").write_text(NETWORK)
     (folder / "learner.xconfig").write_text(LEARNER)
     (folder / "affine.config").write_text(AFFINE)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.explore import PageServer, explore
 from nnet3.explore.histograms import histogram
 from nnet3.explore.html import static
@@ -102,6 +102,23 @@ def test_a_name_of_few_letters_is_a_page_too() -> None:
     assert "<title>Network - nnet3</title>" in explore(
         Nnet.from_config("input-node name=a dim=1\noutput-node name=b input=a")
     )
+
+
+def test_a_page_that_cannot_be_made_yet() -> None:
+    def fail() -> str:
+        raise Nnet3Error("exp: no log of a training run")
+
+    with PageServer(fail) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(server.url)
+            refused.value.close()
+            assert refused.value.code == 503
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_the_server_answers_this_machine_alone() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +15,43 @@ from nnet3 import cn
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings, say
 from nnet3.cli.show_stages import request_of_times
-from nnet3.explore import PageServer, explore
+from nnet3.explore import PageServer, explore, run_page
 from nnet3.kaldi_io import write_atomically
 
 
 def write_page(name: str, page: str | None, port: int | None, **options: Any) -> None:
     """Write the page of a network to a file, or serve it until Ctrl-C; see the options of the verb."""
-    text = _page(name, **options)
+    is_run = Path(name).is_dir()
+    text = run_page(name) if is_run else _page(name, **options)
     if page is not None:
         write_atomically(page, text.encode())
         say(f"wrote {page}, {len(text.encode()) / 1e6:.1f} MB")
     if port is not None:
-        serve_page(lambda: text, port)
+        with page_server(lambda: run_page(name) if is_run else text, port) as server:
+            say(f"the page is at {server.url}; Ctrl-C ends it")
+            server.serve_forever()
 
 
-def serve_page(make: Any, port: int) -> None:
-    """Serve a page until Ctrl-C."""
+@contextlib.contextmanager
+def serving_run(folder: str, port: int) -> Iterator[None]:
+    """Serves the page of a run within it, from a thread; the page is made anew each time that it is asked for."""
+    with page_server(lambda: run_page(folder), port) as server:
+        say(f"the page of the run is at {server.url}")
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def page_server(make: Callable[[], str], port: int) -> PageServer:
+    """The server of a page. Raises click.UsageError if the port is taken."""
     try:
-        server = PageServer(make, port)
+        return PageServer(make, port)
     except OSError as error:
         raise click.UsageError(f"--serve={port}: {error.strerror}: give another port, or 0 for any") from None
-    with server:
-        say(f"the page is at {server.url}; Ctrl-C ends it")
-        server.serve_forever()
 
 
 def _page(

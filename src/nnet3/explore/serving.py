@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from nnet3.errors import Nnet3Error
+
 _HOST = "127.0.0.1"
 
 
@@ -38,7 +40,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/":
             self.send_error(404)
             return
-        body = self.server.make().encode()
+        try:
+            body = self.server.make().encode()
+        except Nnet3Error as error:  # a run that has not begun has no log
+            self.send_error(503, explain=str(error))
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))

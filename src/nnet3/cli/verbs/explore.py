@@ -16,7 +16,7 @@ from nnet3.cli.verb import SEEING, run_on_cpu, verb
 @flag("--program", default=True, show_default=True, help="Compile it; false: only the network.")
 @flag("--profile", "profiled", default=True, show_default=True, help="Run and time it.")
 @whole_number("--serve", "port", least=0, metavar="PORT", help="Serve the page at 127.0.0.1; port 0: any.")
-@arguments(network="MODEL-OR-CONFIG")
+@arguments(network="MODEL")
 @click.argument("page", metavar="[PAGE.html]", required=False)
 def command(network: str, page: str | None, port: int | None, **options: Any) -> None:
     """Write one HTML file with everything that can be seen of a network: layers, nodes, weights; what depends on what
@@ -24,12 +24,14 @@ def command(network: str, page: str | None, port: int | None, **options: Any) ->
     network and no server, and can be sent to others.
 
     MODEL is a model, a config or an xconfig, or a computational network that `cn.save` wrote (.cn, .safetensors), which
-    is given --num-sequences sequences of --frames frames.
+    is given --num-sequences sequences of --frames frames. The folder of a run of `train-model` gives a page of the run:
+    curves, learning rates, updates, what was skipped.
 
     \b
     Examples:
       nnet3 explore final.mdl final.html
       nnet3 explore --output=output=0:29:3 --backward=true --serve=0 final.raw
+      nnet3 explore --serve=8000 exp
     """
     if page is None and port is None:
         raise click.UsageError("say where the page goes: PAGE.html, or --serve=PORT")

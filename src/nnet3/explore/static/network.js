@@ -161,12 +161,3 @@ VIEWS.push({ id: "network", title: "Network", build(panel) {
     describe();
   };
 } });
-
-function histogram(each) {
-  const text = each.counts.length ? `mean ${each.mean}, std ${each.std}, ${each.min} to ${each.max}` : "no finite numbers";
-  const most = Math.max(1, ...each.counts), width = 240, height = 60, step = width / Math.max(1, each.counts.length);
-  const bars = each.counts.map((number, bin) => svg("rect", { x: bin * step, width: Math.max(step - 0.5, 0.5),
-    y: height - (height * number) / most, height: (height * number) / most }));
-  return el("figure", {}, el("figcaption", {}, `${each.name} ${each.shape.join(" × ")}: ${text}${each.bad ? `; ${each.bad} not finite` : ""}`),
-    svg("svg", { class: "histogram", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `histogram of ${each.name}: ${text}` }, ...bars));
-}
