@@ -29,6 +29,7 @@ from nnet3.cli import lattice_tables as lattice_tables
 from nnet3.cli import lda_of_egs as lda_of_egs
 from nnet3.cli import looped_tables as looped_tables
 from nnet3.cli import network_tables as network_tables
+from nnet3.cli import normalising as normalising
 from nnet3.cli import outputs_of_egs as outputs_of_egs
 from nnet3.cli import priors as priors
 from nnet3.cli import profile_network as profile_network
