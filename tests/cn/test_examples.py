@@ -45,3 +45,7 @@ def test_the_cosine_matcher_learns(example) -> None:
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_spoken_digits_are_learnt(example, bidirectional) -> None:
     assert example("spoken_digits").run(str(RECORDINGS), bidirectional, speakers=["jackson"], epochs=10) > 0.85
+
+
+def test_strings_are_reversed(example) -> None:
+    assert example("reversal").run(steps=500) > 0.6

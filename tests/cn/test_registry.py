@@ -25,7 +25,7 @@ def power_class(needs: frozenset[int] = frozenset({0})) -> type[cn.Operation]:
 
     @dataclass(frozen=True)
     class Power(cn.Operation):
-        type: ClassVar[str] = "power"
+        type: ClassVar[str] = "to_the_power"
         gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (needs,)
         exponent: float
         sizes: tuple[int, ...] = ()
@@ -34,7 +34,7 @@ def power_class(needs: frozenset[int] = frozenset({0})) -> type[cn.Operation]:
 
         def check(self) -> None:
             if self.exponent <= 0:
-                raise NetworkError(f"power: expected an exponent greater than 0, got {self.exponent}")
+                raise NetworkError(f"to_the_power: expected an exponent greater than 0, got {self.exponent}")
 
         def infer(self, operands):
             return operands[0]
@@ -55,7 +55,7 @@ def power_class(needs: frozenset[int] = frozenset({0})) -> type[cn.Operation]:
 def power() -> Iterator[type[cn.Operation]]:
     made = cn.register(power_class())
     yield made
-    del OPERATIONS["power"]
+    del OPERATIONS["to_the_power"]
 
 
 def network(operation: cn.Operation) -> cn.Network:
@@ -76,20 +76,20 @@ def test_registered_operations_are_saved_and_loaded(power, tmp_path) -> None:
     assert again.find("h").operation == net.find("h").operation
     np.testing.assert_array_equal(again.evaluate("h", X), net.evaluate("h", X))
     assert cn.to_text(again) == cn.to_text(net) == cn.to_text(net.copy())
-    del OPERATIONS["power"]
-    with pytest.raises(ModelFormatError, match=r"there is no node type 'power'; operations of your own"):
+    del OPERATIONS["to_the_power"]
+    with pytest.raises(ModelFormatError, match=r"there is no node type 'to_the_power'; operations of your own"):
         cn.load(tmp_path / "net.cn")
-    OPERATIONS["power"] = power
+    OPERATIONS["to_the_power"] = power
 
 
 @pytest.mark.parametrize(
     "options", ["exponent=-1.0", "exponent='a'", "exponent=2.0, sizes=(1.5,)", "exponent=2.0, limit=0.5", "note='a'"]
 )
 def test_options_are_checked_in_files_too(power, options) -> None:
-    lines = ["# computational network 1", "x = input(rows=3)", f"y = power(x, {options})", "output y = y"]
-    with pytest.raises(ModelFormatError, match="line 3: power: "):
+    lines = ["# computational network 1", "x = input(rows=3)", f"y = to_the_power(x, {options})", "output y = y"]
+    with pytest.raises(ModelFormatError, match="line 3: to_the_power: "):
         cn.from_text("\n".join(lines))
-    with pytest.raises(Nnet3Error, match="power: "):
+    with pytest.raises(Nnet3Error, match="to_the_power: "):
         power.from_options(**eval(f"dict({options})"))
 
 
@@ -98,7 +98,7 @@ def test_what_is_not_registered_is_not_written(tmp_path) -> None:
     X = {"x": RANDOM.normal(size=(3, 4))}
     np.testing.assert_allclose(net.copy().evaluate("h", X), net.evaluate("h", X))
     for write in (cn.to_text, lambda net: cn.save(net, tmp_path / "net.cn")):
-        with pytest.raises(NetworkError, match=r"'power' cannot be read again: decorate its class Power"):
+        with pytest.raises(NetworkError, match=r"'to_the_power' cannot be read again: decorate its class Power"):
             write(net)
     assert not list(tmp_path.iterdir())
 
@@ -112,7 +112,7 @@ def test_what_is_not_registered_is_not_written(tmp_path) -> None:
 
 def test_a_class_made_anew_takes_the_place_of_the_old_one(power) -> None:
     again = cn.register(power_class())
-    assert OPERATIONS["power"] is again
+    assert OPERATIONS["to_the_power"] is again
     assert cn.to_text(network(power(2.0))) == cn.to_text(network(again(2.0)))  # nodes of before are no strangers
 
 

@@ -333,3 +333,24 @@ def test_the_gradient_check_keeps_one_mask_of_dropout(capsys) -> None:
     h = cn.dropout(0.5, cn.tanh(cn.parameter("W", (6, 3)) @ x))
     net = cn.Network(cn.square_error(cn.parameter("V", (2, 6)) @ h, y))
     assert cn.check_gradients(net, {"x": RANDOM.normal(size=(3, 9)), "y": np.zeros((2, 9))}).worst < 1e-5
+
+
+def test_pieces_of_a_few_sequences_at_a_time() -> None:
+    """Another sequence takes the place of one that has ended; together they are all frames, in order, once."""
+    net = lstm(carry=True)
+    lengths = (7, 3, 1, 5, 4)
+    batch = {n: cn.sequences([RANDOM.normal(size=(r, t)) for t in lengths]) for n, r in (("x", 3), ("y", 2))}
+    whole: list[float] = []
+    alone = sum(net.criterion(piece) for n in range(5) for piece in cn.truncated(net, _only(batch, n), 3))
+    for piece in cn.truncated(net, batch, 3, at_once=2):
+        assert len(piece["x"]) <= 2
+        assert max(piece["x"].lengths) <= 3
+        whole.append(net.criterion(piece))
+    assert sum(whole) == pytest.approx(alone, rel=1e-5)
+    assert len(whole) == 5
+    with pytest.raises(TrainingError, match="at least one sequence at a time"):
+        next(cn.truncated(net, batch, 3, at_once=0))
+
+
+def _only(batch, number: int):
+    return {name: cn.sequences([value[number]]) for name, value in batch.items()}

@@ -9,6 +9,17 @@ from nnet3.cn.network import Network
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes import sequence
 from nnet3.cn.nodes.activations import copy, exp, log, log_softmax, negate, relu, sigmoid, softmax, tanh
+from nnet3.cn.nodes.columns import (
+    batch_norm,
+    layer_norm,
+    log_sum_exp_rows,
+    max_rows,
+    mean_rows,
+    min_rows,
+    row_step,
+    sum_rows,
+    transpose,
+)
 from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.convolution import convolution
 from nnet3.cn.nodes.cosine import cos
@@ -16,6 +27,21 @@ from nnet3.cn.nodes.criteria import classification_error, cross_entropy, cross_e
 from nnet3.cn.nodes.delay import delay
 from nnet3.cn.nodes.dropout import dropout
 from nnet3.cn.nodes.embedding import embedding
+from nnet3.cn.nodes.functions import (
+    abs,
+    clip,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+    power,
+    sqrt,
+    where,
+)
 from nnet3.cn.nodes.leaves import constant, input, parameter
 from nnet3.cn.nodes.norms import l1_norm, l2_norm, squared_norm, sum_elements
 from nnet3.cn.nodes.pooling import average_pooling, max_pooling
@@ -26,6 +52,7 @@ from nnet3.cn.nodes.sequence import attention, broadcast_as, ctc
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.cn.operation import Operation
+from nnet3.cn.reader import Minibatches
 from nnet3.cn.registry import register
 from nnet3.cn.samples import Sequences, sequences
 from nnet3.cn.saving import load, save
@@ -35,17 +62,21 @@ from nnet3.cn.training import sgd_step, train, truncated
 
 __all__ = [
     "AsynchronousEvaluator",
+    "Minibatches",
     "Network",
     "Node",
     "Operation",
     "Sequences",
     "Shape",
+    "abs",
     "as_node",
     "attention",
     "average_pooling",
+    "batch_norm",
     "broadcast_as",
     "check_gradients",
     "classification_error",
+    "clip",
     "component",
     "constant",
     "convolution",
@@ -56,32 +87,47 @@ __all__ = [
     "ctc",
     "delay",
     "diag_times",
+    "divide",
     "dropout",
     "element_times",
     "embedding",
+    "equal",
     "exp",
     "from_nnet",
     "from_text",
+    "greater",
+    "greater_equal",
     "input",
     "inv_std_dev",
     "khatri_rao_product",
     "l1_norm",
     "l2_norm",
+    "layer_norm",
+    "less",
+    "less_equal",
     "load",
     "log",
     "log_softmax",
+    "log_sum_exp_rows",
     "macros",
     "max_pooling",
+    "max_rows",
+    "maximum",
     "mean",
+    "mean_rows",
+    "min_rows",
+    "minimum",
     "minus",
     "negate",
     "parameter",
     "per_dim_mean_var_norm",
     "plus",
+    "power",
     "register",
     "relu",
     "row_slice",
     "row_stack",
+    "row_step",
     "save",
     "scale",
     "sequence",
@@ -89,12 +135,16 @@ __all__ = [
     "sgd_step",
     "sigmoid",
     "softmax",
+    "sqrt",
     "square_error",
     "squared_norm",
     "sum_elements",
+    "sum_rows",
     "tanh",
     "times",
     "to_text",
     "train",
+    "transpose",
     "truncated",
+    "where",
 ]

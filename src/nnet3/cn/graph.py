@@ -71,7 +71,9 @@ class NodeGraph:
         """The parameters whose only users choose columns of them: their gradients are sparse."""
         users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
         others = {
-            operand for node, place, operand in users if not (isinstance(node.operation, Embedding) and place == 0)
+            operand
+            for node, place, operand in users
+            if not (isinstance(node.operation, Embedding) and node.operation.sparse and place == 0)
         }
         chosen = {
             operand for node, _, operand in users if isinstance(node.operation, Embedding) and operand.is_parameter

@@ -126,6 +126,39 @@ class Node:
     def __rmul__(self, other: Any) -> Node:
         return OPERATORS["*"](other, self)
 
+    def __truediv__(self, other: Any) -> Node:
+        return OPERATORS["/"](self, other)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return OPERATORS["/"](other, self)
+
+    def __pow__(self, exponent: Any) -> Node:
+        return OPERATORS["**"](self, exponent)
+
+    def __lt__(self, other: Any) -> Node:
+        return OPERATORS["<"](self, other)
+
+    def __le__(self, other: Any) -> Node:
+        return OPERATORS["<="](self, other)
+
+    def __gt__(self, other: Any) -> Node:
+        return OPERATORS[">"](self, other)
+
+    def __ge__(self, other: Any) -> Node:
+        return OPERATORS[">="](self, other)
+
+    def __getitem__(self, rows: Any) -> Node:
+        return OPERATORS["[]"](self, rows)
+
+    __iter__ = None  # rows are not gone through one by one
+
+    @property
+    def T(self) -> Node:
+        return OPERATORS["transpose"](self)
+
+    def __abs__(self) -> Node:
+        return OPERATORS["abs"](self)
+
     def __neg__(self) -> Node:
         return OPERATORS["negate"](self)
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Copy, Exp, Log, LogSoftmax, Negate, Relu, Sigmoid, Softmax, Tanh
+from nnet3.cn.nodes.columns import LayerNorm, RowReduction, RowStep, TransposedMatrix
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.cosine import Cos
@@ -21,6 +22,7 @@ from nnet3.cn.nodes.criteria import (
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.dropout import Dropout
 from nnet3.cn.nodes.embedding import Embedding
+from nnet3.cn.nodes.functions import FUNCTIONS, Where
 from nnet3.cn.nodes.leaves import Input, Parameter, ParameterNode
 from nnet3.cn.nodes.norms import L1Norm, L2Norm, SquaredNorm, SumElements
 from nnet3.cn.nodes.pooling import AveragePooling, MaxPooling
@@ -97,6 +99,7 @@ for _operation in (
     *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm, SquaredNorm),
     *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
     *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax, ClassCrossEntropy),
+    *(*FUNCTIONS.values(), Where, RowReduction, RowStep, TransposedMatrix, LayerNorm),
     *(Embedding, SequenceReduction, SequenceSoftmax, SequenceReversal, SequenceGather, BroadcastSequence),
     *(Attention, CtcCriterion),
     *(Mean, InvStdDev, PerDimMeanVarNorm),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nnet3.cn.differentiation import num_terms
 from nnet3.cn.network import Network
 from nnet3.cn.not_finite import NotFiniteError, check_finite
 from nnet3.cn.place import warn_user
@@ -114,7 +115,12 @@ def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer) -> None
 
 
 def num_samples(network: Network, batch: Batch) -> int:
-    """The number of samples of a minibatch: columns of its first input with samples that is no initial state."""
+    """The number of samples of a minibatch: columns of its first input with samples that is no initial state.
+
+    Of a network with several axes, those over which its first criterion is summed.
+    """
+    if network._nodes.is_staged and network.criteria:
+        return num_terms(next(iter(network.criteria)), network._take(tuple(network.criteria), batch))
     for node in network.inputs:
         if node.shape.has_samples and node not in network.initial_states and network.names[node] in batch:
             value = batch[network.names[node]]
@@ -124,13 +130,14 @@ def num_samples(network: Network, batch: Batch) -> int:
     return 1
 
 
-def truncated(network: Network, batch: Batch, frames: int) -> Iterator[dict[str, Any]]:
+def truncated(network: Network, batch: Batch, frames: int, *, at_once: int | None = None) -> Iterator[dict[str, Any]]:
     """The sequences of a batch in pieces of `frames` frames, states carried from each piece to the next.
 
     Delays of the network that have an initial state begin with that of the batch, or else with their `default`, and
     then go on with the frames that the last gradient or evaluation of the piece before has left
     (`network.final_states`). Values that belong to no sample are given to each piece. Sequences that have ended drop
-    out of later pieces. Warns of nodes that look at other frames without a state: they see none beyond the edges of a
+    out of later pieces; with `at_once` so many are gone through at a time, and another one takes the place of each that
+    has ended (1.6.2). Warns of nodes that look at other frames without a state: they see none beyond the edges of a
     piece. Raises TrainingError for states of delays that look into the future.
     """
     check_kind(network, Network, "what is cut into pieces for", "a network")
@@ -144,21 +151,29 @@ def truncated(network: Network, batch: Batch, frames: int) -> Iterator[dict[str,
     if frames < 1 or not cut or not all(isinstance(value, Sequences) for value in cut.values()):
         raise TrainingError("truncated takes at least one frame a piece, and inputs that are all cn.sequences")
     lengths = next(iter(cut.values())).lengths
+    check_kind(at_once, (int, type(None)), "at_once", "a number of sequences")
+    if at_once is not None and at_once < 1:
+        raise TrainingError(f"truncated goes through at least one sequence at a time, got at_once={at_once}")
     carried = {name: _first_states(network, name, batch.get(name), len(lengths)) for name in states}
     if max(lengths) > frames:
         _warn_of_cut_contexts(network, frames)
-    for start in range(0, max(lengths), frames):
-        here = [n for n, length in enumerate(lengths) if length > start]
+    waiting = [n for n, length in enumerate(lengths) if length]
+    places = at_once or len(waiting)
+    starts = dict.fromkeys(waiting[:places], 0)  # of the next piece of each sequence that is gone through
+    waiting = waiting[places:]
+    while starts:
         piece = {name: value for name, value in batch.items() if name not in with_samples}
-        piece.update({n: sequences([value[i][:, start : start + frames] for i in here]) for n, value in cut.items()})
-        piece.update({name: sequences([values[n] for n in here]) for name, values in carried.items()})
+        for name, value in cut.items():
+            piece[name] = sequences([value[n][:, start : start + frames] for n, start in starts.items()])
+        piece.update({name: sequences([values[n] for n in starts]) for name, values in carried.items()})
         yield piece
-        if start + frames >= max(lengths):
-            return
-        final = network.final_states(piece)
-        for name, values in final.items():
+        here = list(starts)
+        starts = {n: start + frames for n, start in starts.items() if start + frames < lengths[n]}
+        for name, values in (network.final_states(piece) if starts else {}).items():
             for n, value in zip(here, network.turned(values), strict=True):
                 carried[name][n] = np.concatenate([carried[name][n], value], 1)[:, -carried[name][n].shape[1] :]
+        while waiting and len(starts) < places:
+            starts[waiting.pop(0)] = 0
 
 
 def _first_states(network: Network, name: str, given: Any, num_sequences: int) -> list[np.ndarray]:

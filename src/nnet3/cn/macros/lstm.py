@@ -36,7 +36,7 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     check_kind(x, Node, "the input of an LSTM", "a node")
     check_kind(cells, int, "the number of cells of an LSTM", "an integer")
     checked_name(name)
-    rows = x.shape.rows
+    rows, axis = x.shape.rows, x.shape.axis or None
 
     def W(gate: str) -> Node:
         return parameter(f"{name}.Wx{gate}", (cells, rows))
@@ -47,10 +47,10 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     def b(gate: str) -> Node:
         return parameter(f"{name}.b{gate}", (cells, 1))
 
-    h0 = input(f"{name}.h0", cells) if carry else None
-    c0 = input(f"{name}.c0", cells) if carry else None
-    Hd = delay(None, lag, dim=cells, initial=h0, name=f"{name}.Hd")  # (1.152)
-    Cd = delay(None, lag, dim=cells, initial=c0, name=f"{name}.Cd")  # (1.153)
+    h0 = input(f"{name}.h0", cells, axis=axis) if carry else None
+    c0 = input(f"{name}.c0", cells, axis=axis) if carry else None
+    Hd = delay(None, lag, dim=cells, initial=h0, axis=axis, name=f"{name}.Hd")  # (1.152)
+    Cd = delay(None, lag, dim=cells, initial=c0, axis=axis, name=f"{name}.Cd")  # (1.153)
 
     def peephole(gate: str, c: Node) -> Node:
         # Small random weights, the same for the same name.

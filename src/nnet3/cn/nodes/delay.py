@@ -30,6 +30,7 @@ class Delay(Operation):
     rows: int
     lag: int = 1
     default: float = 0.0
+    axis: str | None = None
 
     def check(self) -> None:
         if self.lag == 0 or abs(self.lag) > _LONGEST:
@@ -52,7 +53,9 @@ class Delay(Operation):
                 raise ShapeError("delay needs operands with samples: what has none is the same at all times")
             if operand.rows != self.rows:
                 raise ShapeError(f"delay of {self.rows} rows needs operands of {self.rows} x S")
-        return Shape(self.rows)
+            if operand.cols != self.axis:
+                raise ShapeError(f"delay needs operands on its axis '{self.axis or 'S'}': give axis")
+        return Shape(self.rows, self.axis)
 
 
 class DelayNode(Node):
@@ -107,11 +110,13 @@ def delay(
     *,
     initial: Node | None = None,
     dim: int | None = None,
+    axis: str | None = None,
     name: str = "",
 ) -> DelayNode:
     """The value `lag` frames ago (a negative lag: that of a later frame); `default` where there is no such frame.
 
-    `x` may be None, with `dim` rows; `connect` says later what it is, which closes a loop. `initial`: an input whose
+    `x` may be None, with `dim` rows, on an `axis` (see `input`); `connect` says later what it is, which closes a loop.
+    `initial`: an input whose
     columns stand in for frames before the first (or after the last): the last |lag| frames of what went before, given
     as sequences of |lag| frames. Raises NetworkError for lag 0.
     """
@@ -124,4 +129,5 @@ def delay(
     if initial is not None and not (isinstance(initial, Node) and initial.type == "input"):
         raise NetworkError(f"delay: the initial state must be an input, got {initial!r}")
     rows: Any = dim if x is None else x.shape.rows
-    return DelayNode(Delay(rows, lag, default), () if x is None else (x,), name, initial)
+    axis = axis if x is None else x.shape.axis or None
+    return DelayNode(Delay(rows, lag, default, axis), () if x is None else (x,), name, initial)

@@ -24,6 +24,7 @@ class Embedding(WholeOperation):
     weights: ClassVar[tuple[int, ...]] = (0,)
     num_operands: ClassVar[int] = 2
     integers: ClassVar[tuple[int, ...]] = (1,)
+    sparse: bool = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         table, classes = operands
@@ -37,13 +38,14 @@ class Embedding(WholeOperation):
         numbers = classes.detach()[:, 0].long()
         if len(numbers) and int(numbers.max()) >= len(table):
             raise ShapeError(f"embedding: the table has {len(table)} columns, got class {int(numbers.max())}")
-        found = torch.nn.functional.embedding(numbers.clamp(min=0), table, sparse=table.is_leaf)
+        found = torch.nn.functional.embedding(numbers.clamp(min=0), table, sparse=self.sparse and table.is_leaf)
         return torch.where((numbers < 0)[:, None], 0.0, found) if (numbers < 0).any() else found
 
 
-def embedding(table: Node, classes: Node, *, name: str = "") -> Node:
+def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = "") -> Node:
     """The columns of `table`, D x K, with the numbers of `classes` (`input(name, classes=K)`); zeros for -1.
 
-    The gradient of a parameter that is used by embeddings alone is sparse: it holds the columns that were chosen.
+    The gradient of a parameter that is used by embeddings alone is sparse: it holds the columns that were chosen. Some
+    optimizers of PyTorch, Adam among them, want it dense: `sparse=False`.
     """
-    return Node(Embedding(), (table, classes), name)
+    return Node(Embedding(sparse), (table, classes), name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from nnet3.cn.nodes.functions import COMPARISONS, FUNCTIONS
 from nnet3.cn.onnx.registry import NodeEmission, emitter
 
 
@@ -21,6 +22,54 @@ for _types in (
     _register(*_types)
 _register("softmax", "Softmax", axis=2)
 _register("log_softmax", "LogSoftmax", axis=2)
+
+
+for _type in ("abs", "sqrt", "divide", "minimum", "maximum"):
+    _register(_type, FUNCTIONS[_type].onnx)  # type: ignore[attr-defined]
+
+
+@emitter(*COMPARISONS)
+def comparison(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
+    return made.op("Cast", made.op(operation.onnx, *_repeated(made, *operands)), to=ir.DataType.FLOAT.value)
+
+
+@emitter("power")
+def power(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("Pow", x, made.number(operation.exponent))
+
+
+@emitter("clip")
+def clip(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("Min", made.op("Max", x, made.number(operation.low)), made.number(operation.high))
+
+
+@emitter("where")
+def where(made: NodeEmission, operation: Any, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    return made.op("Where", made.op("Equal", condition, made.number(0.0)), y, x)
+
+
+@emitter("reduce_rows")
+def reduce_rows(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    named = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin"}
+    return made.op(named.get(operation.how, "ReduceLogSumExp"), x, made.graph.integers(2), keepdims=1)
+
+
+@emitter("row_step")
+def row_step(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("Gather", x, made.graph.integers(*operation.places), axis=2)
+
+
+@emitter("transpose")
+def transpose(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    return made.op("Transpose", x, perm=[0, 2, 1])
+
+
+@emitter("layer_norm")
+def layer_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+    last = made.graph.integers(2)
+    centred = made.op("Sub", x, made.op("ReduceMean", x, last, keepdims=1))
+    variance = made.op("ReduceMean", made.op("Mul", centred, centred), last, keepdims=1)
+    return made.op("Div", centred, made.op("Sqrt", made.op("Add", variance, made.number(operation.epsilon))))
 
 
 @emitter("copy", "dropout")

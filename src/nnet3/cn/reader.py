@@ -1,0 +1,80 @@
+"""Minibatches: packs sequences of a data set into minibatches by frames, in another order each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnet3.cn.arrays import as_array
+from nnet3.cn.samples import Sequences, sequences
+from nnet3.errors import TrainingError, check_kind
+
+
+class Minibatches:
+    """A data set in minibatches of at most `frames` frames, a longer sequence alone; for `cn.train`, call by call.
+
+    `data`: by the names of inputs, a list with an array for each sequence (see `sequences`; a list is looked for first,
+    and the first one counts the frames), or an array whose columns (for integers, elements) are what belongs to each
+    sequence as a whole, such as its label. Each call goes through the data once, in an order drawn anew from `seed`
+    unless `shuffle` is false. `similar`: sequences are put together with others of about their length.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        frames: int,
+        *,
+        shuffle: bool = True,
+        similar: bool = False,
+        seed: int = 0,
+        layout: str = "columns",
+    ):
+        check_kind(data, Mapping, "a data set", "a mapping from names of inputs to lists of sequences")
+        check_kind(frames, int, "the frames of a minibatch", "an integer")
+        self.frames, self.shuffle, self.similar = frames, shuffle, similar
+        self._random = np.random.default_rng(seed)
+        self._cut = {
+            name: value if isinstance(value, Sequences) else sequences(value, layout=layout)
+            for name, value in data.items()
+            if isinstance(value, Sequences) or (isinstance(value, Sequence) and np.ndim(value[0]) > 0)
+        }
+        self._whole = {n: np.atleast_2d(as_array(value, n)) for n, value in data.items() if n not in self._cut}
+        if not self._cut or frames < 1:
+            raise TrainingError("a data set has a list of sequences at least, and a minibatch a frame")
+        self.lengths = np.array(next(iter(self._cut.values())).lengths)
+        counts = {name: len(value) for name, value in self._cut.items()}
+        counts.update({name: value.shape[1] for name, value in self._whole.items()})
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"{count} of '{name}'" for name, count in counts.items())
+            raise TrainingError(f"a data set has equally many of everything, got {shown}")
+
+    def __call__(self) -> Iterator[dict[str, Any]]:
+        groups = self._groups()
+        order = self._random.permutation(len(groups)) if self.shuffle else range(len(groups))
+        for number in order:
+            yield self.batch(groups[number])
+
+    def batch(self, chosen: Sequence[int]) -> dict[str, Any]:
+        """The minibatch of the sequences with these numbers."""
+        found: dict[str, Any] = {name: sequences([value[n] for n in chosen]) for name, value in self._cut.items()}
+        found.update({name: value[:, list(chosen)] for name, value in self._whole.items()})
+        return found
+
+    def _groups(self) -> list[list[int]]:
+        """The numbers of the sequences of each minibatch."""
+        count = len(self.lengths)
+        order = self._random.permutation(count) if self.shuffle else np.arange(count)
+        if self.similar:
+            order = order[np.argsort(self.lengths[order], kind="stable")]
+        groups: list[list[int]] = [[]]
+        filled = 0
+        for number in order.tolist():
+            length = int(self.lengths[number])
+            if groups[-1] and filled + length > self.frames:
+                groups.append([])
+                filled = 0
+            groups[-1].append(number)
+            filled += length
+        return groups
