@@ -65,3 +65,15 @@ def test_programs_of_given_values_know_their_shapes() -> None:
         net.evaluate("h", X)
         assert net.evaluate("total", X) == pytest.approx(2 * rows * np.tanh(1))  # h is given
         assert net.computed == ("total",)
+
+
+@pytest.mark.parametrize("asked", ["h", "c"])
+def test_sequences_of_several_lengths_run_as_each_would_alone(asked: str) -> None:
+    cells, cache = cn.macros.lstm(cn.input("x", 3), 4), ComputationCache()
+    net = cn.Network(outputs={"y": getattr(cells, asked)}, cache=cache)
+    for number, lengths in enumerate(((30, 20, 25), (9, 3, 12, 12, 1)), 1):
+        arrays = [RANDOM.normal(size=(3, length)) for length in lengths]
+        together = columns(net.evaluate("y", {"x": cn.sequences(arrays)}))
+        alone = [columns(net.evaluate("y", {"x": cn.sequences([each])})) for each in arrays]
+        np.testing.assert_allclose(together, np.concatenate(alone, axis=1), rtol=1e-5, atol=1e-6)
+        assert (cache.counts.restricted, cache.refusals) == (number, [])
