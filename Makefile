@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options verbs figures explorer docs clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -83,6 +83,9 @@ compare-commands: $(VENV)/installed  ## compare what they do now with what RECOR
 
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.real_model --recordings $(SHARED)/data/fsdd/recordings.zip
+
+words: $(VENV)/installed  ## compare what is heard in 72 recordings with Vosk, and the speed: the table of docs/recognizer.md (needs the package index)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.vosk_comparison --recordings $(SHARED)/data/fsdd/recordings.zip
 
 coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tests execute? The figure, and pages in coverage-out
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS)

@@ -102,6 +102,14 @@ def recognize(source: Path, prepared: Path, folder: Path, sentences: list[Path])
 
 def recognized(source: Path, model: Path, place: Path, sentences: list[Path]) -> list[str]:
     """The words that Vosk hears in each file, with this model in the place of that in `source`."""
+    plain_folder(source, model, place)
+    command = [str(place.parent / "env" / "bin" / "python"), "-c", RECOGNIZE, str(place), *map(str, sentences)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def plain_folder(source: Path, model: Path, place: Path) -> Path:
+    """A copy of the model directory without dither, with this network in the place of its own."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     for entry in ("graph", "ivector"):
@@ -111,9 +119,7 @@ def recognized(source: Path, model: Path, place: Path, sentences: list[Path]) ->
         conf.write("\n--dither=0\n")
     (place / "am").mkdir()
     shutil.copy(model, place / "am" / "final.mdl")
-    command = [str(place.parent / "env" / "bin" / "python"), "-c", RECOGNIZE, str(place), *map(str, sentences)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [json.loads(line) for line in output.splitlines()]
+    return place
 
 
 def spoken(folder: Path, recordings: Path) -> list[Path]:

@@ -80,6 +80,15 @@ def test_sources(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sorted(path.name for path in (folder / "out/here").iterdir()) == ["a.srt", "wide.srt"]
 
 
+def test_recordings_of_one_name_do_not_overwrite_each_other(cli: Cli, folder: Path) -> None:
+    (folder / "b").mkdir()
+    (folder / "b/a.wav").write_bytes(wav_bytes(AUDIO[: len(AUDIO) // 2]))
+    outcome = cli.good("transcribe", "--output-dir=out", "model", "a.wav", "b/a.wav")
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["a-2.txt", "a.txt"]
+    assert "warning: there is a recording a before this one: its words are in a-2.txt" in outcome.err
+    assert (folder / "out/a.txt").read_text().split() == " ".join(expected(folder / "model")).split()
+
+
 def test_bad_recordings(cli: Cli, folder: Path) -> None:
     (folder / "cut.wav").write_bytes(wav_bytes(AUDIO)[:-999])
     (folder / "empty.wav").write_bytes(wav_bytes(AUDIO[:0]))

@@ -107,8 +107,8 @@ class Segment:
         lattice = self.search.lattice(use_final)
         if lattice is None:
             return None
-        beam = self.options.lattice_beam + _BEYOND
-        found = word_lattice(lattice, beam, self.options.max_mem or np.inf)
+        beam = self.options.lattice_beam
+        found = word_lattice(lattice, beam + _BEYOND, self.options.max_mem or np.inf)
         self._of_lattice = found.notices(beam)
         return DecodedSegment(self.graph, found.lattice)
 

@@ -79,8 +79,8 @@ class WordLattice(NamedTuple):
     beam: float
 
     def notices(self, beam: float) -> list[str]:
-        """Says so if this is not the beam that was asked for."""
-        if self.beam == beam:
+        """Says so if the beam is narrower than this one, which was asked for."""
+        if self.beam >= beam:
             return []
         return [f"the lattice needs too much memory: its beam is {self.beam:.3g} instead of {beam:.3g} (max-mem)"]
 

@@ -121,6 +121,7 @@ class _Output:
     def __init__(self, output_format: str, is_named: bool, folder: str | None, alternatives: int):
         self._format, self._alternatives = output_format, alternatives
         self._is_named, self._folder = is_named, None if folder is None else Path(folder)
+        self._names: set[str] = set()
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
 
@@ -130,7 +131,19 @@ class _Output:
             for text in texts:
                 click.echo(text, nl=False)
         else:
-            write_atomically(self._folder / f"{key.replace('/', '_')}.{self._format}", "".join(texts).encode())
+            write_atomically(self._folder / f"{self._new_name(key)}.{self._format}", "".join(texts).encode())
+
+    def _new_name(self, key: str) -> str:
+        """Returns a name for a file that no recording before this one has, and says so if it is not the recording's."""
+        plain = name = key.replace("/", "_")
+        number = 1
+        while name in self._names:
+            number += 1
+            name = f"{plain}-{number}"
+        if number > 1:
+            say(f"warning: there is a recording {key} before this one: its words are in {name}.{self._format}")
+        self._names.add(name)
+        return name
 
     def _texts(self, key: str, heard: Iterator[SpokenText]) -> Iterator[str]:
         is_named = self._is_named and self._folder is None

