@@ -5,6 +5,7 @@ from nnet3.cn import operators as operators
 from nnet3.cn.asynchronous import AsynchronousEvaluator
 from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients
+from nnet3.cn.copying import clone
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes import sequence
@@ -51,6 +52,7 @@ from nnet3.cn.nodes.scaling import diag_times, scale
 from nnet3.cn.nodes.sequence import attention, broadcast_as, ctc
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
+from nnet3.cn.nodes.torch_function import torch_function
 from nnet3.cn.operation import Operation
 from nnet3.cn.reader import Minibatches
 from nnet3.cn.registry import register
@@ -77,6 +79,7 @@ __all__ = [
     "check_gradients",
     "classification_error",
     "clip",
+    "clone",
     "component",
     "constant",
     "convolution",
@@ -143,6 +146,7 @@ __all__ = [
     "tanh",
     "times",
     "to_text",
+    "torch_function",
     "train",
     "transpose",
     "truncated",

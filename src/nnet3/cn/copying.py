@@ -1,36 +1,92 @@
-"""Copies of networks: nodes of their own, parameters of their own."""
+"""Copies of networks and of parts of them: nodes of their own, parameters of their own or shared."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
+import torch
+
+from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.registry import make_node
+from nnet3.errors import NetworkError, check_kind
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network
 
 
-def copy_network(network: Network) -> Network:
-    """A network equal to this one that shares nothing with it."""
-    copies: dict[Node, Node] = {}
+def clone(
+    node: Node,
+    *,
+    parameters: str = "copy",
+    replace: Mapping[Node, Node] | None = None,
+    prefix: str = "",
+    seed: int = 0,
+) -> Node:
+    """A node like this one, made of copies of all nodes below it but inputs, which both use.
+
+    `parameters`: "copy" for parameters of its own with the same numbers, "fresh" with random ones from `seed`, as new
+    parameters have them, or "share" for those of the original. `replace`: nodes that take the place of others below,
+    such as another input. `prefix`: what the names of copies begin with, so that one network may hold both. Raises
+    NetworkError for replacements that are not below the node, ShapeError if one does not fit.
+    """
+    check_kind(node, Node, "what is cloned", "a node")
+    if parameters not in ("copy", "fresh", "share"):
+        raise NetworkError(f"parameters of a clone are 'copy', 'fresh' or 'share', got {parameters!r}")
+    graph = NodeGraph([node])
+    known = dict(replace or {})
+    for old, new in known.items():
+        if old not in graph.names:
+            raise NetworkError(f"'{old.formula}' is not below '{node.formula}', and cannot be replaced in its clone")
+        check_kind(new, Node, f"what takes the place of '{old.formula}'", "a node")
+    nodes = needed_nodes(graph.nodes, [node], known)
+    for each in nodes:
+        is_shared = parameters == "share" and each.is_parameter
+        if each.operation.is_given or is_shared:
+            known.setdefault(each, each)
+        elif parameters == "share" and each.operation.parameters():
+            raise NetworkError(f"'{graph.names[each]}' ({each.type}) has parameters of its own: they cannot be shared")
+    copies = _copies([each for each in nodes if each not in known], known, None, prefix)
+    for number, (old, new) in enumerate(copies.items()):
+        if parameters == "fresh" and isinstance(new, ParameterNode) and new.operation.trainable and old is not new:
+            new.initialize(seed * 1_000_003 + number)
+    for new in copies.values() if parameters == "fresh" else ():
+        for place in new.operation.weights:
+            new.operands[place].become_weights()
+    return copies[node]
+
+
+def _copies(
+    nodes: Sequence[Node], known: Mapping[Node, Node], device: torch.device | None, prefix: str = ""
+) -> dict[Node, Node]:
+    """Copies of nodes in forward order, whose operands are among them or `known`; with these, by the originals."""
+    copies = dict(known)
     delays: list[tuple[DelayNode, DelayNode]] = []
-    for delay in network._nodes.delays:
-        copies[delay] = copy = DelayNode(delay.operation, (), delay.name)
-        delays.append((delay, copy))
-    for node in network.nodes:
+    for node in nodes:
+        if isinstance(node, DelayNode):
+            copies[node] = copy = DelayNode(node.operation, (), node.name and prefix + node.name)
+            delays.append((node, copy))
+    for node in nodes:
         if node not in copies:
-            copies[node] = make_node(
-                deepcopy(node.operation), [copies[operand] for operand in node.operands], node.name
-            )
+            operands = [copies[operand] for operand in node.operands]
+            copies[node] = make_node(deepcopy(node.operation), operands, node.name and prefix + node.name)
             copies[node].place = node.place
-            copies[node].take_over(node, network.device)
+            copies[node].take_over(node, device)
     for delay, copy in delays:
         copy.place = delay.place
         copy.initial = None if delay.initial is None else copies[delay.initial]
         copy.connect(copies[delay.operands[0]])
+    return copies
+
+
+def copy_network(network: Network) -> Network:
+    """A network equal to this one that shares nothing with it."""
+    copies = _copies(network.nodes, {}, network.device)
     criteria = {copies[node]: weight for node, weight in network.criteria.items()}
     outputs = {name: copies[node] for name, node in network.outputs.items()}
     result = type(network)(

@@ -7,6 +7,7 @@ import math
 import numbers
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -176,17 +177,26 @@ class NetworkState:
         return found
 
     def freeze(self, *names: str | Node) -> None:
-        """Parameters that are not to be trained any more."""
+        """Parameters that are not to be trained any more, by name, or by a pattern such as "encoder.*"."""
         self._set_trainable(names, False)
 
     def unfreeze(self, *names: str | Node) -> None:
         """Parameters that are to be trained again."""
         self._set_trainable(names, True)
 
+    def _matching(self, name: str | Node) -> list[Node]:
+        """The node of this name, or all parameters and components whose names match a pattern with * and ?."""
+        if not isinstance(name, str) or not set(name) & set("*?"):
+            return [self.find(name)]
+        ours = [*self._nodes.parameters, *(node for node, _ in self._nodes.components)]
+        found = [node for node in ours if fnmatchcase(self.names[node], name)]
+        if not found:
+            raise NetworkError(f"no parameter has a name such as '{name}'")
+        return found
+
     def _set_trainable(self, names: Iterable[str | Node], trainable: bool) -> None:
         components = dict(self._nodes.components)
-        for name in names:
-            node = self.find(name)
+        for node in [node for name in names for node in self._matching(name)]:
             if node in components:
                 components[node].trainable = trainable
                 tensors = list(components[node].parameters().values())

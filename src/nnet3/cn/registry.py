@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Copy, Exp, Log, LogSoftmax, Negate, Relu, Sigmoid, Softmax, Tanh
-from nnet3.cn.nodes.columns import LayerNorm, RowReduction, RowStep, TransposedMatrix
+from nnet3.cn.nodes.columns import ColumnReduction, LayerNorm, RowStep, TransposedMatrix
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.cosine import Cos
@@ -99,7 +99,7 @@ for _operation in (
     *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm, SquaredNorm),
     *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
     *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax, ClassCrossEntropy),
-    *(*FUNCTIONS.values(), Where, RowReduction, RowStep, TransposedMatrix, LayerNorm),
+    *(*FUNCTIONS.values(), Where, ColumnReduction, RowStep, TransposedMatrix, LayerNorm),
     *(Embedding, SequenceReduction, SequenceSoftmax, SequenceReversal, SequenceGather, BroadcastSequence),
     *(Attention, CtcCriterion),
     *(Mean, InvStdDev, PerDimMeanVarNorm),

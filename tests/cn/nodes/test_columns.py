@@ -75,7 +75,7 @@ def test_batch_norm_has_two_modes():
         (lambda: cn.row_step(x, 1, 2, 3), "row_step to row 5 needs more rows"),
         (lambda: cn.row_step(x, 1, -1, 3), "expected rows from 0 on"),
         (lambda: cn.row_step(x, 1, 0, 3), "expected rows from 0 on"),
-        (lambda: cn.nodes.columns.RowReduction("median"), "expected one of sum, mean"),
+        (lambda: cn.nodes.columns.ColumnReduction("median"), "expected one of sum, mean"),
         (lambda: cn.layer_norm(x, epsilon=0.0), "an epsilon greater than 0"),
     ],
 )

@@ -22,7 +22,7 @@ _HOW = ("sum", "mean", "max", "min", "log_sum_exp")
 
 
 @dataclass(frozen=True)
-class RowReduction(Operation):
+class ColumnReduction(Operation):
     """One row, of each column its sum, mean, greatest or least element, or the logarithm of the sum of exponentials."""
 
     type: ClassVar[str] = "reduce_rows"
@@ -150,27 +150,27 @@ class LayerNorm(Elementwise):
 
 def sum_rows(x: Node, *, name: str = "") -> Node:
     """The sum of the rows of each column: one row."""
-    return Node(RowReduction("sum"), (x,), name)
+    return Node(ColumnReduction("sum"), (x,), name)
 
 
 def mean_rows(x: Node, *, name: str = "") -> Node:
     """The mean of the rows of each column: one row."""
-    return Node(RowReduction("mean"), (x,), name)
+    return Node(ColumnReduction("mean"), (x,), name)
 
 
 def max_rows(x: Node, *, name: str = "") -> Node:
     """The greatest element of each column: one row."""
-    return Node(RowReduction("max"), (x,), name)
+    return Node(ColumnReduction("max"), (x,), name)
 
 
 def min_rows(x: Node, *, name: str = "") -> Node:
     """The least element of each column: one row."""
-    return Node(RowReduction("min"), (x,), name)
+    return Node(ColumnReduction("min"), (x,), name)
 
 
 def log_sum_exp_rows(x: Node, *, name: str = "") -> Node:
     """The logarithm of the sum of e^x over each column: one row."""
-    return Node(RowReduction("log_sum_exp"), (x,), name)
+    return Node(ColumnReduction("log_sum_exp"), (x,), name)
 
 
 def row_step(x: Node, first: int, step: int, rows: int, *, name: str = "") -> Node:

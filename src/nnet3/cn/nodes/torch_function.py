@@ -1,0 +1,89 @@
+"""Any function of PyTorch as a node: its gradient is autograd's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node, as_node
+from nnet3.cn.operation import Matrices, Operation, put
+from nnet3.cn.shape import Shape, as_shape
+from nnet3.errors import ArgumentError, NetworkError, ShapeError
+
+_MOST = 1000  # operands
+
+
+@dataclass(frozen=True)
+class TorchFunction(Operation):
+    """V = f(X, Y, ...), of `rows` rows; `cols`: their columns if the value has no samples."""
+
+    type: ClassVar[str] = "torch_function"
+    num_operands: ClassVar[int] = -1
+    function: Callable[..., Tensor]
+    rows: int
+    cols: int | None = None
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        if self.cols is not None:
+            return Shape(self.rows, self.cols)
+        axes = {operand.cols for operand in operands if operand.has_samples}
+        if len(axes) != 1:
+            raise ShapeError("torch_function needs operands with samples of one axis, or a shape of (rows, columns)")
+        return Shape(self.rows, axes.pop())
+
+    def needs_of_gradient(self, operand: int) -> frozenset[int]:
+        return frozenset(range(_MOST))  # autograd tells nobody what it reads
+
+    def options(self) -> dict[str, Any]:
+        return {"rows": self.rows, "cols": self.cols}
+
+    def replay_state(self) -> list[object] | None:
+        return None  # the function may depend on anything
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        with torch.no_grad():
+            output.copy_(self._value(inputs, output).T)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += what autograd finds for the sum of dV * f(X, Y, ...); f is computed again, for operands may have moved
+        with torch.enable_grad():
+            leaves = [matrix.detach().requires_grad_(number == child) for number, matrix in enumerate(inputs)]
+            value = self._value(leaves, gradient)
+            if value.requires_grad:
+                (found,) = torch.autograd.grad(value, [leaves[child]], gradient.T, allow_unused=True)
+            else:
+                found = None
+        put(dx, torch.zeros_like(dx) if found is None else found, accumulate)
+
+    def _value(self, inputs: Matrices, like: Tensor) -> Tensor:
+        value = self.function(*(matrix.T for matrix in inputs))
+        expected = (like.shape[1], like.shape[0])
+        if not isinstance(value, Tensor) or tuple(value.shape) != expected or value.dtype != like.dtype:
+            got = f"{tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+            raise ShapeError(f"torch_function: expected a tensor of shape {expected} of {like.dtype}, got {got}")
+        return value
+
+
+def torch_function(
+    function: Callable[..., Tensor], *operands: Node, shape: int | tuple[int, int] | None = None, name: str = ""
+) -> Node:
+    """`function` of the operands, which it gets as tensors of rows x columns; it returns one of `shape`.
+
+    `shape`: a number of rows for a value with samples, a column each, or (rows, columns); by default that of the first
+    operand. Where the value has samples, a column must depend on the same column of operands with samples alone: in a
+    loop the function is called with those of one frame. It must give the same each time, for it is called again to find
+    the gradient, which is autograd's. Networks with such a node cannot be saved: see `register`.
+    """
+    if not callable(function):
+        raise ArgumentError(f"what computes a node must be a function of tensors, got {function!r}")
+    nodes = [as_node(operand, "torch_function") for operand in operands]
+    if not 1 <= len(nodes) <= _MOST:
+        raise NetworkError(f"torch_function needs an operand at least, and at most {_MOST}")
+    given = nodes[0].shape if shape is None else as_shape(shape, "torch_function")
+    return Node(TorchFunction(function, given.rows, given.num_cols), nodes, name)
