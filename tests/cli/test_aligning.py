@@ -12,7 +12,7 @@ from nnet3 import load
 from nnet3.kaldi_io import Fst, open_fst_table, open_vector_table
 from nnet3.nnet import AcousticModel, load_transition_model
 from tests.cli.run_command import Cli
-from tests.road_case import RoadCase, needs_road, road_cases, run_good
+from tests.road_case import ROAD, RoadCase, needs_road, road_cases, run_good
 
 pytest.importorskip("kaldifst")
 
@@ -133,3 +133,10 @@ def _check_summaries(kaldi: str, ours: list[str]) -> None:
         assert float(found[0]) == pytest.approx(float(likelihood), rel=1e-4)
     for pattern in (r"Retried \d+ out of \d+", r"Done \d+, errors on \d+"):
         assert [re.findall(pattern, log)[0] for log in ours] == re.findall(pattern, kaldi)
+
+
+@needs_road
+def test_there_is_no_case_that_no_test_knows() -> None:
+    """Each kind is compared file by file: here, in test_lattice_tables, test_lda_of_egs and test_outputs_of_egs."""
+    kinds = {path.name.rpartition("_")[0] for path in ROAD.iterdir() if path.is_dir()}
+    assert kinds == {"align", "decode", "lda", "priors"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nnet3 import load
+from nnet3 import load, load_nnet
 from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
 from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions
@@ -250,3 +250,15 @@ def test_compiled_computations_are_kept_in_a_file(cli: Cli, monkeypatch: pytest.
     assert "nofolder/cache" in outcome.err
     outcome = cli("train", "--write-cache=/dev/full", TDNN / "start.raw", EGS, "out.raw")
     assert outcome.status == 1
+
+
+@needs_shared
+def test_the_gradient_of_an_objective_is_a_network(cli: Cli) -> None:
+    folder = GOLDEN / "train" / "tdnn"
+    arguments = [folder / "plain.raw", f"ark:{folder / 'merged.ark'}", "gradient.raw"]
+    said = cli.good("compute-prob", "--compute-deriv=true", *arguments).err
+    gradient = load_nnet("gradient.raw")
+    for name, square in gradient.squared_norms().items():
+        assert f"Norm of the gradient of '{name}' is {square**0.5:g}" in said
+    outcome = cli("compute-prob", *arguments)
+    assert (outcome.status, "say --compute-deriv=true" in outcome.err) == (2, True)

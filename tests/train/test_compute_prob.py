@@ -10,7 +10,7 @@ import torch
 
 import nnet3
 from nnet3.errors import TrainingError
-from nnet3.train.compute_prob import column_lines, evaluated, report_lines
+from nnet3.train.compute_prob import column_lines, evaluated, gradient_lines, report_lines
 from nnet3.train.objectives import ObjectiveStats
 from tests.shared_data import golden_cases
 from tests.train.examples_of import read_minibatches
@@ -76,3 +76,18 @@ def test_accuracy_by_column() -> None:
 def test_no_examples_are_an_error() -> None:
     with pytest.raises(TrainingError, match="no examples"):
         evaluated(many(), [])
+
+
+@pytest.mark.parametrize("path", golden_cases("train", "prob.log"), ids=lambda path: path.name)
+def test_a_step_along_the_gradient_raises_the_objective_by_its_square(path: Path) -> None:
+    nnet = nnet3.load(path / "plain.raw").to(dtype=torch.float64)
+    data = [m.to(dtype=torch.float64) if hasattr(m, "to") else m for m in read_minibatches(path / "merged.ark", nnet)]
+    before = evaluated(nnet, data, gradient=True)
+    assert before.gradient is not None
+    square = sum(before.gradient.squared_norms().values())
+    (*_, line) = gradient_lines(before.gradient)
+    assert line == f"Norm of the gradient is {square**0.5:g}"
+    step = 1e-4 / square**0.5
+    nnet.add_scaled_(before.gradient, dict.fromkeys(nnet.components, step))
+    after = evaluated(nnet, data).stats["output"].objective
+    assert after - before.stats["output"].objective == pytest.approx(step * square, rel=1e-2)

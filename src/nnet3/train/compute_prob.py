@@ -21,15 +21,18 @@ def evaluated(
     dropout_test_mode: bool = True,
     collapse: bool = True,
     accuracy: bool = True,
+    gradient: bool = False,
 ) -> Evaluator:
     """Returns an evaluator that has seen all minibatches. The network stays as it is.
 
-    `collapse`: first merge layers that are constant in test mode, which is faster. Raises TrainingError without data.
+    `collapse`: first merge layers that are constant in test mode, which is faster. `gradient`: collect that of the
+    objective, of the layers as they are. Raises TrainingError without data.
     """
     tested = with_modes(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
-    if collapse:
+    if collapse and not gradient:
         collapse_model(tested)
-    evaluator = Evaluator(tested, objective, accuracy=accuracy).add_all(minibatches)
+    collected = tested.gradient_copy() if gradient else None
+    evaluator = Evaluator(tested, objective, accuracy=accuracy, gradient=collected).add_all(minibatches)
     if not evaluator.stats:
         raise TrainingError("there are no examples to compute an objective on")
     return evaluator
@@ -68,3 +71,10 @@ def column_lines(evaluator: Evaluator) -> list[str]:
             f"Overall per-dim accuracy vector for '{name}' is [ {shown} ] per frame, over {counted.sum():g} frames."
         )
     return lines
+
+
+def gradient_lines(gradient: Nnet) -> list[str]:
+    """Returns a line with the Euclidean norm of each component's gradient, and one with that of all."""
+    squares = gradient.squared_norms()
+    lines = [f"Norm of the gradient of '{name}' is {square**0.5:g}" for name, square in squares.items()]
+    return [*lines, f"Norm of the gradient is {sum(squares.values()) ** 0.5:g}"]
