@@ -67,7 +67,7 @@ class RaggedFamily:
         assert info.indexes is not None
         node = info.node if info.node in self._nodes else info.node.rpartition("[")[0]  # a detour's name ends in [0]
         if node not in self._nodes:
-            raise NotRaggedError(f"{info.node} is no node of the network")
+            raise NotRaggedError(f"rows of several nodes are brought together ({info.node})")
         times = info.indexes[:, T].astype(np.int64)
         return self._units_before_end(node, times) if node in self._ends else np.full(len(times), ALWAYS)
 
