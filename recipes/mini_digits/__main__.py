@@ -27,7 +27,7 @@ def main(recordings: Path, out: Path, jobs: int, processes: int, quick: bool) ->
     try:
         with _alone(out):
             path = MiniDigitsRun(recordings, out, QUICK if quick else MiniDigits(), Lines(jobs, processes)).run()
-    except Nnet3Error as error:
+    except (Nnet3Error, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
     click.echo((path.read_text().partition("![")[0]).strip())
