@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,13 @@ def listen(python: str | Path, module: str, model: Path, recordings: Sequence[Re
     return first["start"], heard, last["memory"]
 
 
-def table(agreements: Sequence[tuple[str, Agreement]]) -> str:
+def table(agreements: dict[str, Agreement]) -> str:
     lines = [
         "| recordings | | same words | as many segments | words of Vosk | heard too | within 30 ms | as sure (0.05) |",
         "|---|---|---|---|---|---|---|---|",
     ]
     total = Agreement()
-    for kind, found in [*agreements, ("all", total)]:
+    for kind, found in [*agreements.items(), ("all", total)]:
         cells = (found.recordings, found.same_text, found.same_segments, found.words, found.same_words)
         lines.append(f"| {kind} | " + " | ".join(map(str, (*cells, found.in_time, found.as_sure))) + " |")
         total.add(found)
@@ -62,13 +61,10 @@ def main() -> None:
     for _ in range(arguments.rounds):
         theirs.append(listen(python, "vosk", model, recordings))
         ours.append(listen(sys.executable, "nnet3.asr", model, recordings))
-    pairs = list(zip(recordings, theirs[0][1], ours[0][1], strict=True))
-    agreements = []
-    for kind, group in groupby(pairs, lambda pair: pair[0].kind):
-        total = Agreement()
-        for recording, vosk, own in group:
-            total.add(compare(vosk["segments"], own["segments"], recording.name))
-        agreements.append((kind, total))
+    agreements: dict[str, Agreement] = {}
+    for recording, vosk, own in zip(recordings, theirs[0][1], ours[0][1], strict=True):
+        agreement = compare(vosk["segments"], own["segments"], recording.name)
+        agreements.setdefault(recording.kind, Agreement()).add(agreement)
     found = table(agreements)
     _PAGE.write_text(_TABLE.sub(lambda match: match[1] + found + match[2], _PAGE.read_text()))
     print(found)
