@@ -1,0 +1,134 @@
+"""Gradients of computational networks against PyTorch: an MLP, an LSTM, a CNN, and an embedding of many words.
+
+Forward and gradient, float32, one thread. Prints times (the least of several rounds, taken in turns) and their ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks.cn_lstm import least_times
+from nnet3 import cn
+
+MINIBATCH, WIDTH, CLASSES = 256, 1024, 10
+CELLS, SEQUENCES, FRAMES, INPUTS = 512, 16, 100, 64
+WORDS, DIM = 100_000, 64
+IMAGE, CHANNELS = (28, 28, 1), (16, 32)
+Pair = dict[str, Callable[[], object]]
+
+
+def gradients(module: nn.Module, x: Tensor, labels: Tensor) -> Callable[[], object]:
+    """A function that finds the gradients of the summed cross-entropy, as `Network.backward` does."""
+
+    def run() -> None:
+        module.zero_grad()
+        nn.functional.cross_entropy(module(x), labels, reduction="sum").backward()
+
+    return run
+
+
+def mlp(rng: np.random.Generator) -> Pair:
+    """Three hidden layers of 1024 sigmoids."""
+    x, labels = rng.normal(size=(MINIBATCH, WIDTH)).astype(np.float32), rng.integers(0, CLASSES, MINIBATCH)
+    h = node = cn.input("x", WIDTH)
+    layers: list[nn.Module] = []
+    for number in range(3):
+        h = cn.sigmoid(cn.macros.affine(h, WIDTH, name=f"h{number}"))
+        layers += [nn.Linear(WIDTH, WIDTH), nn.Sigmoid()]
+    scores = cn.macros.affine(h, CLASSES, name="scores")
+    J = cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores)
+    net, batch = cn.Network(J, layout="rows"), {node.name: x, "labels": labels}
+    module = nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES))
+    return {
+        "ours": lambda: net.backward(batch),
+        "PyTorch": gradients(module, torch.from_numpy(x), torch.from_numpy(labels)),
+    }
+
+
+class LastFrames(nn.Module):
+    """nn.LSTM, with a layer above all frames."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.out = nn.LSTM(INPUTS, CELLS), nn.Linear(CELLS, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(self.lstm(x)[0])
+        return found.flatten(0, 1)
+
+
+def lstm(rng: np.random.Generator) -> Pair:
+    """An LSTM over 16 sequences of 100 frames (ours has peepholes)."""
+    x = rng.normal(size=(SEQUENCES, INPUTS, FRAMES)).astype(np.float32)
+    labels = rng.integers(0, CLASSES, (SEQUENCES, FRAMES))
+    cell = cn.macros.lstm(cn.input("x", INPUTS), CELLS)
+    scores = cn.macros.affine(cell.h, CLASSES, name="scores")
+    net = cn.Network(cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores))
+    batch = {"x": cn.sequences(x), "labels": cn.sequences(labels)}
+    theirs = torch.from_numpy(x.transpose(2, 0, 1).copy())
+    return {
+        "ours": lambda: net.backward(batch),
+        "PyTorch": gradients(LastFrames(), theirs, torch.from_numpy(labels.T.copy()).flatten()),
+    }
+
+
+def cnn(rng: np.random.Generator) -> Pair:
+    """Two convolutions of 3 x 3 with pooling."""
+    x, labels = rng.normal(size=(64, *IMAGE)).astype(np.float32), rng.integers(0, CLASSES, 64)
+    rows, cols, channels = IMAGE
+    h, image, layers = cn.input("x", rows * cols * channels), IMAGE, list[nn.Module]()
+    for number, wanted in enumerate(CHANNELS):
+        kernels = cn.parameter(f"K{number}", (wanted, 9 * image[2]))
+        bias = cn.parameter(f"b{number}", (wanted, 1))
+        h = cn.relu(cn.convolution(kernels, h, bias, image=image, window=3, pad=True))
+        layers += [nn.Conv2d(image[2], wanted, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        h = cn.max_pooling(h, image=(image[0], image[1], wanted), window=2, stride=2)
+        image = (image[0] // 2, image[1] // 2, wanted)
+    scores = cn.macros.affine(h, CLASSES, name="scores")
+    net = cn.Network(cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores), layout="rows")
+    batch = {"x": x.reshape(64, -1), "labels": labels}
+    module = nn.Sequential(*layers, nn.Flatten(), nn.Linear(image[0] * image[1] * image[2], CLASSES))
+    theirs = torch.from_numpy(x.transpose(0, 3, 1, 2).copy())
+    return {
+        "ours": lambda: net.backward(batch),
+        "PyTorch": gradients(module, theirs, torch.from_numpy(labels)),
+    }
+
+
+def embedding(rng: np.random.Generator) -> Pair:
+    """The mean of the embeddings of 64 sentences of 20 words, out of 100,000."""
+    words, labels = rng.integers(0, WORDS, (64, 20)), rng.integers(0, CLASSES, 64)
+    chosen = cn.embedding(cn.parameter("E", (DIM, WORDS), seed=0), cn.input("words", classes=WORDS))
+    scores = cn.macros.affine(cn.sequence.mean(chosen), CLASSES, name="scores")
+    label = cn.input("label", classes=CLASSES, axis="sequence")
+    net = cn.Network(cn.cross_entropy_with_softmax(label, scores))
+    batch = {"words": cn.sequences(words), "label": labels}
+    net.backward(batch)
+    gradient = net.tensors()["E"].grad
+    assert gradient is not None
+    assert gradient.is_sparse
+    module = nn.Sequential(nn.EmbeddingBag(WORDS, DIM, mode="mean", sparse=True), nn.Linear(DIM, CLASSES))
+    return {
+        "ours": lambda: net.backward(batch),
+        "PyTorch": gradients(module, torch.from_numpy(words), torch.from_numpy(labels)),
+    }
+
+
+CASES = {"MLP 1024 x 3, 256": mlp, "LSTM 512, 16 x 100": lstm, "CNN, 64 images": cnn, "embedding, 100,000": embedding}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    print(f"{'network':<22}{'ours':>10}{'PyTorch':>10}{'ratio':>8}")
+    for name, make in CASES.items():
+        times = least_times(make(np.random.default_rng(0)))
+        ratio = times["ours"] / times["PyTorch"]
+        print(f"{name:<22}{1000 * times['ours']:>7.1f} ms{1000 * times['PyTorch']:>7.1f} ms{ratio:>8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
