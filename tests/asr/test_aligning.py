@@ -110,6 +110,7 @@ def test_what_cannot_be_aligned(case: _Case) -> None:
         (ArgumentError, "lacks 'nosuch' (2 times), 'other'", (features, "nosuch other nosuch", case.lexicon)),
         (ArgumentError, "nothing to align", (features, "", case.lexicon)),
         (ArgumentError, "without a lexicon, expected phones as whole numbers, got 'word", (features, words)),
+        (ArgumentError, "what was said must be a text", (features, None, case.lexicon)),
         (ArgumentError, "the model has no phone 77", (features, [77])),
         (ArgumentError, "words must be strings", (features, [2, 3], case.lexicon)),
         (ArgumentError, "the lexicon must be an nnet3.Lexicon, got 'lexicon.txt'", (features, words, "lexicon.txt")),

@@ -63,6 +63,8 @@ def test_words_that_are_not_there() -> None:
             Lexicon({"x": ["a"]}, PHONES, **given)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="without phones"):
         Lexicon({"x": [""]}, PHONES)
+    with pytest.raises(ArgumentError, match="pronunciations must be a dictionary"):
+        Lexicon(None, PHONES)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

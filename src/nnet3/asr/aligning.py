@@ -124,6 +124,7 @@ class Transcripts:
 
         Raises ArgumentError for nothing, and for what lexicon or model do not have.
         """
+        check_kind(said, (str, Sequence, np.ndarray), "what was said", "a text, or a list of words or phones")
         items: list[Any] = said.split() if isinstance(said, str) else list(said)
         if not items:
             raise ArgumentError("there is nothing to align: expected words or phones, got none")

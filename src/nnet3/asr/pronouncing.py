@@ -13,7 +13,7 @@ from nnet3.chain.graphs.lexicon import (
     parse_lexicon,
     with_positions,
 )
-from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.errors import ArgumentError, Nnet3Error, check_kind
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.symbols import load_symbols
@@ -48,6 +48,7 @@ class Lexicon:
 
         Raises ArgumentError for phones that the model does not have.
         """
+        check_kind(pronunciations, Iterable, "pronunciations", "a dictionary from words to phones")
         entries = list(_entries(pronunciations))
         self.phones = dict(phones if isinstance(phones, Mapping) else load_symbols(phones).labels)
         if any(phone not in self.phones for each in entries for phone in each.phones):
