@@ -155,8 +155,8 @@ NORMALIZED_STATE = """
 """
 GATES = """
     input-node name=input dim=2
-    component name=f type=NaturalGradientAffineComponent input-dim=4 output-dim=2
-    component name=g type=NaturalGradientAffineComponent input-dim=4 output-dim=2
+    component name=f type=NaturalGradientAffineComponent input-dim=4 output-dim=2 param-stddev=0.2 bias-stddev=0.2
+    component name=g type=NaturalGradientAffineComponent input-dim=4 output-dim=2 param-stddev=0.2 bias-stddev=0.2
     component name=kept type=ElementwiseProductComponent input-dim=4 output-dim=2
     component name=added type=ElementwiseProductComponent input-dim=4 output-dim=2
     component name=c type=NoOpComponent dim=2

@@ -12,6 +12,7 @@ import numpy as np
 
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.kernel import named_part
 
 Array = np.ndarray
 
@@ -102,7 +103,11 @@ class Interpreter:
 
     def do_Propagate(self, c: cmd.Propagate) -> None:
         name = self.computation.kernels[c.kernel].name
-        output, memo = self.kernels[name].forward([self.view(s).copy() for s in c.inputs])
+        part = named_part(name)
+        kernel: Any = self.kernels[name if part is None else part[0]]
+        output, memo = (kernel if part is None else kernel.part(*part[1:])).forward(
+            [self.view(s).copy() for s in c.inputs]
+        )
         self.view(c.output)[:] = output
         if c.memo >= 0:
             self.memos[c.memo] = memo

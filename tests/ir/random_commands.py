@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from tests.ir.programs import index_table, multi_table, range_table
-from tests.ir.toy_kernels import AFFINE, CENTRE, DIM, KERNELS, OTHER_AFFINE, PRODUCT, SCALED, SIGMOID
+from tests.ir.toy_kernels import AFFINE, CENTRE, DIM, KERNELS, OTHER_AFFINE, PRODUCT, SCALED, SIGMOID, WIDE
 
 
 class CommandWriter:
@@ -21,6 +21,7 @@ class CommandWriter:
         self.random, self.c = random, computation
         self.matrices: list[int] = []
         self.writable: list[int] = []
+        self.wide: list[int] = []  # of two rows and twice DIM columns, for recurrences alone
         self.temporaries: list[int] = []  # each of four rows and DIM columns
         self.defined: dict[int, np.ndarray] = {}
 
@@ -79,7 +80,7 @@ class CommandWriter:
 
     def compute(self, count: int, *, backward: bool) -> None:
         kinds = [self._copy_or_add, self._rows_command, self._multi, self._ranges, self._propagate, self._other]
-        kinds += [self._chain] * 5
+        kinds += [self._chain] * 5 + [self._recurrence]
         if backward:
             kinds += [self._backprop] * 5
         for _ in range(count):
@@ -171,6 +172,23 @@ class CommandWriter:
             self._emit(cmd.Propagate(SIGMOID, "sigmoid", (here,), there), [here], [there], [])
         read = self.random.choices([a, b, c], [1, 1, 8])[0]
         self._emit(cmd.MatrixAdd(dest, read, self._scale()), [read], [], [dest])
+
+    def _recurrence(self) -> None:
+        """A wide kernel step by step, on rows of a source beside what it gave before."""
+        wide, rows = self.random.choice(self.wide), self.random.randint(1, 2)
+        source, dest = self._block(4), self._block(4, fill=True)
+        left, right = (self.c.new_submatrix(wide, 0, rows, at, DIM) for at in (0, DIM))
+        state = 0
+        for start in self.random.choice([range(0, 4, rows), range(4 - rows, -1, -rows)]):
+            here, there = (self.c.new_submatrix(block, start, rows) for block in (source, dest))
+            self._emit(cmd.MatrixCopy(left, here), [here], [left], [])
+            if state:
+                self._emit(cmd.MatrixCopy(right, state), [state], [right], [])
+            else:
+                self._emit(cmd.SetConst(right, 0.5), [], [right], [])
+            whole = self.c.new_submatrix(wide, 0, rows)
+            self._emit(cmd.Propagate(WIDE, "wide", (whole,), there), [whole], [there], [])
+            state = there
 
     def _cuts(self, rows: int) -> list[tuple[int, int]]:
         """All rows in one or two pieces, in any order."""

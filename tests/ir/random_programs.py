@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 from hypothesis import strategies as st
 
 from nnet3.ir import commands as cmd
@@ -35,6 +36,7 @@ class ProgramWriter(CommandWriter):
             self._allocate()
         for _ in range(3):
             self._allocate_temporary()
+        self._allocate_wide()
         c = self.c
         x, out, x_deriv, out_deriv = (self._allocate() for _ in range(4))
         c.inputs, c.outputs = [IoInfo("input", x, x_deriv)], [IoInfo("output", out, out_deriv)]
@@ -69,6 +71,12 @@ class ProgramWriter(CommandWriter):
         zeroed = self.random.random() < 0.3
         self.c.commands.append(cmd.AllocMatrix(matrix, zeroed))
         self.add_matrix(matrix, defined=zeroed, writable=True, temporary=True)
+
+    def _allocate_wide(self) -> None:
+        matrix = self.c.new_matrix(2, 2 * DIM)
+        self.c.commands.append(cmd.AllocMatrix(matrix, zeroed=False))
+        self.defined[self.c.submatrices[matrix].matrix] = np.zeros((2, 2 * DIM), dtype=bool)
+        self.wide.append(matrix)
 
     @property
     def _allocated(self) -> list[int]:

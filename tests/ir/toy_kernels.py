@@ -105,8 +105,31 @@ class Centre:
         return [deriv - deriv.mean(axis=0) + 0 * memo]
 
 
+class Wide(Affine):
+    """y = x W + b for rows of twice the columns; what some columns give can be had alone."""
+
+    def __init__(self) -> None:
+        super().__init__(2 * DIM, DIM, 3)
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] @ self.weight + 0.5, None
+
+    def part(self, first: int, end: int, adds: bool) -> WidePart:
+        return WidePart(self.weight[first:end], adds)
+
+
+class WidePart:
+    """y = x W_c + b, or + a for a second input a."""
+
+    def __init__(self, weight: Array, adds: bool):
+        self.weight, self.adds = weight, adds
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] @ self.weight + (inputs[1] if self.adds else 0.5), None
+
+
 DIM = 3
-AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE = range(6)
+AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE = range(7)
 _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
 _GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
@@ -122,6 +145,7 @@ KERNELS = [
     KernelInfo("product", (_GATED, _ADDS), row_by_row=True, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
+    KernelInfo("wide", (InputPromises(),), row_by_row=True, has_parts=True),
 ]
 
 
@@ -134,5 +158,6 @@ def new_kernels() -> dict[str, ToyKernel]:
         "product": Product(),
         "centre": Centre(),
         "other_affine": Affine(DIM, DIM, 2),
+        "wide": Wide(),
         "rectifier": Rectifier(),
     }

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nnet3.components.affine_part import AffinePart
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
 from nnet3.components.fields import load_matrix_key
@@ -38,6 +39,7 @@ class AffineComponent(OrthonormalComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
     is_affine = True
+    has_parts = True
 
     fields: ClassVar[tuple[Field, ...]] = (
         Field("linear_params", MATRIX, None),
@@ -68,6 +70,9 @@ class AffineComponent(OrthonormalComponent):
 
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.linear_params, self.bias_params)
+
+    def part(self, first: int, end: int, adds: bool) -> AffinePart:
+        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)

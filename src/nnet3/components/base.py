@@ -164,6 +164,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     #: True if y = x W^T + b with the parameters linear_params W and bias_params b.
     is_affine: ClassVar[bool] = False
+    #: True if `part(first, end, adds)` is a kernel of these columns alone; see `nnet3.ir.kernel.part_name`.
+    has_parts: ClassVar[bool] = False
     #: True if training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
     has_running_statistics: ClassVar[bool] = False
     #: True if it behaves as in decoding, where that differs from training.

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nnet3.components.affine_part import AffinePart
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.fields import load_matrix_key, load_vector_key
@@ -23,6 +24,7 @@ class FixedAffineComponent(Component):
 
     properties = Properties.SIMPLE
     constant_names = ("linear_params", "bias_params")
+    has_parts = True
 
     fields = (
         Field("linear_params", MATRIX, None),
@@ -46,6 +48,9 @@ class FixedAffineComponent(Component):
             output_dim = line.integer("output-dim", minimum=1)
             matrix = rng.normal_tensor(output_dim, input_dim + 1)
         return {"linear_params": matrix[:, :-1].contiguous(), "bias_params": matrix[:, -1].contiguous()}
+
+    def part(self, first: int, end: int, adds: bool) -> AffinePart:
+        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)

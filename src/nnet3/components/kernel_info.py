@@ -10,7 +10,13 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 
 @lru_cache(maxsize=10_000)
 def kernel_info(
-    name: str, properties: Properties, num_inputs: int, needs_indexes: bool, indexes_go_on: bool, needs_sign_only: bool
+    name: str,
+    properties: Properties,
+    num_inputs: int,
+    needs_indexes: bool,
+    indexes_go_on: bool,
+    needs_sign_only: bool,
+    has_parts: bool,
 ) -> KernelInfo:
     """Returns what lowering and passes may know of a component that has this many inputs, one or none."""
     has = properties.__contains__
@@ -31,4 +37,5 @@ def kernel_info(
         needs_indexes=needs_indexes,
         indexes_go_on=indexes_go_on,
         backprop_needs_sign_only=needs_sign_only,
+        has_parts=has_parts,
     )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.affine import NaturalGradientAffineComponent, check_dims_of_matrix, initial_linear
+from nnet3.components.affine_part import AffinePart
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary
 from nnet3.components.fields import load_matrix_key
@@ -37,6 +38,7 @@ class LinearComponent(NaturalGradientPair):
 
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
+    has_parts = True
 
     fields = (
         Field("params", MATRIX, None),
@@ -72,6 +74,9 @@ class LinearComponent(NaturalGradientPair):
 
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.params)
+
+    def part(self, first: int, end: int, adds: bool) -> AffinePart:
+        return AffinePart(self, "params", "", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mm(x, self.params.t(), out=y)

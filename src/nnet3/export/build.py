@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from nnet3.decode import Scoring
-from nnet3.export.emitters import emitted
+from nnet3.export.emitters import EmittedKernels
 from nnet3.export.forms import Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import FileMetadata, OnnxMetadata
@@ -92,7 +92,7 @@ def build_model(nnet: Nnet, form: Form, source: Source, about: OnnxMetadata, sco
         else:
             program = FixedProgram(form.computer(nnet, tuple(about.output_dims)).computation)
             inputs["input"] = graph.value(features, form.frames, about.input_dim)
-        values = translate(graph, program, emitted(nnet.components), inputs)
+        values = translate(graph, program, EmittedKernels(nnet.components), inputs)
     made_of = {}
     for name, output in outputs.items():
         value = _scored(graph, values[name], about, scoring) if name == "output" else values[name]

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from nnet3.decode.stream_program import StreamChunk, StreamProgram
 from nnet3.errors import ExportError
 from nnet3.export.branches import ProgramBranch, one_of
-from nnet3.export.emitters import emitted
+from nnet3.export.emitters import EmittedKernels
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import FixedProgram, row_patterns
@@ -93,7 +93,9 @@ class Streams:
             )
             for name in chunk.inputs
         }
-        values = translate(graph, FixedProgram(program.computation(chunk)), emitted(program.nnet.components), inputs)
+        values = translate(
+            graph, FixedProgram(program.computation(chunk)), EmittedKernels(program.nnet.components), inputs
+        )
         return [graph.whole(values["output"]), *self._state(graph, chunk, inputs, values)]
 
     def _new(self, graph: GraphBuilder, name: str, number: int, given: _Given) -> list[OnnxValue]:

@@ -48,7 +48,7 @@ from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import IoInfo, KernelRows, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import AccessKind, Command, OperandField, with_operands, with_values
-from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.kernel import KernelInfo, named_part
 from nnet3.ir.repeats import repeats, unrolled
 
 
@@ -432,20 +432,26 @@ class RaggedProgram:
         known = self.computation.precomputed[number] or {}
         return made.keys() == known.keys() and all(np.array_equal(made[name], known[name]) for name in made)
 
-    def rows_of_kernels(self) -> dict[tuple[str, str], np.ndarray]:
-        """Returns how far before the end the rows of the first sequence lie on which the kernel of each node works.
+    def rows_of_kernels(self) -> dict[tuple[str, str, str], np.ndarray]:
+        """Returns how far before the end the rows of the first sequence lie on which each kernel of a node works.
 
-        By the name of the node and what it does: "forward", "backward", or "learn" if it changes anything meanwhile.
+        By the name of the node, what its kernel does ("forward", "backward", or "learn" if it changes anything
+        meanwhile) and the kernel's name. Parts of a kernel have the rows on which the whole one works as well.
         """
-        found: dict[tuple[str, str], list[np.ndarray]] = {}
+        found: dict[tuple[str, str, str], list[np.ndarray]] = {}
         for command, place, count in self._rows_worked_on:
             is_forward = isinstance(command, cmd.Propagate)
             learns = command.store_stats if isinstance(command, cmd.Propagate) else command.update
             does = "learn" + " forward" * is_forward if learns else "forward" if is_forward else "backward"
             before_end = self.rows.before_end[place : place + count]
             is_first = (self.rows.n[place : place + count] == 0) & (before_end != PADDING)
-            found.setdefault((command.node, does), []).append(before_end[is_first])
-        return {key: np.concatenate(each) for key, each in found.items()}
+            kernel = self.computation.kernels[command.kernel].name
+            found.setdefault((command.node, does, kernel), []).append(before_end[is_first])
+        wholes = {(node, does, part[0]) for node, does, kernel in found if (part := named_part(kernel))}
+        for (node, does, kernel), rows in found.items():
+            part = named_part(kernel)
+            rows += found.get((node, does, part[0]), []) if part else []
+        return {key: np.concatenate(each) for key, each in found.items() if key not in wholes}
 
     # ---- for given lengths ----
 

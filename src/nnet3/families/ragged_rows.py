@@ -86,11 +86,11 @@ class IndexRows:
         """
         found: dict[int, int] = {}
         for kind, direction in ((Propagate, 1), (Backprop, -1)):
-            of_node: dict[str, list[int]] = {}
+            of_node: dict[str, dict[int, list[int]]] = {}  # by kernel: a node may have several, for its columns
             for command in commands:
                 if isinstance(command, kind) and command.node in self.of_steps:
-                    of_node.setdefault(command.node, []).append(id(command))
-            for node, ids in of_node.items():
+                    of_node.setdefault(command.node, {}).setdefault(command.kernel, []).append(id(command))
+            for node, ids in ((node, ids) for node, of_kernel in of_node.items() for ids in of_kernel.values()):
                 places = self.of_steps[node][::direction]
                 if len(ids) == len(places) or (kind is Backprop and len(ids) == len(places) + 1):
                     found.update(zip(ids, places, strict=False))

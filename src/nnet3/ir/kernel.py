@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -46,6 +47,7 @@ class Kernel(Protocol):
     # A kernel may also have `replay_state() -> Sequence[object] | None`: all that `run_forward` depends on besides its
     # operands and the contents of the tensors named, so that equal states (the same objects) mean the same arithmetic.
     # None, as for a kernel without it: on anything, for instance random numbers.
+    # A kernel that promises `has_parts` has `part(first, end, adds)`: see `part_name`.
 
 
 @dataclass(frozen=True)
@@ -75,3 +77,27 @@ class KernelInfo:
     stores_stats: bool = False
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
     indexes_go_on: bool = False  # these arrays go on as their rows do, wherever these begin and however many there are
+    has_parts: bool = False  # there are kernels of some of its columns: see `part_name`
+
+
+_PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)
+
+
+def part_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
+    """Returns the name of the kernel that multiplies columns [first, end) of another's input as that one does.
+
+    Its first input has these columns. If it `adds`, it has a second input, which it adds in the place of a bias.
+    """
+    return f"{kernel}[{first}:{end}]{'+' if adds else ''}"
+
+
+def named_part(name: str) -> tuple[str, int, int, bool] | None:
+    """Returns the kernel, the columns and whether it adds, if this is the name of a part; else None."""
+    match = _PART.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]), int(match[3]), bool(match[4]))
+
+
+def whole_kernel(name: str, known: Container[str]) -> str:
+    """Returns the name of the kernel of which this is one, or a part; `known` are the names of whole kernels."""
+    part = None if name in known else named_part(name)
+    return name if part is None else part[0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from nnet3.errors import ExecutionError
-from nnet3.ir.kernel import Kernel
+from nnet3.ir.kernel import Kernel, named_part, whole_kernel
 from nnet3.runtime.plan import Plan, PlannedKernel
 from nnet3.text import did_you_mean
 
@@ -68,11 +69,14 @@ class Kernels:
 
     def _look_up(self, where: str, name: str, description: str) -> Kernel:
         kernels: Mapping[str, Kernel] = getattr(self, where)
-        if name not in kernels:
-            hint = did_you_mean(name, kernels)
-            raise ExecutionError(f"{description} has no component '{name}'" + (f" ({hint})" if hint else ""))
-        self._found[where, name] = kernels[name]
-        return kernels[name]
+        whole = whole_kernel(name, kernels)
+        if whole not in kernels:
+            hint = did_you_mean(whole, kernels)
+            raise ExecutionError(f"{description} has no component '{whole}'" + (f" ({hint})" if hint else ""))
+        found: Any = kernels[whole]
+        self._found[where, whole] = found
+        part = named_part(name) if whole != name else None
+        return found if part is None else found.part(*part[1:])
 
 
 def _check_width(name: str, side: str, width: int, stated: int) -> None:

@@ -16,6 +16,7 @@ import torch
 from nnet3.errors import ExecutionError
 from nnet3.ir.commands import Command
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.kernel import whole_kernel
 from nnet3.ir.printer import numbered_command
 from nnet3.runtime.computer import NnetComputer
 from nnet3.runtime.lanes import LANES
@@ -220,8 +221,9 @@ class Profiler:
         for number, taken in seconds.items():
             self._seconds.setdefault((segment.start, number), []).append(taken)
         for kernel in linked.plan.kernels:
-            if kernel.name not in self._types and kernel.name in linked.kernels.network:
-                self._types[kernel.name] = _type_and_bytes(linked.kernels.network[kernel.name])
+            whole = whole_kernel(kernel.name, linked.kernels.network)
+            if kernel.name not in self._types and whole in linked.kernels.network:
+                self._types[kernel.name] = _type_and_bytes(linked.kernels.find(kernel))
         self._dtype = linked.plan.dtype
 
     def report(self) -> ProfileReport:

@@ -16,6 +16,7 @@ from nnet3.driver import ComputationCache
 from nnet3.errors import TrainingError
 from nnet3.ir.commands_kernels import Backprop, Propagate
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.kernel import whole_kernel
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
@@ -173,7 +174,7 @@ def digest_of_sums(computation: NnetComputation, nnet: Nnet) -> float:
     """Returns a number that is equal for programs whose processes keep in step."""
     parts = [
         *_sums(computation, nnet),
-        *sorted(_with_statistics(computation)),
+        *sorted(_with_statistics(computation, nnet)),
         *(io.name for io in computation.outputs),
     ]
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=_DIGEST_BYTES).digest()
@@ -195,6 +196,7 @@ def _sums_over_rows(component: Component, command: Propagate | Backprop) -> bool
     return any(leaf.has_running_statistics or (is_update and leaf.natural_gradients) for leaf in leaves)
 
 
-def _with_statistics(computation: NnetComputation) -> set[str]:
+def _with_statistics(computation: NnetComputation, nnet: Nnet) -> set[str]:
     """The components whose statistics may change."""
-    return {computation.kernels[c.kernel].name for c in computation.commands if isinstance(c, Propagate | Backprop)}
+    kernels = {c.kernel for c in computation.commands if isinstance(c, Propagate | Backprop)}
+    return {whole_kernel(computation.kernels[kernel].name, nnet.components) for kernel in kernels}

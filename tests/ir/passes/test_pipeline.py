@@ -52,6 +52,7 @@ def test_hand_built_programs(make: type) -> None:
 
 def test_passes_have_their_order() -> None:
     assert [p.name for p in PIPELINE] == [
+        "hoist_products",
         "dead_code",
         "share_copies",
         "work_in_place",
@@ -69,7 +70,7 @@ def test_with_all_passes_disabled_nothing_changes() -> None:
 def test_an_unknown_pass_is_refused() -> None:
     with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
         optimize(training_step(), disabled=["move_sizes"])
-    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are dead_code, share_copies, work"):
+    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are hoist_products, dead_code, share"):
         optimize(training_step(), disabled=["x"])
 
 
@@ -79,6 +80,7 @@ def test_dump_sees_the_computation_after_each_pass() -> None:
     optimize(computation, disabled=["move_sizing"], dump=lambda name, c: seen.append((name, lines(c).count("m6 = m5"))))
     assert seen == [
         ("", 0),
+        ("hoist_products", 0),
         ("dead_code", 0),
         ("share_copies", 0),
         ("work_in_place", 0),

@@ -7,6 +7,6 @@ from nnet3.export.emitters import elementwise as elementwise
 from nnet3.export.emitters import gates as gates
 from nnet3.export.emitters import times as times
 from nnet3.export.emitters import windows as windows
-from nnet3.export.emitters.registry import EMITTERS, Emission, Emitted, emit, emitted
+from nnet3.export.emitters.registry import EMITTERS, Emission, Emitted, EmittedKernels, emit
 
-__all__ = ["EMITTERS", "Emission", "Emitted", "emit", "emitted"]
+__all__ = ["EMITTERS", "Emission", "Emitted", "EmittedKernels", "emit"]

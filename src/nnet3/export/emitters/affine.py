@@ -19,6 +19,13 @@ def affine(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     return product(about, x, component.output_dim, "weight", lambda: weight.t(), lambda: bias)
 
 
+@emitter("AffinePart")
+def affine_part(about: Emission, part: Any, x: OnnxValue) -> OnnxValue:
+    bias = part.bias_params
+    weight = "weight", lambda: part.linear_params.t()
+    return product(about, x, part.output_dim, *weight, None if bias is None else lambda: bias)
+
+
 @emitter("LinearComponent")
 def linear(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     return product(about, x, component.output_dim, "weight", lambda: component.params.t())

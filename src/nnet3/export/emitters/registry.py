@@ -16,6 +16,7 @@ from nnet3.export.extent import Extent, extent
 from nnet3.export.family_program import growing_patterns
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import Arrays, TablePattern, row_patterns
+from nnet3.ir.kernel import named_part
 
 
 @dataclass(frozen=True)
@@ -106,17 +107,28 @@ def row_emitter(*type_names: str) -> Callable[[RowEmitter], RowEmitter]:
     return register
 
 
-def emitted(components: Mapping[str, Component]) -> dict[str, Emitted]:
-    """Returns the kernels of a network, by name."""
+class EmittedKernels(dict[str, Emitted]):
+    """The kernels of a network, by name, and parts of them (see `nnet3.ir.kernel.part_name`)."""
 
-    def of(component: Component) -> Emitted:
-        def emit_inputs(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
-            x = inputs[0] if inputs else about.graph.filled(0.0, about.rows, component.input_dim)
-            return emit(component, about, x)
+    def __init__(self, components: Mapping[str, Component]) -> None:
+        super().__init__({name: _emitted(component) for name, component in components.items()})
+        self._components = components
 
-        return emit_inputs
+    def __missing__(self, name: str) -> Emitted:
+        part = named_part(name)
+        if part is None:
+            raise KeyError(name)
+        component: Any = self._components[part[0]]
+        return _emitted(component.part(*part[1:]))
 
-    return {name: of(component) for name, component in components.items()}
+
+def _emitted(component: Any) -> Emitted:
+    def emit_inputs(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
+        x, *addends = inputs or [about.graph.filled(0.0, about.rows, component.input_dim)]
+        y = emit(component, about, x)
+        return about.graph.combine("Add", addends[0], y) if addends else y
+
+    return emit_inputs
 
 
 def emit(component: Component, about: Emission, x: OnnxValue) -> OnnxValue:

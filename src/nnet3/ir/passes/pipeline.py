@@ -12,6 +12,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
 from nnet3.ir.passes.compress_signs import compress_signs
 from nnet3.ir.passes.dead_code import dead_code
+from nnet3.ir.passes.hoist_products import hoist_products
 from nnet3.ir.passes.move_sizing import move_sizing
 from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
@@ -29,7 +30,8 @@ class Pass:
 
 
 PIPELINE = (
-    Pass("dead_code", dead_code),  # first, so that nobody reads what the others could else not touch
+    Pass("hoist_products", hoist_products),  # while copies still say where columns come from
+    Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
     Pass("share_copies", share_copies),
     Pass("work_in_place", work_in_place),  # after copies are gone that keep a value alive
     Pass("compress_signs", compress_signs),  # when it is settled what lies where

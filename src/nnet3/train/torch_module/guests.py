@@ -119,6 +119,7 @@ def make_guest(view: Component, call: GuestCall) -> None:
 def _guest_type(kind: type[_C]) -> type[_C]:
     class GuestComponent(kind):  # type: ignore[valid-type, misc]
         _call: GuestCall
+        has_parts = False
 
         @property
         def properties(self) -> Properties:

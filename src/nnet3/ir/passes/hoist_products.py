@@ -1,0 +1,253 @@
+"""Hoisting: a recurrence multiplies at each step only what the step before gives; the rest is one product before it.
+
+A step of a recurrent layer multiplies `Append(input, r(t-1))` by one matrix. The input's columns are known for all
+steps before the first. Their products are computed at once, which reads the matrix once instead of at each step:
+
+    before                                     after
+    m2(0:1, 0:5) = m1(0:1, :)                  W[0:6].Propagate(m1, &m9)
+    W.Propagate(m2(0:1, :), &m4)               W[6:9]+.Propagate(m2(0:1, 6:8), m9(0:1, :), &m4)
+    ...                                        ...
+    m2(0:1, 0:5) = m1(2:3, :)
+    W.Propagate(m2(0:1, :), &m4)               W[6:9]+.Propagate(m2(0:1, 6:8), m9(2:3, :), &m4)
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.index import distinct
+from nnet3.ir.analysis import Analysis, analyse
+from nnet3.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatrix, MatrixCopy, Propagate, SegmentMarker
+from nnet3.ir.computation import MatrixInfo, NnetComputation, SubMatrix
+from nnet3.ir.declarations import AccessKind
+from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.ir.variables import Integers, concatenate_ranges
+
+
+class EarlyColumns(NamedTuple):
+    """The columns [first, end) of a kernel's input, and where they are copied from: a matrix, from this column on."""
+
+    first: int
+    end: int
+    matrix: int
+    source_column: int
+
+
+@dataclass(frozen=True)
+class EarlyStep:
+    """A Propagate by its number, with the columns that are known early and the first row of each in its source."""
+
+    number: int
+    early: dict[EarlyColumns, int]
+
+
+def hoist_products(computation: NnetComputation) -> NnetComputation:
+    """Multiply the columns that all steps of a recurrence know before its first step by one product."""
+    candidates = _candidates(computation)
+    if not candidates:
+        return computation
+    early = _ColumnFinder(computation, analyse(computation))
+    chosen = [steps for numbers in candidates if len(steps := early.steps(numbers)) > 1]
+    if not chosen:
+        return computation
+    result = computation.copy()
+    rewriting = _Rewriting(result)
+    for steps in chosen:
+        rewriting.hoist(steps)
+    result.commands = list(rewriting.commands())
+    return result
+
+
+def _candidates(computation: NnetComputation) -> list[list[int]]:
+    """Returns the numbers of the commands of each node's kernel within a segment, where there are several."""
+    found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
+    segment = 0
+    for number, command in enumerate(computation.commands):
+        segment += isinstance(command, SegmentMarker)
+        if not isinstance(command, Propagate) or command.memo >= 0 or command.store_stats:
+            continue
+        if computation.kernels[command.kernel].has_parts:
+            found[command.kernel, command.node, segment].append(number)
+    return [numbers for numbers in found.values() if len(numbers) > 1]
+
+
+class _ColumnFinder:
+    """Finds the columns of a step's input that are copied from what was there before the first step."""
+
+    def __init__(self, computation: NnetComputation, analysis: Analysis) -> None:
+        self._computation, self._analysis = computation, analysis
+
+    def steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
+        """Returns those steps that know the same columns early, from the same matrices; those that most know."""
+        steps = [EarlyStep(number, self._early(number, numbers[0])) for number in numbers]
+        [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
+        steps = [step for step in steps if tuple(sorted(step.early)) == columns]
+        width = self._computation.submatrices[self._input_of(numbers[0])].num_cols
+        if not 0 < sum(part.end - part.first for part in columns) < width:
+            return []
+        counts = np.array([_output(self._computation, step.number).num_rows for step in steps])
+        starts = [np.array([step.early[part] for step in steps]) for part in columns]
+        return steps if all(_is_range(concatenate_ranges(start, counts)) for start in starts) else []
+
+    def _input_of(self, number: int) -> int:
+        command = self._computation.commands[number]
+        assert isinstance(command, Propagate)
+        return command.inputs[0]
+
+    def _early(self, number: int, first_step: int) -> dict[EarlyColumns, int]:
+        blocks, commands = self._computation.submatrices, self._computation.commands
+        block = blocks[self._input_of(number)]
+        found: dict[EarlyColumns, int] = {}
+        written = 0
+        for writer in self._writers(self._input_of(number), number):
+            if writer < 0:
+                return {}
+            command = commands[writer]
+            for access in command.accesses(self._computation):
+                dest = blocks[access.submatrix]
+                if dest.matrix != block.matrix or access.kind == AccessKind.READ:
+                    continue
+                first, end = _common(block.col_offset, block.num_cols, dest.col_offset, dest.num_cols)
+                first_row, end_row = _common(block.row_offset, block.num_rows, dest.row_offset, dest.num_rows)
+                written += (end - first) * (end_row - first_row)
+                if not isinstance(command, MatrixCopy) or command.scale != 1 or end_row - first_row < block.num_rows:
+                    continue
+                if self._is_known(command, writer, first_step):
+                    source = blocks[command.source]
+                    shift = source.col_offset - dest.col_offset
+                    columns = EarlyColumns(
+                        first - block.col_offset, end - block.col_offset, source.matrix, first + shift
+                    )
+                    found[columns] = source.row_offset + first_row - dest.row_offset
+        return found if written == block.num_rows * block.num_cols else {}  # nobody writes over what another wrote
+
+    def _writers(self, submatrix: int, at: int) -> list[int]:
+        """Returns the commands that wrote what command `at` finds in a sub-matrix; -1 for what nobody wrote."""
+        events = self._analysis.events_at(np.array([submatrix]), np.array([at]))
+        sources = self._analysis.source_of_event[events]
+        return distinct(np.where(sources >= 0, self._analysis.event_command[sources], -1)).tolist()
+
+    def _is_known(self, copy: MatrixCopy, number: int, first_step: int) -> bool:
+        """Tells whether all that is copied was there before the first step."""
+        writers = self._writers(copy.source, number)
+        return writers[0] >= 0 and writers[-1] < first_step
+
+
+def _common(start: int, count: int, other: int, other_count: int) -> tuple[int, int]:
+    first = max(start, other)
+    return first, max(first, min(start + count, other + other_count))
+
+
+def _is_range(rows: Integers) -> bool:
+    """Tells whether every row from the first to the last one is there: others might not be defined."""
+    return len(distinct(rows)) == rows.max() + 1 - rows.min()
+
+
+def _output(computation: NnetComputation, number: int) -> SubMatrix:
+    command = computation.commands[number]
+    assert isinstance(command, Propagate)
+    return computation.submatrices[command.output]
+
+
+class _Rows:
+    """The order of the rows of all steps in what is hoisted: that of a source if they are a range there."""
+
+    def __init__(self, starts: Integers, counts: Integers) -> None:
+        """`starts` are the first rows of the steps in a source, `counts` their numbers of rows, both (steps,)."""
+        rows = concatenate_ranges(starts, counts)
+        lowest, self.count = int(rows.min()), len(rows)
+        #: The first row of each step, (steps,).
+        self.starts = starts - lowest if self.count == rows.max() + 1 - lowest else np.cumsum(counts) - counts
+        self._order = np.argsort(concatenate_ranges(self.starts, counts))
+        self._counts = counts
+
+    def of(self, starts: Integers) -> Integers:
+        """Returns the rows of a source in this order; `starts` are the first rows of the steps there."""
+        return concatenate_ranges(starts, self._counts)[self._order]
+
+
+class _Rewriting:
+    """Replaces steps by parts of them, and puts what all have in common before the first."""
+
+    def __init__(self, computation: NnetComputation) -> None:
+        self._computation = computation
+        self._before: dict[int, list[Command]] = defaultdict(list)
+        self._instead: dict[int, list[Command]] = {}
+        self._after: dict[int, list[Command]] = defaultdict(list)
+
+    def commands(self) -> Iterator[Command]:
+        for number, command in enumerate(self._computation.commands):
+            yield from self._before.get(number, ())
+            yield from self._instead.get(number, (command,))
+            yield from self._after.get(number, ())
+
+    def hoist(self, steps: Sequence[EarlyStep]) -> None:
+        computation, columns = self._computation, sorted(steps[0].early)
+        command = computation.commands[steps[0].number]
+        assert isinstance(command, Propagate)
+        counts = np.array([_output(computation, step.number).num_rows for step in steps])
+        starts = [np.array([step.early[part] for step in steps]) for part in columns]
+        rows = _Rows(starts[0], counts)
+        info = computation.matrix_info.get(columns[0].matrix)
+        if info is not None and info.indexes is not None:
+            # The times are those of the source: a row is there as long as the one that it is made of.
+            info = replace(info, indexes=info.indexes[rows.of(starts[0])])
+        hoisted = computation.new_matrix(rows.count, _output(computation, steps[0].number).num_cols, info)
+        before = self._before[steps[0].number]
+        before.append(AllocMatrix(hoisted, zeroed=False))
+        addend = 0
+        for part, start in zip(columns, starts, strict=True):
+            source, is_gathered = self._source(part, rows.of(start), before, info)
+            before.append(self._product(command, part.first, part.end, source, addend, hoisted))
+            before += [DeallocMatrix(source)] * is_gathered
+            addend = hoisted
+        self._after[steps[-1].number].append(DeallocMatrix(hoisted))
+        for step, start, count in zip(steps, rows.starts.tolist(), counts.tolist(), strict=True):
+            self._instead[step.number] = list(
+                self._rest(step.number, columns, computation.new_submatrix(hoisted, start, count))
+            )
+
+    def _source(
+        self, part: EarlyColumns, rows: Integers, before: list[Command], info: MatrixInfo | None
+    ) -> tuple[int, bool]:
+        """Returns a sub-matrix with these rows of what is copied to some columns; true if it is gathered for that."""
+        num_cols = part.end - part.first
+        if (np.diff(rows) == 1).all():
+            block = SubMatrix(part.matrix, int(rows[0]), len(rows), part.source_column, num_cols)
+            return self._computation.find_or_add(block), False
+        lowest, count = int(rows.min()), int(np.ptp(rows)) + 1
+        source = self._computation.find_or_add(SubMatrix(part.matrix, lowest, count, part.source_column, num_cols))
+        gathered = self._computation.new_matrix(len(rows), num_cols, info)
+        before += [
+            AllocMatrix(gathered, zeroed=False),
+            CopyRows(gathered, source, self._computation.new_index_table(rows - lowest)),
+        ]
+        return gathered, True
+
+    def _rest(self, number: int, columns: Sequence[EarlyColumns], addend: int) -> Iterator[Command]:
+        """Yields the products of the other columns of a step, which are added to `addend`."""
+        command = self._computation.commands[number]
+        assert isinstance(command, Propagate)
+        width = self._computation.submatrices[command.inputs[0]].num_cols
+        starts, ends = [0, *(part.end for part in columns)], [*(part.first for part in columns), width]
+        for first, end in zip(starts, ends, strict=True):
+            if first < end:
+                block = self._computation.new_submatrix(command.inputs[0], 0, None, first, end - first)
+                yield self._product(command, first, end, block, addend, command.output)
+                addend = command.output
+
+    def _product(self, command: Propagate, first: int, end: int, source: int, addend: int, output: int) -> Command:
+        """Returns what multiplies these columns; the bias is added if there is no other addend."""
+        name = part_name(self._computation.kernels[command.kernel].name, first, end, adds=addend != 0)
+        addends = (InputPromises(propagate_in_place=True),) if addend else ()
+        info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True)
+        kernels = self._computation.kernels
+        kernel = kernels.index(info) if info in kernels else len(kernels)
+        if kernel == len(kernels):
+            kernels.append(info)
+        return Propagate(kernel, command.node, (source, addend) if addend else (source,), output)

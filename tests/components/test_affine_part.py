@@ -1,0 +1,31 @@
+"""The product of some columns is that of the component with zeros in the others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nnet3.components import COMPONENT_TYPES
+from tests.seeds import RANDOM
+
+
+@pytest.mark.parametrize("name", ["AffineComponent", "NaturalGradientAffineComponent", "LinearComponent"])
+def test_parts_add_up(name: str) -> None:
+    weights = torch.from_numpy(RANDOM.normal(size=(4, 7)))
+    bias = [] if name == "LinearComponent" else [torch.from_numpy(RANDOM.normal(size=4))]
+    component = COMPONENT_TYPES[name](weights, *bias)
+    x = torch.from_numpy(RANDOM.normal(size=(5, 7)))
+    whole, y = torch.empty(5, 4, dtype=torch.float64), torch.empty(5, 4, dtype=torch.float64)
+    component.forward(x, whole)
+    component.part(2, 7, adds=False).run_forward([x[:, 2:]], y, None)
+    component.part(0, 2, adds=True).run_forward([x[:, :2], y], y, None)  # in place
+    torch.testing.assert_close(y, whole)
+
+
+def test_a_part_sees_changes_of_the_parameters() -> None:
+    component = COMPONENT_TYPES["LinearComponent"](torch.ones(1, 3))
+    part, y = component.part(1, 3, adds=False), torch.empty(1, 1)
+    component.params = 2 * torch.ones(1, 3)
+    part.run_forward([torch.ones(1, 2)], y, None)
+    assert y.item() == 4.0
+    assert part.parameters().keys() == {"linear_params"}
