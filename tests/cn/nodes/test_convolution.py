@@ -49,3 +49,18 @@ def test_a_bias_that_does_not_fit() -> None:
 def test_kernels_that_do_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"kernels of \(output channels\) x 8"):
         cn.convolution(cn.parameter("W", (4, 4)), images, image=(5, 6, 2), window=2)
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_dilation_is_that_of_conv2d(pad) -> None:
+    W = cn.parameter("W", (4, 3 * 2 * CHANNELS))
+    node = cn.convolution(
+        W, images, image=(ROWS, COLS, CHANNELS), window=(3, 2), dilation=(2, 3), stride=(1, 2), pad=pad
+    )
+    padding = (2, 2) if pad else 0
+
+    def formula(kernels, value):
+        weight = kernels.reshape(4, 3, 2, CHANNELS).permute(0, 3, 1, 2)
+        return as_columns(F.conv2d(as_torch(value), weight, stride=(1, 2), padding=padding, dilation=(2, 3)))
+
+    check_node(node, [random(4, 3 * 2 * CHANNELS), random(ROWS * COLS * CHANNELS, SAMPLES)], formula)

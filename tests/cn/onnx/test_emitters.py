@@ -78,6 +78,9 @@ NODES = {
     "convolution": cn.convolution(cn.parameter("kernels", (3, 4)), X, cn.parameter("bias", (3, 1), 0.5), **IMAGE),
     "convolution with margins": cn.convolution(SQUARE, X, image=(1, 2, 3), window=(1, 2), pad=True),
     "convolution without samples": cn.convolution(cn.parameter("kernel", (2, 2)), P, image=(2, 3), window=(1, 2)),
+    "convolution with dilation": cn.convolution(
+        cn.parameter("kd", (2, 2)), X, image=(1, 6, 1), window=(1, 2), dilation=(1, 3), pad=True
+    ),
     "convolution with strides": cn.convolution(cn.parameter("k", (2, 3)), X, image=(3, 2), window=(3, 1), stride=2),
     "max_pooling": cn.max_pooling(X, image=(2, 3), window=2, pad=True),
     "average_pooling": cn.average_pooling(X, image=(2, 3), window=(2, 3), pad=True),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.windows import ImageOperation, window_options
@@ -39,20 +40,19 @@ class MaxPooling(Pooling):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
         # v_lij = max of the window (1.139); margins never win; of equal elements the first does
-        windows = self.windows.view(self.windows.padded(inputs[0], float("-inf"))).flatten(3, 4)
-        largest, where = windows.max(3)
-        output.copy_(largest.flatten(1))
-        return where
+        pixels = inputs[0].unflatten(1, self.image).permute(0, 3, 1, 2)
+        largest, where = max_pool2d(pixels, self.window, self.stride, self.windows.margins, return_indices=True)
+        output.unflatten(1, (*largest.shape[2:], largest.shape[1])).copy_(largest.permute(0, 2, 3, 1))
+        return where.permute(0, 2, 3, 1).flatten(1, 2)  # (samples, steps, channels): the number of a pixel
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # [dX]_(l, i_m, j_n) += [dV]_lij where (m, n) is the largest of its window (1.140, index of dV corrected)
-        steps = self._of_each_step(gradient)
-        num_places = self.window[0] * self.window[1]
-        per_window = steps.new_zeros((*steps.shape[:3], num_places, steps.shape[3]))
-        per_window.scatter_(3, memo[:, :, :, None], steps[:, :, :, None])
-        put(dx, self._add_back(per_window), accumulate)
+        if not accumulate:
+            dx.zero_()
+        pixels = dx.unflatten(1, (self.image[0] * self.image[1], self.image[2]))
+        pixels.scatter_add_(1, memo, gradient.unflatten(1, memo.shape[1:]))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.functional import pad as pad_tensor
 
@@ -106,8 +105,3 @@ def window_options(image: Any, window: Any, stride: Any, pad: Any) -> tuple[Any,
         image = (*image, 1)
     window, stride = (each if isinstance(each, tuple | list) else (each, each) for each in (window, stride))
     return image, window, stride, pad
-
-
-def contiguous_like(matrix: Tensor) -> Tensor:
-    """The matrix itself if it is contiguous, else room of the same size."""
-    return matrix if matrix.is_contiguous() else torch.empty_like(matrix, memory_format=torch.contiguous_format)

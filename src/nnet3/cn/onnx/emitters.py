@@ -233,7 +233,7 @@ def convolution(
     shape = graph.integers(channels, *operation.window, operation.image[2])
     weight = made.op("Transpose", made.op("Reshape", by_channel, shape), perm=[0, 3, 1, 2])
     biases = [] if bias is None else [made.op("Reshape", bias, graph.integers(channels))]
-    return _of_windows(made, operation, "Conv", images, weight, *biases)
+    return _of_windows(made, operation, "Conv", images, weight, *biases, dilations=list(operation.dilation))
 
 
 @emitter("max_pooling")
