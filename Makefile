@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -126,5 +126,17 @@ $(VENV)/docs-installed: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
+wheel: $(VENV)/release-installed  ## build wheel and sdist in dist-out, check them, try the wheel and each extra alone in clean environments
+	rm -rf dist-out
+	PYTHONPATH=. $(BIN)/python -m tools.try_wheel dist-out
+
+release: lint wheel  ## all that a release needs, but for the upload: it says how
+	@echo "checked: dist-out/dist. Set the version in pyproject.toml, version.py and CITATION.cff, date CHANGELOG.md, tag; then:"
+	@echo "  $(BIN)/python -m twine upload dist-out/dist/*"
+
+$(VENV)/release-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	@touch $@
+
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) build dist demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules tools/explorer/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist dist-out demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules tools/explorer/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -30,14 +30,19 @@ def kaldi_program() -> NoReturn:
 def _run_process(program: str) -> NoReturn:
     """Run as the whole of a process, which is not to say a word when it is interrupted."""
     _open_closed_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _signals("SIGTERM", "SIGHUP"):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
     sys.unraisablehook = _raise_again
     status = _run(sys.argv[1:], program)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+    for number in _signals("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM"):
         signal.signal(number, signal.SIG_IGN)  # too late to matter
     sys.exit(status)
+
+
+def _signals(*names: str) -> list[signal.Signals]:
+    """Returns those of these signals that the system has: Windows has fewer."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 def _open_closed_streams() -> None:
@@ -70,7 +75,7 @@ def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
     it there, and go on.
     """
     error = ignored.exc_value
-    if not isinstance(error, SystemExit | KeyboardInterrupt):
+    if not isinstance(error, SystemExit | KeyboardInterrupt) or not hasattr(signal, "setitimer"):
         sys.__unraisablehook__(ignored)
         return
 

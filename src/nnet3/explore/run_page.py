@@ -47,7 +47,7 @@ def run_data(folder: Path, events: list[dict[str, Any]]) -> dict[str, Any]:
     skipped = sum(event["event"] == "skip" for event in events)
     facts = {"kind": "training run", "last": last["event"], "minibatches": last.get("step", 0), "skipped": skipped}
     return {
-        "title": str(folder),
+        "title": folder.resolve().name,
         "network": {"layers": [], "nodes": [], "arcs": [], "components": [], "facts": facts},
         "curves": [{"title": title, "lines": _lines(events, lines)} for title, lines in CURVES.items()],
         "epochs": points(events, "epoch", "step")[0],

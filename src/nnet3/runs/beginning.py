@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
@@ -22,6 +21,11 @@ from nnet3.runs.sections import parse_dropout
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.world import World
 from nnet3.train.schedules import DropoutSchedule
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
 
 _LOG = logging.getLogger("nnet3")
 _MODEL_BEGINS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
@@ -182,6 +186,9 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, descriptor: int) -> None:
+    if fcntl is None:
+        _LOG.debug("%s cannot be locked: this system has no such locks", folder)
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -80,8 +80,10 @@ def _open_for_appending(path: Path) -> int:
     """Returns a descriptor of a file whose last line is complete."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        os.write(descriptor, b"\n")
+    if size:
+        os.lseek(descriptor, size - 1, os.SEEK_SET)
+        if os.read(descriptor, 1) != b"\n":
+            os.write(descriptor, b"\n")
     return descriptor
 
 
