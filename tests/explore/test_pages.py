@@ -139,6 +139,7 @@ def test_keys_alone_are_enough(page: Path) -> None:
             ["text", ".time .said"],
             ["focus", "#tab-time"],
             ["press", "ArrowRight"],
+            ["focus", ".program .rows"],  # waits for the view
             ["press", "/"],
             ["evaluate", "document.activeElement.getAttribute('aria-label')"],
             ["focus", ".program .rows"],
@@ -159,10 +160,10 @@ def test_keys_alone_are_enough(page: Path) -> None:
     assert seen.errors == []
     assert seen.found[2] == "#time"
     assert seen.found[5].startswith("output t=1: ")
-    assert seen.found[9] == "filter commands"
-    assert re.match(r"c1\d\d: ", seen.found[12])  # the last command
-    assert " at byte " in seen.found[17]
-    assert "chosen" in seen.found[22]
+    assert seen.found[10] == "filter commands"
+    assert re.match(r"c1\d\d: ", seen.found[13])  # the last command
+    assert " at byte " in seen.found[18]
+    assert "chosen" in seen.found[23]
 
 
 CONTRAST = """
