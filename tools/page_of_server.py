@@ -138,7 +138,7 @@ def main() -> None:
     with Server(Model(folder), ServeOptions(port=0)) as server:
         host, port = server.address
         with Page(f"http://{host}:{port}/", Path(recording).absolute()) as page:
-            print("\n".join(listen(page, words=12)))
+            print("\n".join(listen(page, words=24)))
             Path(picture).write_bytes(page.screenshot())
 
 

@@ -27,5 +27,6 @@ def test_words_appear_while_a_recording_is_heard(tmp_path: Path) -> None:
             heard = listen(page)
             assert {word for text in heard for word in text.split()} <= {"high", "low"}
             assert heard != []
+            assert page.evaluate("getComputedStyle(hint).display") == "none", "it makes room for words"
             assert page.evaluate("model.textContent") != ""
             assert page.screenshot().startswith(b"\x89PNG")
