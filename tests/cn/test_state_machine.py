@@ -57,7 +57,10 @@ def build() -> dict[str, Node]:
     K = cn.squared_norm(cn.tanh(W @ V), name="K")
     Q = cn.sum_elements(cn.dropout(0.2, cn.tanh(o))) + 0.5 * K
     Q.name = "Q"
-    return {node.name: node for node in (W, V, R, n, a, g, o, h, c, norm, drop, t, J, K, Q)}
+    p = cn.sequence.mean(c, name="p")  # of whole sequences, between programs
+    r = cn.broadcast_as(cn.tanh(V @ p), o, name="r")
+    Z = cn.squared_norm(cn.element_times(r, cn.dropout(0.3, h)), name="Z")
+    return {node.name: node for node in (W, V, R, n, a, g, o, h, c, norm, drop, t, J, K, Q, p, r, Z)}
 
 
 def network_of(kind: str, nodes: dict[str, Node], dtype: torch.dtype | None = None) -> cn.Network:
@@ -66,14 +69,17 @@ def network_of(kind: str, nodes: dict[str, Node], dtype: torch.dtype | None = No
         return cn.Network({nodes["J"]: 1.0, nodes["K"]: 0.1}, outputs, dtype=dtype)
     if kind == "part":
         return cn.Network(outputs=[nodes["a"], nodes["g"]], dtype=dtype)
+    if kind == "stages":
+        return cn.Network({nodes["Z"]: 1.0, nodes["K"]: 0.1}, {"p": nodes["p"]}, dtype=dtype)
     return cn.Network(nodes["Q"], {"o": nodes["o"]}, dtype=dtype)
 
 
-KINDS = {"whole": {"J", "K", "h", "norm"}, "part": {"a", "g"}, "other": {"Q", "o"}}
+KINDS = {"whole": {"J", "K", "h", "norm"}, "part": {"a", "g"}, "other": {"Q", "o"}, "stages": {"Z", "K", "p"}}
 PICKS = st.lists(st.integers(0, 15), min_size=1, max_size=3)
 ROOTS = {
     "whole": ("n", "a", "g", "o", "d", "h", "c", "norm", "drop", "t", "dropped", "J", "K", "W", "x", "k"),
     "part": ("a", "g", "n", "V", "u"),
+    "stages": ("p", "r", "Z", "h", "K", "V", "x", "c", "o"),
     "other": ("Q", "K", "o", "g", "plus1"),
 }
 
@@ -165,7 +171,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 10**6),
-        kind=st.sampled_from(("whole", "whole", "part", "other")),
+        kind=st.sampled_from(("whole", "whole", "part", "other", "stages")),
         double=st.booleans(),
         watched=PICKS,
         gradients=st.booleans(),
@@ -244,7 +250,7 @@ class Machine(RuleBasedStateMachine):
     def add_evaluator(self, number: int, copies: bool) -> None:
         """One that will be used in later states."""
         each = self.one(number)
-        if len(each.evaluators) < 2:
+        if len(each.evaluators) < 2 and each.kind != "stages":
             devices = ["cpu:0", "cpu:0"] if copies else None
             each.evaluators.append(cn.AsynchronousEvaluator(each.network, 2, devices=devices))
 

@@ -84,6 +84,10 @@ FORMULAS = {
         cn.broadcast_as(cn.sequence.last(H), ANSWER) + A,
         lambda h, w, a: h[:, -1:] + a,
     ),
+    "broadcast as what is trained": (
+        cn.broadcast_as(cn.sequence.last(H), H) * H,
+        lambda h, w, a: h[:, -1:] * h,
+    ),
     "attention": (cn.attention(A, H, 2.0 * cn.row_slice(H, 0, 2)), _attend),
     "attention by hand": (_by_hand(), lambda h, w, a: (torch.softmax(h[:1], 1) * h).sum(1, keepdim=True)),
     "ctc": (

@@ -89,7 +89,6 @@ class BroadcastSequence(WholeOperation):
 
     type: ClassVar[str] = "broadcast_as"
     num_operands: ClassVar[int] = 2
-    integers: ClassVar[tuple[int, ...]] = (1,)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         check_samples(self.type, *operands)
