@@ -54,18 +54,18 @@ def _rows(io: object) -> list[list[int]]:
 
 
 def test_what_the_output_needs_is_given() -> None:
-    request = module._request(Nnet.from_config(LOOKAHEAD), (), ("output=2:4:2",), 2, False)
+    request = module.request_of_times(Nnet.from_config(LOOKAHEAD), (), ("output=2:4:2",), 2, False)
     (given,), (wanted,) = request.inputs, request.outputs
     assert _rows(wanted) == [[n, t] for t in (2, 4) for n in (0, 1)]
     assert _rows(given) == [[n, t] for t in range(1, 7) for n in (0, 1)]
-    request = module._request(Nnet.from_config(LOOKAHEAD), (), (), 1, False)
+    request = module.request_of_times(Nnet.from_config(LOOKAHEAD), (), (), 1, False)
     assert _rows(request.outputs[0]) == [[0, t] for t in range(10)]
     assert _rows(request.inputs[0]) == [[0, t] for t in range(-1, 12)]
 
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_the_request_goes_backward_if_asked(backward: bool) -> None:
-    request = module._request(Nnet.from_config(IVECTOR_CONFIG), (), ("output=0",), 3, backward)
+    request = module.request_of_times(Nnet.from_config(IVECTOR_CONFIG), (), ("output=0",), 3, backward)
     assert [io.name for io in request.inputs] == ["input", "ivector"]
     assert _rows(request.inputs[1]) == [[0, 0], [1, 0], [2, 0]]
     flags = (request.outputs[0].has_deriv, request.need_model_derivative, request.store_component_stats)
@@ -76,20 +76,20 @@ def test_the_request_goes_backward_if_asked(backward: bool) -> None:
 def test_how_many_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = Nnet.from_config(LOOKAHEAD)
     monkeypatch.setattr(module, "MAX_ROWS", 26)
-    module._request(nnet, (), (), 2, False)
-    module._request(nnet, ("input=0:12",), ("output=1",), 2, False)
+    module.request_of_times(nnet, (), (), 2, False)
+    module.request_of_times(nnet, ("input=0:12",), ("output=1",), 2, False)
     monkeypatch.setattr(module, "MAX_ROWS", 25)
     for inputs in ((), ("input=0:12",)):
         with pytest.raises(click.UsageError, match="26 rows are too many: at most 25 at each input and output"):
-            module._request(nnet, inputs, ("output=1:10",), 2, False)
+            module.request_of_times(nnet, inputs, ("output=1:10",), 2, False)
 
 
 def test_a_network_that_is_not_simple() -> None:
     two = "input-node name=a dim=3\ninput-node name=b dim=3\noutput-node name=output input=Append(a, b)\n"
     nnet = Nnet.from_config(two)
     with pytest.raises(click.UsageError, match=r"the network is not simple: say with --input .*\(it has inputs a, b\)"):
-        module._request(nnet, (), (), 1, False)
-    request = module._request(nnet, ("a=0:1", "b=1"), ("output=1",), 1, False)
+        module.request_of_times(nnet, (), (), 1, False)
+    request = module.request_of_times(nnet, ("a=0:1", "b=1"), ("output=1",), 1, False)
     assert [_rows(io) for io in request.inputs] == [[[0, 0], [0, 1]], [[0, 1]]]
 
 
@@ -97,7 +97,7 @@ def test_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=itertools.count(3, 2).__next__))
     Path("net.config").write_text(LOOKAHEAD)
     nnet = Nnet.from_config(LOOKAHEAD)
-    request = module._request(nnet, (), ("output=0:1",), 1, True)
+    request = module.request_of_times(nnet, (), ("output=0:1",), 1, True)
     graph = build_graph(nnet, request)
     organized = schedule(nnet, graph)
     generated = generate(nnet, request, organized)
@@ -123,7 +123,7 @@ def test_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_times_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = Nnet.from_config(CONFIG)
     for backward in (False, True):
-        request = module._request(nnet, (), ("output=0",), 1, backward)
+        request = module.request_of_times(nnet, (), ("output=0",), 1, backward)
         computation = optimize(generate(nnet, request, schedule(nnet, build_graph(nnet, request))))
         seconds = module._seconds(computation, nnet)
         assert set(seconds) <= set(range(len(computation.commands)))
@@ -136,7 +136,7 @@ def test_a_family_is_printed_with_its_parameters(cli: Cli) -> None:
     Path("net.config").write_text(LOOKAHEAD)
     nnet = Nnet.from_config(LOOKAHEAD)
     out = cli.good("show-computation", "--family", "--num-sequences", "5", "net.config").out
-    request = module._request(nnet, (), (), 5, False, frames=200)
+    request = module.request_of_times(nnet, (), (), 5, False, frames=200)
     assert (
         out
         == "".join(f"request: {line}\n" for line in str(request).splitlines()) + f"{compile_family(nnet, request)}\n"

@@ -12,6 +12,7 @@ from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.profile_network import MAX_ROWS, times_first
 from nnet3.cli.show_commands import grouped_commands
+from nnet3.cli.show_passes import show_passes
 from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, compile_family, generate, schedule
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
@@ -35,6 +36,7 @@ def show_stages(
     disabled: tuple[str, ...],
     graph: bool,
     steps: bool,
+    passes: bool,
     family: bool,
     max_commands: int | None,
     profiled: bool,
@@ -65,7 +67,9 @@ def show_stages(
     check_computation(computation)
     if optimize:
         start = time.perf_counter()
-        computation = run_passes(computation, disabled=disabled)
+        computation = (
+            show_passes(computation, disabled, max_commands) if passes else run_passes(computation, disabled=disabled)
+        )
         _report("optimized", f"{len(computation.commands)} commands", start)
         check_computation(computation)
     click.echo(grouped_commands(computation, nnet, max_commands, _seconds(computation, nnet) if profiled else None))

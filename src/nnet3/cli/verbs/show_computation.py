@@ -16,12 +16,13 @@ from nnet3.cli.verb import SEEING, run_on_cpu, verb
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
 @flag("--graph", show_default=True, help="Print the graph in full.")
 @flag("--schedule", "--show-steps", "steps", show_default=True, help="Print every step of the schedule, in full.")
+@flag("--passes", show_default=True, help="Print what each pass changes, and its commands, calls and bytes.")
 @flag(
     "--family",
     show_default=True,
     help="Print the program for T output frames of N sequences, compiled once for all; nothing else is printed.",
 )
-@whole_number("--max-commands", least=1, help="Print only so many commands.")
+@whole_number("--max-commands", least=1, help="Print only so many commands, and lines of each pass.")
 @flag("--profile", "profiled", help="Run it on random numbers; print the time of each.")
 @arguments(network="MODEL-OR-CONFIG")
 def command(network: str, **options: Any) -> None:
@@ -35,6 +36,7 @@ def command(network: str, **options: Any) -> None:
     Examples:
       nnet3 show-computation --output output=0:9 --num-sequences 2 network.config
       nnet3 show-computation --graph --schedule --profile final.raw
+      nnet3 show-computation --passes --backward true --max-commands 20 final.raw
       nnet3 show-computation --family --num-sequences 5 --backward true final.raw
     """
     run_on_cpu()
