@@ -51,6 +51,6 @@ def _sizes(before: NnetComputation, old: Plan, after: NnetComputation, new: Plan
 
 def _changes(before: NnetComputation, after: NnetComputation) -> Iterator[str]:
     """Yields the commands that go and come, with a line around them, without their numbers."""
-    texts = [[format_command(each, command) for command in each.commands] for each in (before, after)]
-    found = difflib.unified_diff(*texts, n=_LINES_AROUND, lineterm="")
+    old, new = ([format_command(each, command) for command in each.commands] for each in (before, after))
+    found = difflib.unified_diff(old, new, n=_LINES_AROUND, lineterm="")
     return (line for number, line in enumerate(found) if number > 1 and not line.startswith("@@"))
