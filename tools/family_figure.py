@@ -65,14 +65,14 @@ def _tables(nnet: nnet3.Nnet, short: int, long: int) -> list[str]:
     programs = [compile_task(_request(frames).task(nnet)) for frames in (short, long)]
     counts = [[matrix.num_rows for matrix in program.matrices] for program in programs]
     rows = [f"m{number}: {few} and {more} rows" for number, (few, more) in enumerate(zip(*counts, strict=True))]
-    return [*rows[1:], "four commands once more,", "their rows one further on"]
+    return [*rows[1:], "three commands once more,", "their rows one further on"]
 
 
 def _recurrence(program: str) -> list[str]:
     """The Repeat with its body, and how many commands there are."""
     commands = _commands(program)
     first = next(number for number, line in enumerate(commands) if ": repeat" in line)
-    return [*commands[first : first + 5], f"{len(commands)} commands"]
+    return [*commands[first : first + 4], f"{len(commands)} commands"]
 
 
 def _commands(program: str) -> list[str]:
