@@ -76,7 +76,7 @@ nnet3 show-computation net.config
 """
 CHANGES = {
     "Average parameters and": "Average parametres and",
-    '"--srand", "seed", type=integer(bits=64), default=0': '"--srand", "seed", type=integer(bits=64), default=1',
+    '"--srand", "seed", bits=64, default=0': '"--srand", "seed", bits=64, default=1',
 }
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from nnet3.errors import TableError
-from nnet3.kaldi_io.specifiers import FileName, parse_rspecifier, parse_rxfilename, parse_wspecifier, parse_wxfilename
+from nnet3.kaldi_io.specifiers import (
+    FileName,
+    is_table,
+    parse_rspecifier,
+    parse_rxfilename,
+    parse_wspecifier,
+    parse_wxfilename,
+)
 
 
 def test_rspecifiers_are_parsed_with_their_options() -> None:
@@ -114,3 +121,21 @@ def test_names_to_write() -> None:
 def test_bad_names_to_write(name: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         parse_wxfilename(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ark:a.ark", True),
+        ("p,scp:a.scp", True),
+        ("ark,t:-", True),
+        ("ark,scp:a.ark,a.scp", True),
+        ("ark:gunzip -c a |", True),
+        ("a.ark", False),
+        ("C:a", False),
+        ("t:a", False),
+        ("-", False),
+    ],
+)
+def test_tables_and_files_are_told_apart(name: str, expected: bool) -> None:
+    assert is_table(name) == expected

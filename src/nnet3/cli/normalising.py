@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.cli.messages import say
-from nnet3.cli.vector_sums import is_table
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     load_matrix,
@@ -17,6 +16,7 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_tokens,
 )
+from nnet3.kaldi_io.specifiers import is_table
 
 _LEAST_VARIANCE = 1e-20
 

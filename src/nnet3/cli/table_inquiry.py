@@ -6,7 +6,6 @@ import numpy as np
 
 from nnet3.cli.files import open_file
 from nnet3.cli.messages import say
-from nnet3.cli.vector_sums import is_table
 from nnet3.errors import Nnet3Error
 from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import (
@@ -24,6 +23,7 @@ from nnet3.kaldi_io import (
     write_wxfilename,
 )
 from nnet3.kaldi_io.general import GeneralMatrix, dense
+from nnet3.kaldi_io.specifiers import is_table
 
 
 def copy_int_vectors(source: str, output: str, binary: bool) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnet3.cli.files import open_file
 from nnet3.cli.messages import say
-from nnet3.errors import Nnet3Error, TableError
+from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     Reader,
     TableReader,
@@ -19,7 +19,7 @@ from nnet3.kaldi_io import (
     vector_writer,
     write_wxfilename,
 )
-from nnet3.kaldi_io.specifiers import parse_rspecifier
+from nnet3.kaldi_io.specifiers import is_table
 
 
 def sum_rows(matrices: str, output: str, average: bool) -> None:
@@ -50,15 +50,6 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
         _sum_by_key(sources, output)
     else:
         _save(output, _sum_of_files(sources), binary)
-
-
-def is_table(name: str) -> bool:
-    """Returns true for what names a table to read or write."""
-    try:
-        parse_rspecifier(name)
-    except TableError:
-        return name.startswith("ark,scp:")
-    return True
 
 
 def _sum_of_table(source: str, average: bool) -> np.ndarray:
