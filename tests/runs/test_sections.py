@@ -44,6 +44,11 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "combination.models": (20, [0], [-1]),
     "combination.part": (0.5, [0.01, 1], [0, 1.01]),
     "combination.max_objective_evaluations": (30, [1], [0]),
+    "lda.estimate": (True, [False], [1]),
+    "lda.examples": (10_000, [1], [0]),
+    "lda.rand_prune": (0.0, [4.0], [-1.0]),
+    "lda.within_class_factor": (0.001, [0.0, 1.0], [-1.0]),
+    "lda.max_singular_value": (5.0, [0.0, -1.0], ["x"]),
     "priors.adjust": (True, TRUTHS, [1]),
     "priors.examples": (20_000, [1], [0]),
     "checkpoints.every": (1000, [1], [0]),
@@ -85,6 +90,11 @@ ALL_SECTIONS = {
     "LF-MMI": KINDS.objective["chain"].section,
 }  # fmt: skip
 WITHOUT_EFFECT_ON_PARAMETERS = {
+    "lda.estimate",
+    "lda.examples",
+    "lda.rand_prune",
+    "lda.within_class_factor",
+    "lda.max_singular_value",
     "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.meeting_timeout",
     "distributed.timeout", "distributed.check", "output.folder", "output.print_every", "output.curves",
     "output.tensorboard", "frames.valid", "frames.valid_outputs", "frames.ahead", "priors.adjust", "priors.examples",

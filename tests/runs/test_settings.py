@@ -113,7 +113,10 @@ def test_arithmetic_has_plain_values_and_the_kinds() -> None:
 @pytest.mark.parametrize(
     ("lines", "hint"),
     [
-        ("[zzzz]\n", "known: model, training, validation, combination, priors, checkpoints, distributed, output, data"),
+        (
+            "[zzzz]\n",
+            "known: model, lda, training, validation, combination, priors, checkpoints, distributed, output, data",
+        ),
         ("[validation]\nzzzz = 1\n", "known: every"),
         ("[data]\nzzzz = 1\n", "known: kind, train, size"),
         ("[data]\nkid = 1\n", "did you mean 'kind'?"),
@@ -165,7 +168,7 @@ def test_what_the_description_looks_like() -> None:
         'kind = "by-node"',
         "",
     ]
-    assert lines[begin + 11].startswith("[training]")
+    assert lines[begin + 11].startswith("[lda]")
     assert "curves = true                         # curves.png, if matplotlib is installed" in lines
     assert "momentum = 0.0                        # 0 <= momentum < 1." in lines
 

@@ -10,13 +10,15 @@ from typing import Any, Generic, TypeVar
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch, changes
 from nnet3.chain.changes import ChainChanges
-from nnet3.examples import EXAMPLES, Example, ExampleKind, copying
+from nnet3.chain.lda_of_examples import labelled_by_pdf
+from nnet3.examples import EXAMPLES, Example, ExampleKind, ExampleReader, copying
 from nnet3.examples.merging import short
 from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions
 from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.nnet import Nnet
 from nnet3.runs.kinds import AS_IT_IS, ArchivesSection, ChainExamplesSection
 from nnet3.runs.plugs import DataSource, Placed, SettingError, Share
+from nnet3.train.lda_of_examples import Labelled, labelled_by_class
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_minibatch
 
@@ -136,6 +138,15 @@ def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
     return replace(minibatch, key=short(keys))
 
 
+def _labelled(
+    section: ArchivesSection, kind: ExampleKind[E], labelled: Callable[[str, E], Labelled]
+) -> Iterator[tuple[str, Iterator[Labelled]]]:
+    outputs = section.train_outputs or ["output"] * len(section.train)
+    for table, output in zip(section.train, outputs, strict=True):
+        with ExampleReader(table, kind, "skip" if section.on_damage == "skip" else "error") as examples:
+            yield output, (labelled(*entry) for entry in examples)
+
+
 def _rule(text: str) -> str | None:
     return None if text == AS_IT_IS else text
 
@@ -159,6 +170,9 @@ class FramesKind:
         tasks = TaskChanges(copying.renamed, copying.weighted)
         return ArchiveSource(section, EXAMPLES, prepare, share, seed, tasks)
 
+    def labelled(self, section: ArchivesSection, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
+        return _labelled(section, EXAMPLES, labelled_by_class(nnet))
+
 
 class ChainExamplesKind:
     """Examples of sequence training (docs/chain.md)."""
@@ -175,3 +189,6 @@ class ChainExamplesKind:
         shifted = change if section.frame_shifts > 1 else None
         tasks = TaskChanges(changes.renamed, changes.weighted)
         return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, tasks, shifted)
+
+    def labelled(self, section: ChainExamplesSection, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
+        return _labelled(section, CHAIN_EXAMPLES, labelled_by_pdf(nnet))

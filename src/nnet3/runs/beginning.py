@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from nnet3.errors import ConfigError, Nnet3Error, TrainingError
@@ -20,6 +21,7 @@ from nnet3.nnet import AcousticModel, Nnet, load
 from nnet3.runs.sections import parse_dropout
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.world import World
+from nnet3.structure.config_reader import read_config_file
 from nnet3.train.schedules import DropoutSchedule
 
 try:
@@ -33,18 +35,34 @@ _MOST_SHOWN = 10
 _LOCK = ".lock"
 
 
-def load_start(settings: RunSettings) -> Nnet | AcousticModel:
-    """Returns the model in a file, or a new network from a config. Raises Nnet3Error naming the settings' key."""
-    name, seed = settings.model.file, settings.model.seed
+def config_text(settings: RunSettings) -> str | None:
+    """Returns the config or xconfig to begin with, None for a model. Raises Nnet3Error naming the settings' key."""
+    name = settings.model.file
     try:
         with open(name, "rb") as file:
             is_model = file.read(64).lstrip().startswith(_MODEL_BEGINS)
     except OSError as error:
         raise settings.text.error("model", "file", f"expected a file, got '{name}': {error.strerror}") from None
     if is_model:
+        return None
+    try:
+        return read_config_file(name)
+    except ConfigError as error:
+        raise settings.text.error("model", "file", str(error)) from None
+
+
+def load_start(settings: RunSettings, matrices: Mapping[str, np.ndarray] | None = None) -> Nnet | AcousticModel:
+    """Returns the model in a file, or a new network from a config. Raises Nnet3Error naming the settings' key.
+
+    `matrices`: those that an xconfig names, by these names; they stand for files.
+    """
+    name, seed, text = settings.model.file, settings.model.seed, config_text(settings)
+    if text is None:
         return load(name)
     try:
-        return Nnet.from_config_file(name, seed=seed)
+        if matrices:
+            return Nnet.from_xconfig(text, source=name, seed=seed, **matrices)
+        return Nnet.from_config(text, source=name, seed=seed)
     except ConfigError as error:
         raise error if error.span is not None else settings.text.error("model", "file", str(error)) from None
 

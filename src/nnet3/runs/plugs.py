@@ -5,7 +5,7 @@ Another kind is an entry in `KINDS` (kinds.py); nothing else in a run knows of k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from nnet3.runs.settings_text import SettingsText
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
+    from nnet3.train.lda_of_examples import Labelled
     from nnet3.train.minibatch import Minibatch
     from nnet3.train.objectives import Objective
 
@@ -77,6 +78,9 @@ class DataKind(Protocol):
 
     def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
         """Returns opened data. Raises SettingError, or another Nnet3Error for data that is damaged or does not fit."""
+
+    def labelled(self, section: Any, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
+        """Yields an output node and training examples for it, for LDA of what `nnet` computes, table by table."""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,27 @@ class TrainingSection(StepOptions):
 
 
 @dataclass(frozen=True)
+class LdaSection(Options):
+    """The matrix of a fixed-affine-layer, estimated from training examples if there is no file of its name."""
+
+    estimate: bool = option(
+        True, Boolean(), "only the matrix that the file of the model lacks; false: the identity", steers=False
+    )
+    examples: int = option(
+        10_000, _SIZE, "training examples of each output node that are looked at, at most", steers=False
+    )
+    rand_prune: float = option(
+        0.0, _NOT_NEGATIVE, "weights of classes below it become it or 0, at random: faster", steers=False
+    )
+    within_class_factor: float = option(
+        0.001, _NOT_NEGATIVE, "how much variance within classes counts, beside that between them", steers=False
+    )
+    max_singular_value: float = option(
+        5.0, Number(), "largest singular value of the matrix; 0 or less: no such limit", steers=False
+    )
+
+
+@dataclass(frozen=True)
 class ValidationSection(Options):
     """Objective on held-out examples."""
 
@@ -131,6 +152,7 @@ class OutputSection(Options):
 
 SECTIONS: dict[str, type[Options]] = {
     "model": ModelSection,
+    "lda": LdaSection,
     "training": TrainingSection,
     "validation": ValidationSection,
     "combination": CombinationSection,

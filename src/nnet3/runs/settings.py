@@ -13,6 +13,7 @@ from nnet3.runs.sections import (
     CheckpointsSection,
     CombinationSection,
     DistributedSection,
+    LdaSection,
     ModelSection,
     OutputSection,
     PriorsSection,
@@ -32,6 +33,7 @@ class RunSettings:
     """A checked settings file. `data` and `objective` are sections of the kinds named; `text` is the source."""
 
     model: ModelSection
+    lda: LdaSection
     data_kind: str
     data: Any
     objective_kind: str

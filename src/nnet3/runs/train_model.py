@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import StepOptions, TrainerOptions, declared
+from nnet3.runs import lda
 from nnet3.runs.averaged_models import AveragedModels
 from nnet3.runs.beginning import (
     check_same_everywhere,
@@ -77,10 +79,11 @@ def train_model(
             opened.enter_context(locked(folder))
         checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
         checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
-        model, nnet = _model(settings, device)
-        share = Share(world.rank, world.size)
+        data_kind, share = kinds.data[settings.data_kind].kind(), Share(world.rank, world.size)
+        matrices = lda.estimated_matrices(settings, data_kind, world, goes_on=checkpoint is not None)
+        model, nnet = _model(settings, device, matrices)
         with _naming_the_place(settings, "data"):
-            source = kinds.data[settings.data_kind].kind().open(settings.data, nnet, share, settings.training.seed)
+            source = data_kind.open(settings.data, nnet, share, settings.training.seed)
         with contextlib.closing(source):
             kind = kinds.objective[settings.objective_kind].kind()
             with _naming_the_place(settings, "objective"):
@@ -89,6 +92,7 @@ def train_model(
                 "settings": {
                     **settings.arithmetic(),
                     "model.contents": contents_digest(settings.model.file),
+                    **lda.identity(matrices),
                     **kind.identity(settings.objective),
                 },
                 "data": source.identity(),
@@ -117,16 +121,18 @@ def train_model(
                     facts=facts,
                     progress=Progress(),
                 )
-                return _run(run, checkpoint)
+                return _run(run, checkpoint, list(matrices))
 
 
-def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
+def _run(run: TrainingRun, checkpoint: Checkpoint | None, estimated: list[str]) -> int:
     if run.world.is_first:
         run.checkpoints.prepare()
         run.snapshots.prepare()
     names = {"model": run.settings.model.file, "processes": run.world.size}
     if checkpoint is None:
         run.reports.event("start", step=0, **names, parameters=run.nnet.num_parameters)
+        for name in estimated:
+            run.reports.event("lda", step=0, estimated=name)
     else:
         run.restore(checkpoint)
         run.reports.event("resume", step=run.progress.step, checkpoint=str(checkpoint.path), **names)
@@ -160,8 +166,10 @@ def _checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bo
     return result
 
 
-def _model(settings: RunSettings, device: torch.device) -> tuple[Nnet | AcousticModel, Nnet]:
-    model = load_start(settings)
+def _model(
+    settings: RunSettings, device: torch.device, matrices: Mapping[str, np.ndarray]
+) -> tuple[Nnet | AcousticModel, Nnet]:
+    model = load_start(settings, matrices)
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     nnet.to(device=device)
     return model, nnet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +87,15 @@ class LdaStats:
         writer.token("<SECOND_ACCS>")
         writer.packed(packed(self.second - self._of_means()))
         writer.token("</LDAACCS>")
+
+
+def beside(parts: Sequence[LdaStats]) -> LdaStats:
+    """Returns statistics of equal features that have the classes of all parts, one after the other."""
+    first, *_ = parts
+    second = sum((each.second for each in parts), np.zeros_like(first.second))
+    return LdaStats(
+        np.concatenate([each.zero for each in parts]), np.concatenate([each.first for each in parts]), second
+    )
 
 
 def packed(matrix: np.ndarray) -> np.ndarray:
