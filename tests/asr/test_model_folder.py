@@ -127,9 +127,16 @@ def test_a_graph_that_is_missing_is_named(folder: Path) -> None:
 
 def test_what_is_no_model_directory_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
+    (tmp_path / "near/conf").mkdir(parents=True)
+    (tmp_path / "near/mfcc.txt").touch()
     (tmp_path / "model.zip").touch()
     for path, message in (
         (tmp_path / "other", "this is no model directory: .* missing; it has nothing"),
+        (
+            tmp_path / "near",
+            r"near: .*: am/final\.mdl and conf/model\.conf or conf/online\.conf or final\.mdl and mfcc\.conf is "
+            r"missing; it has conf/, mfcc\.txt\. Give",
+        ),
         (tmp_path / "nowhere", "there is no such model directory"),
         (tmp_path / "model.zip", "this is a file, not a model directory: unpack it first"),
         (folder / "am/final.mdl", "this is a file, not a model directory"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
 import sys
 import wave
 from pathlib import Path
@@ -37,8 +38,12 @@ def folder(cli: Cli, tmp_path: Path) -> Path:
 
 
 def expected(model: Path) -> list[str]:
+    return heard_in(model, AUDIO)
+
+
+def heard_in(model: Path, samples: np.ndarray) -> list[str]:
     recognizer = Recognizer(Model(model), RATE)
-    parts = np.split(AUDIO, range(PIECE, len(AUDIO), PIECE))
+    parts = np.split(samples, range(PIECE, len(samples), PIECE))
     heard = [recognizer.result() for part in parts if recognizer.accept(part)]
     return [spoken.text for spoken in [*heard, recognizer.finish()] if spoken.words]
 
@@ -78,6 +83,42 @@ def test_sources(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     outcome = cli.good("transcribe", "--srt", "--output-dir=out/here", "model", "a.wav", "wide.wav")
     assert outcome.out == ""
     assert sorted(path.name for path in (folder / "out/here").iterdir()) == ["a.srt", "wide.srt"]
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_words_come_out_of_standard_input_before_it_ends(folder: Path, header: bool) -> None:
+    """Also with silence of zeros at the beginning."""
+    sound = np.concatenate([np.zeros(RATE // 10, "<i2"), AUDIO, np.zeros(2 * RATE, "<i2")])
+    texts = heard_in(folder / "model", np.tile(sound, 2))
+    contents = wav_bytes(np.tile(sound, 2)) if header else np.tile(sound, 2).tobytes()
+    options = [] if header else ["--raw", f"--sample-rate={RATE}"]
+    command = [sys.executable, "-m", "nnet3", "transcribe", *options, str(folder / "model"), "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(contents[: len(contents) // 2])
+        begin = process.stdout.readline().decode()
+        process.stdin.write(contents[len(contents) // 2 :])
+        process.stdin.close()
+        assert (begin + process.stdout.read().decode()).splitlines() == texts
+
+
+def test_a_command_whose_output_is_no_recording(cli: Cli, folder: Path) -> None:
+    outcome = cli("transcribe", "model", "head -c 999 a.wav; exit 3 |", "true |", "cat nothing 2>/dev/null |")
+    assert outcome.status == 1
+    lines = outcome.err.splitlines()
+    assert lines[0].endswith("the command failed with status 3; left out")
+    assert lines[1].endswith("there is no sample in this recording; left out")
+    assert lines[2].endswith("the command failed with status 1; left out")
+
+
+def test_empty_and_cut_samples_without_a_header(cli: Cli, folder: Path) -> None:
+    (folder / "empty.raw").write_bytes(b"\0")
+    (folder / "cut.raw").write_bytes(AUDIO.tobytes()[:-1])
+    outcome = cli.good("transcribe", "--raw", f"--sample-rate={RATE}", "model", "empty.raw", "cut.raw")
+    assert "warning: empty.raw: there is no sample in this recording; left out" in outcome.err
+    assert "warning: cut: the last sample is cut" in outcome.err
+    assert outcome.out.split() == ["cut", *" ".join(expected(folder / "model")).split()]
 
 
 def test_recordings_of_one_name_do_not_overwrite_each_other(cli: Cli, folder: Path) -> None:

@@ -1,12 +1,12 @@
-"""Recordings: audio files read whole; WAV by Python itself, other formats by soundfile."""
+"""Recordings: audio in files and pipes; WAV by Python itself and as it comes, other formats whole by soundfile."""
 
 from __future__ import annotations
 
 import importlib
 import io
 import wave
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,62 +14,103 @@ import numpy.typing as npt
 from nnet3.errors import ModelFormatError
 
 _UNKNOWN_SIZE = 0x7FFF0000  # bytes that pipes say where they do not know
-_WIDTHS = {1: "u1", 2: "<i2", 4: "<i4"}
+_NOTHING = "there is no sample in this recording"
+_TYPE_OF_WIDTH = {1: "u1", 2: "<i2", 3: "<i4", 4: "<i4"}
 
 
-@dataclass(frozen=True, eq=False)
-class AudioFile:
-    """Samples (frames, channels), integers or floats in the scale of 16 bits, and their rate.
+class BytesInOrder(Protocol):
+    """Anything whose `read` gives so many bytes, fewer at the end only."""
 
-    `notice` tells what is odd about the file, "" for nothing.
+    def read(self, count: int = ..., /) -> bytes: ...
+
+
+class AudioSource:
+    """Samples (frames, channels) that are read once, integers or floats in the scale of 16 bits, and their rate.
+
+    `said`: the number of frames that the file says it has, None if it says none. `notice` tells what was odd about the
+    file when all is read, "" for nothing.
     """
 
-    samples: npt.NDArray[np.generic]
-    rate: int
-    notice: str = ""
+    def __init__(
+        self, source: str, rate: int, channels: int, dtype: str, read: Callable[[int], bytes], said: int | None
+    ):
+        """`read` gives the bytes of so many frames, fewer at the end only."""
+        self.source, self.rate, self.channels, self.said = source, rate, channels, said
+        self.notice = ""
+        self._dtype, self._read = np.dtype(dtype), read
 
     @property
-    def seconds(self) -> float:
-        return len(self.samples) / self.rate
+    def seconds(self) -> float | None:
+        """How long it says it is."""
+        return None if self.said is None else self.said / max(self.rate, 1)
+
+    def pieces(self, seconds: float) -> Iterator[npt.NDArray[np.generic]]:
+        """Yields samples of so many seconds as they come. Raises ModelFormatError if there is none."""
+        count, size, done, is_cut = max(int(seconds * self.rate), 1), self.channels * self._dtype.itemsize, 0, False
+        while contents := self._read(count):
+            frames = len(contents) // size
+            is_cut = frames * size < len(contents)
+            if frames:
+                yield np.frombuffer(contents[: frames * size], self._dtype).reshape(frames, self.channels)
+            done += frames
+        if done == 0:
+            raise ModelFormatError(_NOTHING, self.source)
+        if self.said is not None and done < self.said:
+            self.notice = f"the file is cut: {done} of {self.said} samples are there"
+        elif is_cut:
+            self.notice = "the last sample is cut"
 
 
-def read_audio_file(contents: bytes, source: str) -> AudioFile:
-    """Reads a file of WAV, or of any format that soundfile knows. Raises ModelFormatError, also if it is empty."""
-    try:
-        with wave.open(io.BytesIO(contents)) as file:
-            recording = _of_wave(file)
-    except (wave.Error, EOFError):
-        recording = _of_soundfile(contents, source)
-    if not len(recording.samples):
-        raise ModelFormatError("there is no sample in this recording", source)
-    return recording
-
-
-def read_raw(contents: bytes, rate: int, channels: int) -> AudioFile:
+def open_raw(file: BytesInOrder, source: str, rate: int, channels: int) -> AudioSource:
     """Reads 16-bit little-endian samples without a header."""
-    whole = len(contents) - len(contents) % (2 * channels)
-    notice = "" if whole == len(contents) else "the last sample is cut"
-    return AudioFile(np.frombuffer(contents[:whole], "<i2").reshape(-1, channels), rate, notice)
+    return AudioSource(source, rate, channels, "<i2", lambda frames: file.read(2 * channels * frames), None)
 
 
-def _of_wave(file: wave.Wave_read) -> AudioFile:
-    channels, width, said = file.getnchannels(), file.getsampwidth(), file.getnframes()
-    size = channels * width
-    contents = file.readframes(said)
-    frames = len(contents) // size
-    contents = contents[: frames * size]
-    if width == 3:  # as the upper bytes of 32 bits
-        wide = np.zeros((frames * channels, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(contents, np.uint8).reshape(-1, 3)
-        samples: npt.NDArray[np.generic] = wide.view("<i4").reshape(-1, channels)
-    else:
-        samples = np.frombuffer(contents, _WIDTHS[width]).reshape(-1, channels)
-    is_cut = frames < said and said * size < _UNKNOWN_SIZE
-    notice = f"the file is cut: {frames} of {said} samples are there" if is_cut else ""
-    return AudioFile(samples, file.getframerate(), notice)
+def open_audio(file: BytesInOrder, source: str) -> AudioSource:
+    """Reads WAV, or any format that soundfile knows. Raises ModelFormatError."""
+    begun = _Remembering(file)
+    try:
+        opened = wave.open(cast(Any, begun))  # noqa: SIM115
+    except (wave.Error, EOFError):
+        contents = begun.whole()
+        if not contents:
+            raise ModelFormatError(_NOTHING, source) from None
+        return _of_soundfile(contents, source)
+    begun.forget()
+    channels, width, said = opened.getnchannels(), opened.getsampwidth(), opened.getnframes()
+    is_known = said * channels * width < _UNKNOWN_SIZE
+    read = opened.readframes if width != 3 else lambda frames: _widened(opened.readframes(frames))
+    return AudioSource(source, opened.getframerate(), channels, _TYPE_OF_WIDTH[width], read, said if is_known else None)
 
 
-def _of_soundfile(contents: bytes, source: str) -> AudioFile:
+def _widened(contents: bytes) -> bytes:
+    """Returns samples of 24 bits as the upper bytes of 32."""
+    samples = np.frombuffer(contents[: len(contents) - len(contents) % 3], np.uint8).reshape(-1, 3)
+    return np.pad(samples, ((0, 0), (1, 0))).tobytes()
+
+
+class _Remembering:
+    """A file that cannot go back, and whose beginning is kept while somebody looks what it is."""
+
+    def __init__(self, file: BytesInOrder):
+        self._file = file
+        self._begin: list[bytes] | None = []
+
+    def read(self, count: int) -> bytes:
+        contents = self._file.read(count)
+        if self._begin is not None:
+            self._begin.append(contents)
+        return contents
+
+    def forget(self) -> None:
+        self._begin = None
+
+    def whole(self) -> bytes:
+        """Returns all bytes from the beginning on."""
+        return b"".join([*(self._begin or []), self._file.read()])
+
+
+def _of_soundfile(contents: bytes, source: str) -> AudioSource:
     try:
         soundfile: Any = importlib.import_module("soundfile")
     except (ImportError, OSError):
@@ -80,4 +121,6 @@ def _of_soundfile(contents: bytes, source: str) -> AudioFile:
         samples, rate = soundfile.read(io.BytesIO(contents), dtype="float32", always_2d=True)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ModelFormatError(f"soundfile cannot read this: {error}", source) from None
-    return AudioFile(np.asarray(samples, np.float32) * 32768, int(rate))
+    frames, channels = samples.shape
+    scaled = io.BytesIO((np.asarray(samples, "<f4") * 32768).tobytes())
+    return AudioSource(source, int(rate), channels, "<f4", lambda count: scaled.read(4 * channels * count), frames)

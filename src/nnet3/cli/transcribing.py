@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,14 +14,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from nnet3.asr import Model, Recognizer, SpokenText
-from nnet3.asr.audio_file import AudioFile, read_audio_file, read_raw
+from nnet3.asr.audio_file import AudioSource, BytesInOrder, open_audio, open_raw
 from nnet3.asr.transcript import ctm_lines, subtitles
 from nnet3.asr.vosk_json import result_json
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Reader, TableReader, write_atomically
 from nnet3.kaldi_io.specifiers import parse_rxfilename
-from nnet3.kaldi_io.streams import read_whole
+from nnet3.kaldi_io.streams import InputStream, open_input
 
 _PIECE_SECONDS = 0.2
 
@@ -42,23 +43,22 @@ def transcribe(
     is_named = len(recordings) > 1 or recordings[0].startswith("scp:")
     output = _Output(output_format or "txt", is_named, output_dir, alternatives)
 
-    def read(reader: Reader) -> AudioFile:
-        contents = bytes(memoryview(reader.data)[reader.position :])
-        reader.position = len(reader.data)
-        return read_raw(contents, sample_rate or 0, channels) if raw else read_audio_file(contents, reader.source)
+    def opened(file: BytesInOrder, source: str) -> AudioSource:
+        return open_raw(file, source, sample_rate or 0, channels) if raw else open_audio(file, source)
 
     progress = _Progress(quiet=sys.stdout.isatty() and output_dir is None)
     done = failed = 0
     for name in recordings:
-        for key, recording in _recordings(name, read):
+        for key, recording in _recordings(name, opened):
             try:
                 if isinstance(recording, Nnet3Error):
                     raise recording
-                _notices(key, recording, loaded)
+                if recording.rate != loaded.sample_rate:
+                    say(f"{key}: resampled from {recording.rate} to {loaded.sample_rate:g} Hz")
                 recognizer = Recognizer(
                     *(loaded, recording.rate),
                     alternatives=alternatives,
-                    channels=recording.samples.shape[1],
+                    channels=recording.channels,
                     channel=channel,
                 )
                 with recognizer, progress.shown():
@@ -72,13 +72,25 @@ def transcribe(
     say(f"{done} recordings transcribed, {failed} left out; {progress}")
 
 
-def _recordings(name: str, read: Callable[[Reader], AudioFile]) -> Iterator[tuple[str, AudioFile | Nnet3Error]]:
-    """Yields the recordings of a table or the one of a file, or why there is none."""
+def _recordings(
+    name: str, opened: Callable[[BytesInOrder, str], AudioSource]
+) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
+    """Yields the recordings of a table or the one of a file, or why there is none. One out of a pipe is read later."""
+
+    def read(reader: Reader) -> AudioSource:
+        contents = io.BytesIO(memoryview(reader.data)[reader.position :])
+        reader.position = len(reader.data)
+        return opened(contents, reader.source)
+
     if not name.startswith("scp:"):
         key = "stdin" if name == "-" else Path(name).stem
         try:
-            file = parse_rxfilename(name)
-            yield key, read(Reader(read_whole(file), name, binary=False))
+            source = open_input(parse_rxfilename(name))
+            if isinstance(source, InputStream):
+                with contextlib.closing(source):
+                    yield key, opened(_Pipe(source), name)
+            else:
+                yield key, opened(io.BytesIO(source), name)
         except Nnet3Error as error:
             yield name, error
         return
@@ -94,22 +106,34 @@ def _recordings(name: str, read: Callable[[Reader], AudioFile]) -> Iterator[tupl
             yield entry
 
 
-def _notices(key: str, recording: AudioFile, model: Model) -> None:
-    if recording.notice:
-        say(f"warning: {key}: {recording.notice}")
-    if recording.rate != model.sample_rate:
-        say(f"{key}: resampled from {recording.rate} to {model.sample_rate:g} Hz")
+class _Pipe:
+    """The bytes of a pipe in order. Its end is an error where a command wrote it and failed."""
+
+    def __init__(self, stream: InputStream):
+        self._stream: InputStream | None = stream
+
+    def read(self, count: int = -1, /) -> bytes:
+        if self._stream is None:
+            return b""
+        contents = self._stream.exactly(count)
+        if count < 0 or len(contents) < count:
+            self._stream.finish()
+            self._stream = None
+        return contents
 
 
-def _heard(recognizer: Recognizer, recording: AudioFile, key: str, progress: _Progress) -> Iterator[SpokenText]:
+def _heard(recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress) -> Iterator[SpokenText]:
     """Yields what is heard in each segment in which something is said."""
-    piece = max(int(_PIECE_SECONDS * recording.rate), 1)
-    for first in range(0, len(recording.samples), piece):
-        part = recording.samples[first : first + piece]
+    now = 0.0
+    for part in recording.pieces(_PIECE_SECONDS):
+        seconds = len(part) / recording.rate
         heard = recognizer.result() if recognizer.accept(part) else None
-        progress.add(key, (first + len(part)) / recording.rate, recording.seconds, len(part) / recording.rate)
+        now += seconds
+        progress.add(key, now, recording.seconds, seconds)
         if heard is not None and heard.words:
             yield heard
+    if recording.notice:
+        say(f"warning: {key}: {recording.notice}")
     heard = recognizer.finish()
     if heard.words:
         yield heard
@@ -173,11 +197,12 @@ class _Progress:
         """Within it, progress is shown."""
         return self._status or contextlib.nullcontext()
 
-    def add(self, key: str, now: float, end: float, seconds: float) -> None:
-        """Counts seconds of audio more, of a recording that is at `now` of `end`."""
+    def add(self, key: str, now: float, end: float | None, seconds: float) -> None:
+        """Counts seconds of audio more, of a recording that is at `now` of `end`, if that is known."""
         self._audio += seconds
         if self._status is not None:
-            self._status.update(f"{escape(key)}: {min(now / end, 1):.0%} of {end:.0f} s; {self}")
+            place = f"{min(now / end, 1):.0%} of {end:.0f} s" if end else f"{now:.0f} s"
+            self._status.update(f"{escape(key)}: {place}; {self}")
 
     def __str__(self) -> str:
         needed = time.perf_counter() - self._begin

@@ -43,6 +43,14 @@ class InputStream:
             count += len(piece)
         return b"".join(pieces)
 
+    def exactly(self, count: int = -1) -> bytes:
+        """So many bytes, fewer at the end only; by default all that come."""
+        pieces: list[bytes] = []
+        while count and (piece := self._read(_CHUNK if count < 0 else count)):
+            pieces.append(piece)
+            count -= len(piece) if count > 0 else 0
+        return b"".join(pieces)
+
     def finish(self) -> None:
         """Called at the end of the stream: TableError if the command failed."""
         if self._file is not _standard_input():

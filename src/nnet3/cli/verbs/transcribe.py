@@ -33,9 +33,10 @@ def _formats(function: Any) -> Any:
 def command(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.
 
-    A RECORDING is a WAV file, `-`, a table scp:wav.scp, or another format where soundfile is installed. Text is a line
-    for each segment between pauses; with several recordings a line for each of them, which begins with its name. One
-    that cannot be read is reported and left out; the exit status is 1 if none is left.
+    A RECORDING is a WAV file, `-`, a table scp:wav.scp, or another format where soundfile is installed. What comes out
+    of a pipe is heard as it comes. Text is a line for each segment between pauses; with several recordings a line for
+    each of them, which begins with its name. One that cannot be read is reported and left out; the exit status is 1 if
+    none is left.
 
     \b
     Example:
