@@ -42,6 +42,20 @@ def test_different_tables_of_both_sides(tmp_path: Path) -> None:
         graph.output_symbols[5]
 
 
+def test_names_are_looked_up_one_by_one_or_listed(tmp_path: Path) -> None:
+    """Of two names of a label the first one holds; labels come in the order of the file."""
+    table = symbol_table({9: "nine", 5: "five", 7: "again"})
+    table = table.replace(b"again" + struct.pack("<q", 7), b"again" + struct.pack("<q", 9))
+    (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 1) + table + BODY)
+    symbols = load_graph(tmp_path / "graph.fst").input_symbols
+    assert symbols is not None
+    assert len(symbols) == 2
+    assert list(symbols.names.items()) == [(9, "nine"), (5, "five")]
+    assert symbols.labels == {"nine": 9, "five": 5}
+    for label in (-1, 4, 6, 10, 1 << 40):
+        assert label not in symbols.names
+
+
 def test_a_symbol_that_the_file_cannot_hold(tmp_path: Path) -> None:
     table = bytearray(symbol_table(WORDS))
     table[24:28] = struct.pack("<i", 1 << 30)

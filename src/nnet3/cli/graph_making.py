@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from nnet3.asr.arpa import arpa_fst, parse_arpa
@@ -90,6 +91,6 @@ def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions
     say(f"a graph of {graph.num_states} states and {graph.num_arcs} arcs")
 
 
-def _check_labels(largest: int, names: dict[int, str], path: Path) -> None:
+def _check_labels(largest: int, names: Mapping[int, str], path: Path) -> None:
     if largest > max(names, default=0):
         raise Nnet3Error(f"{path}: it has the label {largest}, but words.txt ends at {max(names, default=0)}")

@@ -123,24 +123,26 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
 
 
 def _record_starts(words: Integers, records: int) -> Integers:
-    """Returns where the records begin, (records,), each of which tells where the next one does.
+    """Returns where the records begin, (records,), each of which tells where the next one does; the end behind damage.
 
-    Every word is taken for the beginning of a record, and the steps from one record to the next are squared: to the
-    second record from there, to the fourth, and so on. A long chain is then a few long steps, and short ones between.
+    A record can begin where a count of 64 bits has no upper half. From all such places the steps from one record to the
+    next are squared: to the second record from there, to the fourth, and so on. A long chain is then a few long steps,
+    and short ones between.
     """
     size = len(words)
-    follow = np.arange(_RECORD_WORDS, size + _RECORD_WORDS + 1)
-    follow[:size] += 2 * words.clip(0, size).astype(np.int64)
-    np.minimum(follow, size, out=follow)
-    far, spare, stride = follow, np.empty_like(follow), 1
+    begins = np.flatnonzero((words[1:] == 0) & (words[:-1] >= 0))
+    number = np.full(size + 1, len(begins), np.int32)  # of the beginning at each place
+    number[begins] = np.arange(len(begins))
+    behind = np.minimum(begins + _RECORD_WORDS + 2 * words[begins].astype(np.int64), size)
+    follow = np.append(number[behind], len(begins)).astype(np.int64)
+    far, stride = follow, 1
     while stride < min(records, _LONGEST_STRIDE):
-        np.take(far, far, out=spare, mode="clip")
-        far, spare, stride = spare, np.empty_like(follow) if far is follow else far, 2 * stride
+        far, stride = far[far], 2 * stride
     table = np.empty((stride, -(-records // stride)), np.int64)
-    place = 0
+    place = int(number[0])
     for column in range(table.shape[1]):
         table[0, column] = place
         place = int(far[place])
     for row in range(1, stride):
         table[row] = follow[table[row - 1]]
-    return table.T.reshape(-1)[:records]
+    return np.append(begins, size)[table.T.reshape(-1)[:records]]

@@ -13,6 +13,7 @@ Integers = npt.NDArray[np.integer]
 _WHAT = "an n-gram model"
 _HIGHEST_ORDER = 64
 _MOST = 1 << 31
+_DENSE = 4  # keys for each query, up to which a table of all keys is made
 
 
 def read_ngram(reader: Reader, header: FstHeader) -> Fst:
@@ -101,6 +102,11 @@ class _Histories:
     def _child(self, state: Integers, word: Integers) -> Integers:
         """Returns the child of each state for a word; 0 where there is none."""
         key = (state << 32) | word
-        place = np.searchsorted(self.keys, key)
-        found = np.append(self.keys, -1)[place] == key
-        return np.where(found, place + 1, 0)
+        first, last = np.searchsorted(self.keys, [state.min(initial=0) << 32, (state.max(initial=0) + 1) << 32])
+        keys = self.keys[first:last]
+        if last > first and keys[-1] - keys[0] < _DENSE * len(key):  # as behind the empty history
+            child = np.zeros(keys[-1] - keys[0] + 3, np.int64)
+            child[keys - keys[0] + 1] = np.arange(first + 1, last + 1)
+            return child[np.clip(key - keys[0] + 1, 0, len(child) - 1)]
+        place = np.searchsorted(keys, key)
+        return np.where(np.append(keys, -1)[place] == key, first + place + 1, 0)

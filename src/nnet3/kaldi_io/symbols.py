@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.files import map_file
@@ -26,12 +29,12 @@ _LEAST_SYMBOL = _LENGTH.size + _KEY.size  # bytes of an empty one
 class SymbolTable:
     """`names`: from labels to words."""
 
-    names: dict[int, str]
+    names: Mapping[int, str]
 
     @cached_property
     def labels(self) -> dict[str, int]:
         """From words to labels; of several labels of a word the first one."""
-        return {name: label for label, name in reversed(self.names.items())}
+        return {name: label for label, name in reversed([*self.names.items()])}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -51,20 +54,58 @@ def read_symbols(reader: Reader) -> SymbolTable:
     _, count = _COUNTS.unpack(take(reader, _COUNTS.size, _WHAT))
     if count < 0 or _LEAST_SYMBOL * count > reader.left:
         raise reader.error(f"{_WHAT} of {count} symbols is more than the file can hold")
-    names: dict[int, str] = {}
-    place, size = reader.position, reader.position + reader.left
+    starts, end = _starts(reader, count)
+    contents = np.frombuffer(reader.data[reader.position : end], np.uint8)
+    starts -= reader.position
+    reader.position = end
+    return SymbolTable(_PackedNames(contents, starts))
+
+
+def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Returns where the symbols begin in the data, and where the last one ends, as a last number and alone."""
+    data, size, place = reader.data, reader.position + reader.left, reader.position
+    starts, length = [place], _LENGTH.unpack_from
     for _ in range(count):  # where a symbol begins is known only after the one before it
-        end = size
-        if place + _LEAST_SYMBOL <= size:
-            end = place + _LENGTH.size + _LENGTH.unpack_from(reader.data, place)[0]
-        if not place + _LENGTH.size <= end <= size - _KEY.size:
+        behind = place + _LEAST_SYMBOL
+        if behind <= size:
+            behind += length(data, place)[0]
+        if not place + _LEAST_SYMBOL <= behind <= size:
             reader.position = place
             raise reader.truncated(f"{_WHAT} of {count} symbols is not there")
-        name = reader.data[place + _LENGTH.size : end].decode("utf-8", "replace")
-        names.setdefault(_KEY.unpack_from(reader.data, end)[0], name)
-        place = end + _KEY.size
-    reader.position = place
-    return SymbolTable(names)
+        place = behind
+        starts.append(place)
+    return np.array(starts), place
+
+
+class _PackedNames(Mapping[int, str]):
+    """Names by their labels, of which each becomes text when it is asked for: most words are never said.
+
+    contents: bytes, the symbols as they stand in a file; starts: (symbols + 1,), where each begins and the last ends.
+    """
+
+    def __init__(self, contents: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]):
+        self._contents, self._starts = contents, starts
+        keys = contents[starts[1:, np.newaxis] + np.arange(-_KEY.size, 0)].view("<i8").reshape(-1)
+        self._labels, self._places = np.unique(keys, return_index=True)  # of several names of a label the first one
+
+    @cached_property
+    def _in_order(self) -> npt.NDArray[np.int64]:
+        """The labels as they stand in the file."""
+        return np.asarray(self._labels[np.argsort(self._places)])
+
+    def __getitem__(self, label: int) -> str:
+        at = int(np.searchsorted(self._labels, label))
+        if at == len(self._labels) or self._labels[at] != label:
+            raise KeyError(label)
+        place = self._places[at]
+        begin, end = self._starts[place] + _LENGTH.size, self._starts[place + 1] - _KEY.size
+        return self._contents[begin:end].tobytes().decode("utf-8", "replace")
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._in_order.tolist())
+
+    def __len__(self) -> int:
+        return len(self._labels)
 
 
 def _length(reader: Reader) -> int:

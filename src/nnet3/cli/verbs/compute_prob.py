@@ -34,4 +34,8 @@ def command(model: str, examples: str, output: str, compute_per_dim_accuracy: bo
     if compute_per_dim_accuracy:
         for line in later.compute_prob.column_lines(evaluator):
             say(line)
-    later.egs_minibatches.report_gradient(evaluator.gradient, output)
+    if evaluator.gradient is not None:
+        for line in later.compute_prob.gradient_lines(evaluator.gradient):
+            say(line)
+        if output:
+            later.files.save_model(evaluator.gradient, output, True)
