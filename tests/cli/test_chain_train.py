@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nnet3 import load
+from nnet3 import load, load_nnet
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, Fst
 from nnet3.examples import ExampleReader, example_writer
 from nnet3.nnet import Nnet
@@ -166,3 +166,27 @@ def test_a_pipeline_of_a_recipe(shell: Shell) -> None:
     """)
     assert outcome.returncode == 0, outcome.stderr
     assert "Overall log-probability for 'output' is" in outcome.stderr
+
+
+@needs_shared
+def test_the_gradient_of_the_objective_is_a_network(cli: Cli) -> None:
+    """Along it the objective grows as its square says, by finite differences."""
+    words = ("--leaky-hmm-coefficient=0.1", "--xent-regularize=1.0")
+    rest = (MONO / "den.fst", f"ark:{MONO}/merged.ark")
+    said = cli.good("chain-compute-prob", *words, "--compute-deriv=true", MONO / "plain.raw", *rest, "gradient.raw").err
+    gradient = load_nnet("gradient.raw")
+    squares = gradient.squared_norms()
+    for name, square in squares.items():
+        assert f"Norm of the gradient of '{name}' is {square**0.5:g}" in said
+    total, step, sums = sum(squares.values()), 0.0, []
+    for sign in (-1, 1):
+        moved = load_nnet(MONO / "plain.raw")
+        step = 0.5 / total**0.5 / 100
+        for own, way in zip(moved.flat_parameters(), gradient.flat_parameters(), strict=True):
+            own.add_(way, alpha=sign * step)
+        moved.save("moved.raw")
+        found = _OBJECTIVE.findall(cli.good("chain-compute-prob", *words, "moved.raw", *rest).err)
+        sums.append(sum(float(average) * float(weight) for _, average, _, weight in found))
+    assert (sums[1] - sums[0]) / (2 * step) == pytest.approx(total, rel=0.05)
+    outcome = cli("chain-compute-prob", MONO / "plain.raw", *rest, "gradient.raw")
+    assert (outcome.status, "say --compute-deriv=true" in outcome.err) == (2, True)

@@ -15,7 +15,7 @@ from nnet3.components.kernel_info import kernel_info
 def test_updates_are_merged_where_rows_are_all_that_matters(flags: tuple[bool, bool, bool]) -> None:
     updatable, simple, memo = flags
     chosen = [p for p, has in zip((P.UPDATABLE, P.SIMPLE, P.USES_MEMO), flags, strict=True) if has]
-    info = kernel_info("k", Properties(sum(chosen)), 1, False, False, False)
+    info = kernel_info("k", Properties(sum(chosen)), 1, False, False, False, False)
     assert info.merges_updates == (updatable and simple and not memo)
     assert (info.updatable, info.row_by_row, info.uses_memo) == flags
 
@@ -36,7 +36,7 @@ def test_updates_are_merged_where_rows_are_all_that_matters(flags: tuple[bool, b
     ],
 )
 def test_each_promise_has_its_place(flag: Properties, place: str) -> None:
-    info = kernel_info("k", flag, 1, False, False, False)
+    info = kernel_info("k", flag, 1, False, False, False, False)
     names = ("updatable", "row_by_row", "uses_memo", "stores_stats", "backprop_needs_output", "merges_updates")
     promised = {name for name in (*names, "needs_indexes", "backprop_needs_sign_only") if getattr(info, name)}
     (of_input,) = info.inputs
@@ -46,6 +46,7 @@ def test_each_promise_has_its_place(flag: Properties, place: str) -> None:
 
 
 def test_what_else_a_kernel_says() -> None:
-    info = kernel_info("k", P.NONE, 0, True, True, False)
+    info = kernel_info("k", P.NONE, 0, True, True, False, False)
     assert (info.name, info.inputs, info.needs_indexes, info.backprop_needs_sign_only) == ("k", (), True, False)
-    assert kernel_info("k", P.NONE, 1, False, False, True).backprop_needs_sign_only
+    assert kernel_info("k", P.NONE, 1, False, False, True, False).backprop_needs_sign_only
+    assert kernel_info("k", P.NONE, 1, False, False, False, True).has_parts

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 DRIVER = Path(__file__).resolve().parents[2] / "tools" / "explorer" / "browse.mjs"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -38,6 +40,6 @@ def visit(page: Path | str, steps: list[list[Any]], **options: Any) -> Visit:
     url = page.as_uri() if isinstance(page, Path) else page
     task = {"browser": browser, "url": url, "steps": steps, **options}
     command = ["node", str(DRIVER)]
-    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-3000:]
     return Visit(**json.loads(done.stdout))

@@ -34,8 +34,4 @@ def command(model: str, examples: str, output: str, compute_per_dim_accuracy: bo
     if compute_per_dim_accuracy:
         for line in later.compute_prob.column_lines(evaluator):
             say(line)
-    if evaluator.gradient is not None:
-        for line in later.compute_prob.gradient_lines(evaluator.gradient):
-            say(line)
-        if output:
-            later.files.save_model(evaluator.gradient, output, True)
+    later.egs_minibatches.report_gradient(evaluator.gradient, output)
