@@ -10,7 +10,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3.options import TrainerOptions
-from nnet3.runs.averaged_models import AveragedModels
+from nnet3.runs.averaged_models import AveragedModels, JobCounts
 from nnet3.runs.packing import same
 from nnet3.runs.world import World
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
@@ -188,7 +188,7 @@ def test_auxiliary_terms_count() -> None:
         models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
         models.load_state({**models.state(), "steps": 1})
         models._stats = ObjectiveStats(-1.0 - world.rank, -5.0 * world.is_first, 1.0)
-        return models._share()
+        return models._shares()[0]
 
     assert in_threads(2, run) == [0.0, 1.0]
 
@@ -263,3 +263,63 @@ def test_a_process_whose_minibatches_were_all_skipped_has_no_statistics_to_avera
     assert first == second
     assert first[0][0] == 20
     assert first[1] == [(3,), (1, 2)]
+
+
+def test_the_number_of_jobs_grows_by_whole_models_of_each_process() -> None:
+    counts = JobCounts(2, 8)
+    assert [counts.of_process(done, 1) for done in (0.0, 0.25, 0.5, 1.0)] == [2, 4, 5, 8]
+    assert [counts.of_process(done, 2) for done in (0.0, 0.5, 1.0)] == [1, 3, 4]
+    assert counts.of_process(0.0, 16) == 1
+
+
+def _of_jobs(steps: int, stops_at: int | None = None) -> nnet3.Nnet:
+    """A process alone that trains two models a round, of two minibatches each."""
+    nnet = NNET.copy()
+    models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), 2, JobCounts(2, 2))
+    for step in range(steps):
+        if step == stops_at:
+            state = models.state()
+            for more in range(3):
+                models.train_minibatch(_minibatch(99), 0.01)
+                models.after_minibatch(step + more + 1)
+            models.load_state(state)
+            assert same(models.state(), state)
+        rank, round_ = step // 2 % 2, step // 4
+        models.begin_minibatch(step / steps)
+        models.train_minibatch(_minibatch(10 * rank + 2 * round_ + step % 2), 0.01)
+        assert models.jobs == 2
+        models.after_minibatch(step + 1)
+        assert models.models_agree == (step % 4 == 3)
+    models.finish()
+    return nnet
+
+
+def test_jobs_one_after_the_other_do_what_processes_do_at_once() -> None:
+    def work(models: AveragedModels, rank: int) -> None:
+        for step in range(4):
+            models.train_minibatch(_minibatch(10 * rank + step), 0.01)
+            models.after_minibatch(step + 1)
+
+    expected, alone = _in_threads(work, round_size=2)[0], _of_jobs(8)
+    torch.testing.assert_close(_parameters(alone), _parameters(expected), rtol=1e-6, atol=1e-7)
+    counts = [nnet.components["norm"].count for nnet in (alone, expected)]  # type: ignore[attr-defined]
+    assert counts[0] == pytest.approx(counts[1])
+
+
+@pytest.mark.parametrize("stops_at", range(1, 10))
+def test_jobs_go_on_to_the_same_bits(stops_at: int) -> None:
+    """The end leaves out jobs of the last round, or a part of one."""
+    assert torch.equal(_parameters(_of_jobs(10, stops_at)), _parameters(_of_jobs(10)))
+
+
+def test_the_rate_is_held_over_a_round() -> None:
+    found = []
+    for rates in ([0.01, 0.02], [0.01, 0.01]):
+        nnet = NNET.copy()
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), 2, JobCounts(1, 1))
+        for step, rate in enumerate(rates):
+            models.begin_minibatch(0.0)
+            models.train_minibatch(_minibatch(step), rate)
+            models.after_minibatch(step + 1)
+        found.append(_parameters(nnet))
+    assert torch.equal(*found)

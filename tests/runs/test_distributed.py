@@ -19,9 +19,12 @@ def _torchrun(task: Task, programs: Path, program: str = "nnet3") -> str:
     return torchrun(programs, program, "train-model", "--resume", task.settings)
 
 
-@pytest.mark.parametrize("mode", ["all-reduce", "averaging"])
-def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, programs: Path, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "jobs"), [("all-reduce", 0), ("averaging", 0), ("averaging", 4)])
+def test_a_process_that_dies_is_started_again_and_the_run_goes_on(
+    task: Task, programs: Path, mode: str, jobs: int
+) -> None:
     task.change(distributed__mode=f'"{mode}"', distributed__round=5, data__minibatch_size=4)
+    task.change(distributed__num_jobs_initial=jobs, distributed__num_jobs_final=2 * jobs)
     task.use_folder("undisturbed")
     assert run_in_threads(task) == [0, 0]
     expected = task.final

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from rich.console import Console
 
 import nnet3
-from nnet3.errors import TrainingError
+from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, example_writer
 from nnet3.runs import train_model as train_model_module
 from nnet3.runs import training_run
@@ -123,7 +124,7 @@ def test_processes_are_one_on_ragged_archives(task: Task, count: int, monkeypatc
     """Examples of three lengths, of which the last minibatches are smaller, in a network wider than some have rows."""
     _write_ragged(task)
     load = train_model_module.load_start
-    monkeypatch.setattr(train_model_module, "load_start", lambda settings: load(settings).to(dtype=torch.float64))
+    monkeypatch.setattr(train_model_module, "load_start", lambda *given: load(*given).to(dtype=torch.float64))
     task.change(data__minibatch_size=f'"{count}:24"', training__momentum=0.5, training__epochs=2)
     task.run()
     (alone,) = nnet3.load_nnet(task.exp / "final.raw").flat_parameters()
@@ -325,3 +326,34 @@ def test_json_and_back() -> None:
 @pytest.mark.parametrize(("epoch", "done", "part"), [(0, 0.0, 0.0), (1, 0.5, 0.375), (3, 1.0, 1.0), (4, 0.25, 1.0)])
 def test_the_part_done_counts_epochs_and_minibatches(epoch: int, done: float, part: float) -> None:
     assert Progress(epoch=epoch, done=done).part_done(4) == part
+
+
+def test_a_number_of_jobs_that_grows_shows_in_rates_and_survives_a_stop(task: Task) -> None:
+    """One process: rounds of 4 minibatches of each job, of which there are 2 at first, 3 later."""
+    task.change(distributed__mode='"averaging"', distributed__round=4, training__proportional_shrink=0.5)
+    task.change(distributed__num_jobs_initial=2, distributed__num_jobs_final=4, checkpoints__keep=100)
+    assert task.run() == 0
+    factors = [(event["step"], event["factor"]) for event in task.events("shrink")]
+    assert [step for step, _ in factors] == [0, 8, 16, 28]
+    rates = [(1 - factor) / 0.5 for _, factor in factors]
+    assert rates[0] == pytest.approx(2 * 0.02)
+    assert rates[2] == pytest.approx(3 * 0.02 * 0.1 ** (16 / 36), rel=1e-4)
+    whole = task.final
+    newest, *_ = sorted((task.exp / "checkpoints").iterdir(), key=lambda path: -int(path.name.rpartition("-")[2]))
+    shutil.rmtree(newest)
+    for path in (task.exp / "checkpoints").iterdir():
+        if int(path.name.rpartition("-")[2]) > 15:
+            shutil.rmtree(path)
+    (task.exp / "final.raw").unlink()
+    assert task.run(resume=True) == 0
+    assert [event["step"] for event in task.events("resume")] == [15]
+    assert task.final == whole
+
+
+def test_jobs_are_models_that_are_averaged(task: Task) -> None:
+    task.change(distributed__num_jobs_initial=2)
+    with pytest.raises(Nnet3Error, match=r"num-jobs-final.*give both or none"):
+        task.run()
+    task.change(distributed__num_jobs_final=2)
+    with pytest.raises(Nnet3Error, match="models that are averaged"):
+        task.run()

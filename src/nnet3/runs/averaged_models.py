@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,56 +15,102 @@ from nnet3.runs.parallel import load_network_state, network_state, sum_over_proc
 from nnet3.runs.world import World
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
-from nnet3.train.running_state import statistics
+from nnet3.train.running_state import parameters, statistics
 from nnet3.train.trainer import StepResult, Trainer
 
-_WORSE_AND_STILL_GOOD = 1.0  # how far below the best a process's objective may be, for its model to count
+_WORSE_AND_STILL_GOOD = 1.0  # how far below the best an objective may be, for its model to count
 
-_WORST = -1e300  # of a process that has seen nothing, or nothing finite
+_WORST = -1e300  # of a model that has seen nothing, or nothing finite
+_NOT_TRAINED = -math.inf  # of a job that the end of training has left out
+
+
+@dataclass(frozen=True)
+class JobCounts:
+    """How many models are averaged at the beginning and at the end of training; 0: one a process."""
+
+    initial: int = 0
+    final: int = 0
+
+    def of_process(self, done: float, processes: int) -> int:
+        """Returns how many each process trains, one after the other, when the part `done` of training is over."""
+        wanted = self.initial + (self.final - self.initial) * done
+        return max(1, int(wanted / processes + 0.5))
 
 
 class AveragedModels:
-    """Trains in rounds of so many minibatches, each with a new trainer.
+    """Trains in rounds of so many minibatches of each model, each with a new trainer.
 
-    With J processes learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as
+    With J models learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as
     far as one model would. After the first round, where models have little in common yet, the best one is kept instead.
-    Later on models much worse than the best do not count.
+    Later on models much worse than the best do not count. Each process trains one, or, as `jobs` says, several one
+    after the other, all from where the round began; the rate is then that of the round's beginning.
     """
 
-    def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World, round_size: int):
-        self._nnet, self._objective, self._world, self._round_size = nnet, objective, world, round_size
-        factor = options.l2_regularize_factor / world.size
-        self._options = replace(options, l2_regularize_factor=factor)
+    def __init__(
+        self,
+        nnet: Nnet,
+        options: TrainerOptions,
+        objective: Objective,
+        world: World,
+        round_size: int,
+        jobs: JobCounts | None = None,
+    ):
+        self._nnet, self._options, self._objective = nnet, options, objective
+        self._world, self._round_size, self._counts = world, round_size, jobs
         self._round, self._steps, self._stats = 0, 0, ObjectiveStats()
-        self._trainer: Trainer | None = None  # between rounds there is none: a new one forgets statistics
+        self._own_jobs, self._rate = 1, 0.0  # of this round
+        self._start: Any = None  # the model that the round began with, if there are several jobs
+        self._finished: list[Any] = []  # the models of this round's earlier jobs, and their objectives
+        self._trainer: Trainer | None = None  # between jobs there is none: a new one forgets statistics
 
     @property
     def models_agree(self) -> bool:
-        return self._steps == 0
+        return self._steps == 0 and not self._finished
+
+    @property
+    def jobs(self) -> int:
+        return self._own_jobs * self._world.size
+
+    def begin_minibatch(self, done: float) -> None:
+        if self._counts is not None and self.models_agree:
+            self._own_jobs = self._counts.of_process(done, self._world.size)
 
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
+        if self.models_agree:
+            self._rate, self._start = rate, network_state(self._nnet) if self._own_jobs > 1 else None
         if self._trainer is None:
             self._trainer = self._new_trainer()
-        result = self._trainer.train_minibatch(minibatch, rate * self._world.size)
+        own_rate = rate if self._counts is None else self._rate
+        result = self._trainer.train_minibatch(minibatch, own_rate * self.jobs)
         self._steps += 1
         self._stats.add(result.total_of(target.name for target in minibatch.targets))
         return result
 
     def after_minibatch(self, step: int) -> None:
-        if self._steps == self._round_size:
+        if self._steps < self._round_size:
+            return
+        if len(self._finished) + 1 == self._own_jobs:
             self._end_round()
+            return
+        self._finished.append({"objective": self._objective_of_job(), "network": network_state(self._nnet)})
+        load_network_state(self._nnet, self._start)
+        self._steps, self._stats, self._trainer = 0, ObjectiveStats(), None
 
     def finish(self) -> None:
-        if self._steps:
+        if not self.models_agree:
             self._end_round()
 
     def state(self) -> Any:
         own = {"round": self._round, "steps": self._steps, "stats": self._stats.numbers()}
+        jobs = {"own_jobs": self._own_jobs, "rate": self._rate, "start": self._start, "finished": list(self._finished)}
         trainer = None if self._trainer is None else self._trainer.state()
-        return {"network": network_state(self._nnet), "trainer": trainer, **own}
+        return {"network": network_state(self._nnet), "trainer": trainer, **own, "jobs": jobs}
 
     def load_state(self, state: Any) -> None:
         self._round = state["round"]
+        jobs = state["jobs"]
+        self._own_jobs, self._rate, self._start = jobs["own_jobs"], jobs["rate"], jobs["start"]
+        self._finished = list(jobs["finished"])
         self._trainer = None if state["trainer"] is None else self._new_trainer()
         load_network_state(self._nnet, state["network"])
         if self._trainer is not None:
@@ -77,33 +123,53 @@ class AveragedModels:
     # ---- rounds ----
 
     def _new_trainer(self) -> Trainer:
-        seed = self._options.seed + 1_000 * self._round + self._world.rank
-        return Trainer(self._nnet, replace(self._options, seed=seed), self._objective)
+        number = self._world.rank + self._world.size * len(self._finished)
+        options = replace(
+            self._options,
+            seed=self._options.seed + 1_000 * self._round + number,
+            l2_regularize_factor=self._options.l2_regularize_factor / self.jobs,
+        )
+        return Trainer(self._nnet, options, self._objective)
 
     def _end_round(self) -> None:
-        self._average(self._share())
+        self._average(self._shares())
         self._round, self._steps, self._stats, self._trainer = self._round + 1, 0, ObjectiveStats(), None
+        self._finished, self._start = [], None
 
-    def _share(self) -> float:
-        """Returns the weight of this process's model in the average."""
+    def _objective_of_job(self) -> float:
         own = (self._stats.objective + self._stats.auxiliary) / self._stats.weight if self._stats.weight else _WORST
-        all_own = torch.zeros(self._world.size, dtype=torch.float64)
-        all_own[self._world.rank] = own if math.isfinite(own) else _WORST
+        return own if math.isfinite(own) else _WORST
+
+    def _shares(self) -> list[float]:
+        """Returns the weights in the average of the models of this process: of the earlier jobs, and the last one."""
+        last = self._objective_of_job() if self._steps else _NOT_TRAINED
+        own = [*(each["objective"] for each in self._finished), last]
+        all_own = torch.zeros(self._world.size, len(own), dtype=torch.float64)
+        all_own[self._world.rank] = torch.tensor(own, dtype=torch.float64)
         self._world.sum_([all_own])
-        if self._round == 0:
-            return float(int(all_own.argmax()) == self._world.rank)
         accepted = all_own >= all_own.max() - _WORSE_AND_STILL_GOOD
-        return float(accepted[self._world.rank]) / int(accepted.sum())
+        if self._round == 0:
+            accepted = torch.zeros_like(accepted)
+            accepted.view(-1)[all_own.argmax()] = True
+        return (accepted[self._world.rank].double() / accepted.sum()).tolist()
 
     @torch.no_grad()
-    def _average(self, share: float) -> None:
+    def _average(self, shares: Sequence[float]) -> None:
         """Replace parameters and statistics of all models by their sum, each times its share."""
-        parameters = self._nnet.flat_parameters()
+        whole = self._nnet.flat_parameters()
         found = statistics(self._nnet)
         values = self._whole([statistic.copy() for statistic in found.values()])
-        for tensor in (*parameters, *values):
-            tensor.zero_() if share == 0 else tensor.mul_(share)  # times zero would keep a NaN
-        self._world.sum_(parameters)
+        for tensor in (*whole, *values):
+            tensor.zero_() if shares[-1] == 0 else tensor.mul_(shares[-1])  # times zero would keep a NaN
+        for share, job in zip(shares, self._finished, strict=False):
+            others = self._whole([job["network"]["statistics"][name] for name in found])
+            if share == 0:
+                continue
+            for name, tensor in parameters(self._nnet).items():
+                tensor.add_(job["network"]["parameters"][name].to(tensor.device), alpha=share)
+            for value, other in zip(values, others, strict=True):
+                value.add_(other.to(value.device), alpha=share)
+        self._world.sum_(whole)
         self._world.sum_(values)
         self._nnet.zero_stats()  # what is derived from old statistics is forgotten too
         for statistic, value in zip(found.values(), values, strict=True):

@@ -25,6 +25,14 @@ class Parallel(Protocol):
     def models_agree(self) -> bool:
         """True if all processes have the same model now."""
 
+    @property
+    def jobs(self) -> int:
+        """By how much learning rates are multiplied now: the number of models that are averaged, or 1."""
+
+    def begin_minibatch(self, done: float) -> None:
+        """Called before each step, when the part `done` of training is over; by default nothing is done."""
+        return
+
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
         """Takes one step of this process. `rate` is the learning rate that one process alone would have."""
 
@@ -60,6 +68,7 @@ class SharedSteps(Parallel):
     """
 
     models_agree = True
+    jobs = 1
 
     def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World):
         self._nnet = nnet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnet3.options import Options, StepOptions, option
@@ -130,6 +131,10 @@ class DistributedSection(Options):
         "all-reduce", choice("all-reduce", "averaging"), "of gradients each minibatch, or of models each round"
     )
     round: int = option(400, _SIZE, "minibatches of each process between averages (averaging), and between shrinkings")
+    num_jobs_initial: int = option(
+        0, _COUNT, "models that are averaged (averaging), at the beginning of training; 0: one of each process"
+    )
+    num_jobs_final: int = option(0, _COUNT, "at its end; each process trains its part of them one after the other")
     meeting_timeout: float = option(300.0, _POSITIVE, "seconds that processes wait until all have begun", steers=False)
     timeout: float = option(1800.0, _POSITIVE, "seconds that processes wait for each other", steers=False)
     check: bool = option(
@@ -138,6 +143,12 @@ class DistributedSection(Options):
         "compare what processes are about to send each other (slow): where they fall out of step",
         steers=False,
     )
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if (self.num_jobs_initial == 0) != (self.num_jobs_final == 0):
+            yield "num_jobs_final", "num-jobs-initial and num-jobs-final go together: give both or none"
+        if self.num_jobs_final and self.mode != "averaging":
+            yield "num_jobs_final", 'expected mode = "averaging": jobs are models that are averaged'
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import StepOptions, TrainerOptions, declared
 from nnet3.runs import lda
-from nnet3.runs.averaged_models import AveragedModels
+from nnet3.runs.averaged_models import AveragedModels, JobCounts
 from nnet3.runs.beginning import (
     check_same_everywhere,
     check_same_run,
@@ -181,8 +181,10 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
     steps |= training.deriv_times_for(nnet.left_context, nnet.right_context)
     steps["max_skipped"] = _NO_LIMIT  # the run counts them, also over resumptions
     options = TrainerOptions(**steps, seed=training.seed)
-    if settings.distributed.mode == "averaging" and world.size > 1:
-        return AveragedModels(nnet, options, objective, world, settings.distributed.round)
+    distributed = settings.distributed
+    jobs = JobCounts(distributed.num_jobs_initial, distributed.num_jobs_final) if distributed.num_jobs_final else None
+    if distributed.mode == "averaging" and (world.size > 1 or jobs):
+        return AveragedModels(nnet, options, objective, world, distributed.round, jobs)
     return SharedSteps(nnet, options, objective, world)
 
 

@@ -135,7 +135,8 @@ class TrainingRun:
         training, progress = self.settings.training, self.progress
         before = progress.part_done(training.epochs)
         rate = self._set_schedules(before)
-        if progress.step % self.settings.distributed.round == 0:
+        self.parallel.begin_minibatch(before)
+        if progress.step % self.settings.distributed.round == 0 and self.parallel.models_agree:
             self._shrink(rate)
         result = self.parallel.train_minibatch(placed.minibatch, rate)
         progress.step += 1
@@ -158,8 +159,7 @@ class TrainingRun:
         saturated = training.shrink_value < 1.0 and (
             self.progress.step == 0 or saturation(self.nnet) > training.shrink_saturation_threshold
         )
-        jobs = self.world.size if self.settings.distributed.mode == "averaging" else 1
-        factor = shrinkage(rate * jobs, training.proportional_shrink, training.shrink_value, saturated)
+        factor = shrinkage(rate * self.parallel.jobs, training.proportional_shrink, training.shrink_value, saturated)
         if factor != 1.0:
             self.nnet.scale_(factor)
             self.reports.event("shrink", step=self.progress.step, factor=factor)
