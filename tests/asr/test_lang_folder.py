@@ -72,7 +72,7 @@ def test_with_probabilities(dictionary: Path) -> None:
         ("lexicon.txt", "a x\n", "the word for unknown ones, '<UNK>', is not in the lexicon"),
         ("optional_silence.txt", "x\n", "the optional silence 'x' is not in silence_phones.txt"),
         ("optional_silence.txt", "SIL SPN\n", "optional_silence.txt: expected one phone"),
-        ("nonsilence_phones.txt", "x\ny\nx\n", "a phone is there twice"),
+        ("nonsilence_phones.txt", "x\ny\nx\n", "the phone 'x' is there twice"),
         ("nonsilence_phones.txt", "x\ny\n#1\n", "no phone can be called '#1'"),
         ("silence_phones.txt", None, "silence_phones.txt: cannot read this file"),
     ],

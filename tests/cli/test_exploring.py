@@ -39,6 +39,7 @@ def test_what_is_refused(cli: Cli) -> None:
 
     assert "say where the page goes" in said("net.config")
     assert "give --frames" in said("--output=x=0:3", "lstm.cn", "a.html")
+    assert "65536 is not in the range 0<=x<=65535" in said("--serve=65536", "net.config")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -110,6 +110,16 @@ def test_pairs_of_phones(folders: Cli) -> None:
     assert "the topology has no phone 9" in _failed(
         folders, "init-tree", "--phones=ark:bad", "lang/topo", "tree", bad="u 9\n"
     )
+    assert "ark:bad: expected sequences of phones, found no phone" in _failed(
+        folders, "init-tree", "--phones=ark:bad", "lang/topo", "tree", bad=""
+    )
+
+
+def test_topologies_are_named_whose_probabilities_are_none(folders: Cli) -> None:
+    topology = Path("lang/topo").read_text().replace("0.5", "1.5")
+    said = _failed(folders, "init-tree", "topo", "tree", "0.trans_mdl", topo=topology)
+    assert "topo: log-probability 1 is 0.405465" in said
+    assert not Path("tree").exists()
 
 
 def _failed(cli: Cli, *arguments: str, **files: str) -> str:
@@ -156,6 +166,9 @@ def test_word_errors(cli: Cli) -> None:
         "%WER 75.00 [ 3 / 4"
     )
     assert "there are no words" in _failed(cli, "compute-wer", "ark:/dev/null", "ark:/dev/null")
+    Path("twice").write_text("u a\nu b\n")
+    for names in (("ark:twice", "ark:ref"), ("ark:ref", "ark:twice")):
+        assert "ark:twice: the sentence 'u' is there twice" in _failed(cli, "compute-wer", "--text", *names)
     Path("numbers").write_text("u 1 2 3\n")
     assert cli.good("compute-wer", "ark:numbers", "ark:numbers").out.startswith("%WER 0.00 [ 0 / 3")
     assert "is not a 32-bit integer" in _failed(cli, "compute-wer", "ark:ref", "ark:ref")

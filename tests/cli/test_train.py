@@ -260,5 +260,9 @@ def test_the_gradient_of_an_objective_is_a_network(cli: Cli) -> None:
     gradient = load_nnet("gradient.raw")
     for name, square in gradient.squared_norms().items():
         assert f"Norm of the gradient of '{name}' is {square**0.5:g}" in said
+    outcome = cli("compute-prob", "--compute-deriv=true", *arguments[:2], "nosuch/gradient.raw")
+    assert outcome.status == 1
+    assert "nosuch/gradient.raw: cannot write" in outcome.err
+    assert "Overall" not in outcome.err  # it is said before the work
     outcome = cli("compute-prob", *arguments)
     assert (outcome.status, "say --compute-deriv=true" in outcome.err) == (2, True)

@@ -23,7 +23,7 @@ NODES: dict[str, tuple[list[str], dict[str, object]]] = {
     "row_step": (["x"], {"first": 1, "step": 2, "rows": 3}),
     "layer_norm": (["x"], {"epsilon": 0.1}),
     "reduce_sequence": (["x"], {"how": "mean"}),
-    "embedding": (["K", "w"], {"sparse": False}),
+    "embedding": (["E", "w"], {"sparse": False}),
     "attention": (["x", "x", "x"], {"scale": 0.5}),
     "ctc": (["x", "w"], {"blank": 1}),
     "class_cross_entropy": (["w", "x"], {"smoothing": 0.1}),
@@ -98,6 +98,7 @@ IMPOSSIBLE = [
 
 def in_python(type: str, options: dict[str, object]) -> cn.Node:
     operands = {"x": cn.input("x", 32), "w": cn.input("w", classes=32), "K": cn.parameter("K", (3, 8))}
+    operands["E"] = cn.parameter("E", (3, 32))
     operation = OPERATIONS[type].from_options(**options)
     return cn.Node(operation, [operands[name] for name in NODES[type][0]])
 
@@ -109,6 +110,7 @@ def as_text(type: str, options: dict[str, object]) -> str:
         "x = input(rows=32)",
         "w = input(rows=1, classes=32)",
         "K = parameter(rows=3, cols=8)",
+        "E = parameter(rows=3, cols=32)",
     ]
     return "\n".join([*lines, f"y = {type}({', '.join([*NODES[type][0], *given])})", "output y = y"])
 
@@ -143,7 +145,7 @@ def test_nodes_that_cannot_be(type, wrong) -> None:
     options = {**NODES[type][1], **wrong}
     with pytest.raises(Nnet3Error):
         in_python(type, options)
-    with pytest.raises(ModelFormatError, match=r"net\.txt: line 5: "):
+    with pytest.raises(ModelFormatError, match=r"net\.txt: line 6: "):
         cn.from_text(as_text(type, options), "net.txt")
 
 

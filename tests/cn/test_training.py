@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.errors import NetworkError, TrainingError
+from nnet3.errors import ArgumentError, NetworkError, TrainingError
 from tests.seeds import RANDOM
 
 
@@ -171,12 +171,29 @@ def test_training_that_cannot_be() -> None:
     with pytest.raises(TrainingError, match="tensors that are not this network's"):
         cn.train(net, [batch], torch.optim.SGD([torch.zeros(3)], lr=1.0))
 
+    with pytest.raises(ArgumentError, match=r"an optimizer must be one of torch\.optim, got 'Adam'"):
+        cn.train(net, [batch], "Adam")
+    with pytest.raises(TrainingError, match="epochs must be at least 0, got -1"):
+        cn.train(net, [batch], epochs=-1)
+
     class Idle(torch.optim.SGD):
         def step(self, closure=None) -> None:
             pass
 
     with pytest.raises(TrainingError, match=r"Idle\.step\(closure\) has not called its closure"):
         cn.train(net, [batch], Idle(list(net.tensors().values())))
+
+
+def test_optimizers_that_take_no_sparse_gradients() -> None:
+    words = cn.input("words", classes=4)
+    for sparse in (True, False):
+        net = cn.Network(cn.sum_elements(cn.embedding(cn.parameter("E", (2, 4)), words, sparse=sparse)))
+        optimizer = torch.optim.Adam(net.tensors().values())
+        if sparse:
+            with pytest.raises(TrainingError, match=r"say cn\.embedding\(\.\.\., sparse=False\)"):
+                cn.train(net, [{"words": [0, 2]}], optimizer)
+        else:
+            assert len(cn.train(net, [{"words": [0, 2]}], optimizer)) == 1
 
 
 def test_statistics_are_computed_once_before_training() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.errors import ConfigError, Nnet3Error, TrainingError
+from nnet3.errors import ConfigError, TrainingError
 from nnet3.nnet import Nnet, load_nnet
 from nnet3.runs.archives import FramesKind
 from nnet3.runs.kinds import ArchivesSection
@@ -94,8 +94,19 @@ def test_as_many_outputs_as_tables(task: Task) -> None:
     with pytest.raises(ConfigError, match=r"train-outputs: expected one for each of 2 tables, got 1"):
         task.run()
     task.change(data__train_outputs='["output", "nosuch"]')
-    with pytest.raises(Nnet3Error, match="nosuch"):
+    with pytest.raises(
+        ConfigError, match=r"train-outputs: the network has no output 'nosuch'; it has output, output-b"
+    ):
         task.run()
+
+
+def test_no_task_needs_to_be_called_output(task: Task) -> None:
+    path = _two_outputs(task)
+    path.write_text(path.read_text().replace("output-node name=output ", "output-node name=output-a "))
+    outputs = '["output-a", "output-b"]'
+    task.change(data__train_outputs=outputs, data__valid_outputs=outputs)
+    assert task.run() == 0
+    assert load_nnet(task.exp / "final.raw").output_names == ["output-a", "output-b"]
 
 
 def test_parameters_are_shrunk_before_each_round(task: Task) -> None:

@@ -45,9 +45,13 @@ class Dictionary:
     optional_silence: str
 
     def __post_init__(self) -> None:
-        known = {*self.silence, *self.nonsilence}
-        if len(known) < len(self.silence) + len(self.nonsilence):
-            raise ModelFormatError("a phone is there twice in silence_phones.txt and nonsilence_phones.txt")
+        listed = [*self.silence, *self.nonsilence]
+        known = set(listed)
+        if len(known) < len(listed):
+            twice = next(phone for phone in listed if listed.count(phone) > 1)
+            raise ModelFormatError(
+                f"the phone '{twice}' is there twice in silence_phones.txt and nonsilence_phones.txt"
+            )
         if self.optional_silence not in self.silence:
             raise ModelFormatError(f"the optional silence '{self.optional_silence}' is not in silence_phones.txt")
         odd = next((phone for phone in known if phone == EPSILON or phone.startswith("#")), None)

@@ -12,7 +12,7 @@ from nnet3.chain.graphs.decoding_graph import make_decoding_graph
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text
 from nnet3.cli.messages import say
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.hmm.plain_trees import count_pairs, left_biphone_tree, monophone_tree
 from nnet3.hmm.topology_file import read_topology
 from nnet3.hmm.tree import ContextDependency, make_transition_model
@@ -57,10 +57,15 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
     if sequences:
         with open_int_vector_table(sequences) as table:
             counts = count_pairs((phones for _, phones in table), topo)
+        if not counts.any():
+            raise Nnet3Error(f"{sequences}: expected sequences of phones, found no phone")
         found = left_biphone_tree(topo, counts, min_count)
     else:
         found = monophone_tree(topo)
-    transitions = make_transition_model(found, topo)
+    try:
+        transitions = make_transition_model(found, topo)
+    except ModelFormatError as error:
+        raise Nnet3Error(f"{topology}: {error}") from None
     for name, item in ((tree, found), (model, transitions)):
         if name:
             writer = Writer(binary)

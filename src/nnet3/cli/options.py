@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nnet3.cli.click_types import click_type, integer
-from nnet3.text.values import ANY, Number, Rule
+from nnet3.text.values import ANY, Integer, Number, Rule, within
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -29,6 +29,12 @@ def number(*names: str, rule: Rule = ANY, **settings: Any) -> Decorator:
 def whole_number(*names: str, least: int | None = None, bits: int = 32, **settings: Any) -> Decorator:
     """An option that takes an integer of so many bits; help shows its default."""
     return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
+
+
+def port_option(name: str, *, help: str) -> Decorator:
+    """An option that takes a port of TCP, as `port`."""
+    kind = click_type(Integer(within(0, 65535)))
+    return click.option(name, "port", type=kind, metavar="PORT", help=help)
 
 
 def arguments(**metavars: str) -> Decorator:

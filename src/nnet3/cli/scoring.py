@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -18,10 +18,10 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     """Prints Kaldi's lines. `mode`: what becomes of sentences that were not heard: strict, all or present."""
     read: Callable[[Reader], Words] = _read_words if text else _read_integers
     with TableReader(heard, read) as table:
-        known = dict(table)
+        known = dict(_each_once(table, heard))
     total, absent = WordErrors(), 0
     with TableReader(said, read) as table:
-        for key, reference in table:
+        for key, reference in _each_once(table, said):
             if key not in known:
                 absent += 1
                 if mode == "strict":
@@ -38,6 +38,16 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     click.echo(f"%WER {100 * total.rate:.2f} [ {total.errors} / {total.words}, {counts} ]{partial}")
     click.echo(f"%SER {100 * total.sentence_rate:.2f} [ {total.wrong_sentences} / {total.sentences} ]")
     click.echo(f"Scored {total.sentences} sentences, {absent} not present in hyp.")
+
+
+def _each_once(table: Iterable[tuple[str, Words]], name: str) -> Iterator[tuple[str, Words]]:
+    """Passes entries on. Raises Nnet3Error for a key that comes a second time."""
+    seen: set[str] = set()
+    for key, words in table:
+        if key in seen:
+            raise Nnet3Error(f"{name}: the sentence '{key}' is there twice: leave one of them out")
+        seen.add(key)
+        yield key, words
 
 
 def _read_words(reader: Reader) -> tuple[str, ...]:

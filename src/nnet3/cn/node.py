@@ -54,7 +54,13 @@ class Node:
     def _inferred_shape(self) -> Shape:
         try:
             self.operation.check_number_of_operands(len(self.operands))
-            return self.operation.infer([operand.shape for operand in self.operands])
+            shapes = [operand.shape for operand in self.operands]
+            shape = self.operation.infer(shapes)
+            for number, most in self.operation.num_classes(shapes).items():
+                given = self.operands[number].operation.options().get("classes")
+                if given is not None and given > most:
+                    raise ShapeError(f"{self.type} needs class indexes of at most {most} classes, got {given} classes")
+            return shape
         except ShapeError as error:
             shown = ", ".join(f"'{operand.formula}' is {operand.shape}" for operand in self.operands)
             name = f" '{self.name}'" if self.name else ""

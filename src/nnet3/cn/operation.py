@@ -73,6 +73,10 @@ class Operation:
         """The shape of the value; raises ShapeError, whose message says what was expected."""
         raise NotImplementedError
 
+    def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
+        """For each operand that holds class indexes, the number of classes that there are."""
+        return {}
+
     def check_number_of_operands(self, number: int) -> None:
         """Raise ShapeError unless a node may have so many operands."""
         fewest = self.num_operands - self.num_optional
@@ -271,6 +275,18 @@ def put_scaled(dest: Tensor, value: Tensor, factor: float | Tensor, accumulate: 
         dest.add_(value, alpha=factor)
     else:
         torch.mul(value, factor, out=dest)
+
+
+def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int = 0) -> None:
+    """Raise ShapeError for class indexes that are not `least` ... classes - 1. Those on a device are not waited for."""
+    if indexes.device.type != "cpu" or not indexes.numel():
+        return
+    bad = ~((indexes >= least) & (indexes < classes))
+    if bad.any():
+        raise ShapeError(
+            f"{type}: expected class indexes {least} ... {classes - 1}, as there are {classes} rows of scores, "
+            f"got {indexes[bad][0].item():g}"
+        )
 
 
 def equal_columns(type: str, x: Shape, y: Shape) -> int | str | None:

@@ -72,7 +72,9 @@ def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
     if array.ndim == 1 and array.dtype.kind in "iu":
         return array[np.newaxis]
     if array.ndim != 2:
-        raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")
+        raise ShapeError(
+            f"{what}: expected a matrix of numbers, or one row of integers, got shape {array.shape} of {array.dtype}"
+        )
     return array.T if turned else array
 
 

@@ -55,6 +55,8 @@ def train(
     """
     check_kind(network, Network, "what is trained", "a network")
     check_kind(epochs, int, "epochs", "an integer")
+    if epochs < 0:
+        raise TrainingError(f"epochs must be at least 0, got {epochs}")
     _check_rate(learning_rate)
     if not callable(minibatches) and (isinstance(minibatches, Mapping | str) or not isinstance(minibatches, Iterable)):
         raise TrainingError(f"expected a list of minibatches, each {{'x': X, ...}}, got a {type(minibatches).__name__}")
@@ -98,13 +100,19 @@ def _step(network: Network, batch: Batch, optimizer: torch.optim.Optimizer | Non
         values.append(value)
         return value
 
-    optimizer.step(closure)
+    try:
+        optimizer.step(closure)
+    except RuntimeError as error:
+        if "sparse gradients" not in str(error):
+            raise
+        raise TrainingError(f"{error}; or say cn.embedding(..., sparse=False), whose gradients are dense") from None
     if not values:
         raise TrainingError(f"{type(optimizer).__name__}.step(closure) has not called its closure")
     return values[0]
 
 
 def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer) -> None:
+    check_kind(optimizer, torch.optim.Optimizer, "an optimizer", "one of torch.optim")
     ours = {id(tensor) for tensor in network.tensors().values()}
     theirs = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
     if not theirs <= ours:

@@ -124,6 +124,15 @@ class ArchiveSource(Generic[E]):
                 yield _named(item.minibatch, item.example_keys)
 
 
+def _check_outputs(section: ArchivesSection, nnet: Nnet) -> None:
+    """Raise SettingError for outputs of tables that the network does not have."""
+    known = nnet.output_names
+    for kind in ("train", "valid", "combine"):
+        for name in getattr(section, f"{kind}_outputs"):
+            if name not in known:
+                raise SettingError(f"{kind}-outputs", f"the network has no output '{name}'; it has {', '.join(known)}")
+
+
 @contextmanager
 def _naming(key: str) -> Iterator[None]:
     """Make errors within it name the key of the settings whose tables have no minibatches."""
@@ -162,6 +171,7 @@ class FramesKind:
     """Examples whose supervision is a matrix (Kaldi's `<Nnet3Eg>`)."""
 
     def open(self, section: ArchivesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        _check_outputs(section, nnet)
         inputs, outputs = nnet.input_dims, nnet.output_dims
 
         def prepare(example: Example, key: str) -> Minibatch:
@@ -178,6 +188,7 @@ class ChainExamplesKind:
     """Examples of sequence training (docs/chain.md)."""
 
     def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        _check_outputs(section, nnet)
         inputs = nnet.input_dims
 
         def prepare(example: ChainExample, key: str) -> Minibatch:

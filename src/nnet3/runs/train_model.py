@@ -178,7 +178,8 @@ def _model(
 def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: World) -> Parallel:
     training = settings.training
     steps = {item.name: getattr(training, item.name) for item in declared(StepOptions)}
-    steps |= training.deriv_times_for(nnet.left_context, nnet.right_context)
+    truncates = training.deriv_truncate_margin >= 0  # contexts are those of 'output', which not all networks have
+    steps |= training.deriv_times_for(*(nnet.left_context, nnet.right_context) if truncates else (0, 0))
     steps["max_skipped"] = _NO_LIMIT  # the run counts them, also over resumptions
     options = TrainerOptions(**steps, seed=training.seed)
     distributed = settings.distributed

@@ -164,6 +164,16 @@ def test_classification_error_counts_columns() -> None:
         node.operation.check_gradient(0)
 
 
+def test_wanted_classes_are_rows_of_the_scores() -> None:
+    scores, labels = cn.input("scores", 3), cn.input("labels", 1)
+    with pytest.raises(ShapeError, match="class indexes of at most 3 classes, got 4 classes"):
+        cn.cross_entropy_with_softmax(cn.input("classes", classes=4), scores)
+    for smoothing in (0.0, 0.1):
+        net = cn.Network(cn.cross_entropy_with_softmax(labels, scores, smoothing=smoothing, name="J"))
+        with pytest.raises(ShapeError, match=r"class_cross_entropy: expected class indexes -1 \.\.\. 2, .* got 3"):
+            net.criterion({"scores": np.eye(3), "labels": np.array([[0.0, 3.0, -1.0]])})
+
+
 def test_criteria_need_equal_shapes() -> None:
     with pytest.raises(ShapeError, match="equal shape"):
         cn.square_error(x, cn.input("z", 5))

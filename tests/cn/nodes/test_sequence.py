@@ -139,6 +139,8 @@ def test_columns_of_a_table() -> None:
         (lambda: cn.attention(A, X, X), "queries and keys of as many rows"),
         (lambda: cn.ctc(H, ANSWER), "one row of class indexes"),
         (lambda: cn.ctc(H, WORDS, blank=4), "a blank that is a class"),
+        (lambda: cn.ctc(X, WORDS), "ctc needs class indexes of at most 3 classes, got 4 classes"),
+        (lambda: cn.embedding(cn.parameter("E", (2, 3)), WORDS), "class indexes of at most 3 classes, got 4"),
         (lambda: H + A, "plus can repeat over samples only an operand with one column"),
         (lambda: cn.embedding(H, WORDS), "embedding needs a table without samples"),
         (lambda: cn.embedding(cn.parameter("E", (2, 3)), ANSWER), "one row of class indexes"),
@@ -149,6 +151,15 @@ def test_columns_of_a_table() -> None:
 def test_operands_that_do_not_fit(make, says) -> None:
     with pytest.raises(ShapeError, match=says):
         make()
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_of_ctc_are_classes(label) -> None:
+    """Labels that are declared to have few enough classes, or not declared at all, may still be wrong."""
+    net = cn.Network(cn.ctc(X, cn.input("labels", 1, axis="word"), name="J"))
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, 5))]), "labels": cn.sequences([np.array([[1.0, label]])])}
+    with pytest.raises(ShapeError, match=rf"ctc: expected class indexes 0 \.\.\. 2, as .* got {label}"):
+        net.criterion(batch)
 
 
 def test_integers_have_no_gradient() -> None:

@@ -27,6 +27,7 @@ def command(model: str, examples: str, output: str, compute_per_dim_accuracy: bo
     """
     if output and not settings["gradient"]:
         raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
+    later.files.check_can_save(output)
     nnet = later.files.load_network_to(later.device.given_device(), model)
     evaluator = later.compute_prob.evaluated(nnet, later.egs_minibatches.minibatches(examples, nnet), **settings)
     for line in later.compute_prob.report_lines(nnet, evaluator.stats):

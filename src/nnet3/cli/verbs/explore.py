@@ -3,7 +3,7 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.options import arguments, flag, whole_number
+from nnet3.cli.options import arguments, flag, port_option, whole_number
 from nnet3.cli.verb import SEEING, run_on_cpu, verb
 
 
@@ -15,7 +15,7 @@ from nnet3.cli.verb import SEEING, run_on_cpu, verb
 @flag("--backward", show_default=True, help="With derivatives and update.")
 @flag("--program", default=True, show_default=True, help="Compile it; false: only the network.")
 @flag("--profile", "profiled", default=True, show_default=True, help="Run and time it.")
-@whole_number("--serve", "port", least=0, metavar="PORT", help="Serve the page at 127.0.0.1; port 0: any.")
+@port_option("--serve", help="Serve the page at 127.0.0.1; port 0: any.")
 @arguments(network="MODEL")
 @click.argument("page", metavar="[PAGE.html]", required=False)
 def command(network: str, page: str | None, port: int | None, **options: Any) -> None:

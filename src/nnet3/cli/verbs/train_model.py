@@ -4,8 +4,8 @@ import os
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
 from nnet3.cli.messages import say
+from nnet3.cli.options import port_option
 from nnet3.cli.verb import RUNNING, take_use_gpu, verb
 from nnet3.errors import Nnet3Error
 
@@ -15,7 +15,7 @@ from nnet3.errors import Nnet3Error
 @click.option("--allow-changes", is_flag=True, help="Go on although settings have changed that matter.")
 @click.option("--describe", is_flag=True, help="Print a settings file with every key, its default and what it is for.")
 @click.option("--page", metavar="FILE", help="Write a page of the run for a browser when it ends.")
-@click.option("--serve", "port", type=integer(0), metavar="PORT", help="Serve it meanwhile at 127.0.0.1; port 0: any.")
+@port_option("--serve", help="Serve it meanwhile at 127.0.0.1; port 0: any.")
 @click.argument("file", required=False, metavar="SETTINGS")
 def command(
     file: str | None, resume: bool, allow_changes: bool, describe: bool, page: str | None, port: int | None

@@ -13,7 +13,7 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import constant
 from nnet3.cn.nodes.scaling import diag_times
-from nnet3.cn.operation import Matrices, Operation, equal_columns, equal_shapes, put_scaled
+from nnet3.cn.operation import Matrices, Operation, check_class_indexes, equal_columns, equal_shapes, put_scaled
 from nnet3.cn.shape import Shape
 from nnet3.errors import GradientError, NetworkError, ShapeError
 
@@ -72,6 +72,9 @@ class ClassCrossEntropy(Operation):
             raise ShapeError(f"{self.type} needs one row of class indexes, and weights of {scores.rows} x 1")
         return Shape(1, 1)
 
+    def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
+        return {0: operands[1].rows}
+
     def check_gradient(self, operand: int) -> None:
         if operand == 0:
             raise GradientError(f"{self.type} has no gradient with respect to class indexes")
@@ -82,6 +85,7 @@ class ClassCrossEntropy(Operation):
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
         # R = log softmax(Y), v = -sum_ij w_i q_ij r_ij (as torch.nn.functional.cross_entropy has it)
         log_posterior = torch.log_softmax(inputs[1], 1)
+        check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
         if self.smoothing or len(inputs) > 2:
             terms = self._wanted(inputs[0], log_posterior) * log_posterior
             output.fill_(-(terms if len(inputs) < 3 else terms * inputs[2]).sum())

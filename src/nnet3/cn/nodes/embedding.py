@@ -33,6 +33,9 @@ class Embedding(WholeOperation):
             raise ShapeError(f"{self.type} needs a table without samples, and one row of class indexes")
         return Shape(table.rows, classes.cols)
 
+    def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
+        return {} if operands[0].num_cols is None else {1: operands[0].num_cols}
+
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         table, classes = (operand.tensor for operand in operands)
         numbers = classes.detach()[:, 0].long()

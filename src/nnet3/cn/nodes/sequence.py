@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
+from nnet3.cn.operation import check_class_indexes
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import SEQUENCES, Shape
 from nnet3.cn.whole import SampleRows, WholeOperation, check_samples
@@ -161,8 +162,12 @@ class CtcCriterion(WholeOperation):
             raise ShapeError(f"{self.type} needs one row of class indexes, and a blank that is a class")
         return Shape(1, 1)
 
+    def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
+        return {1: operands[0].rows}
+
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         scores, labels = operands
+        check_class_indexes(self.type, labels.tensor, scores.tensor.shape[1])
         padded, _ = scores.padded()
         targets, _ = labels.padded()
         loss = torch.nn.functional.ctc_loss(
