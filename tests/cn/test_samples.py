@@ -83,7 +83,7 @@ def test_sequences_are_a_sequence_of_arrays() -> None:
         ("abc", "expected a list of arrays, one for each sequence, got 'abc'"),
         (3, "expected a list of arrays"),
         ([A, A[:1]], r"sequences of one batch have equally many rows, got \[1, 2\]"),
-        ([A, A[0]], r"sequence 1: expected a matrix of numbers, got shape \(3,\)"),
+        ([A, A[0]], r"sequence 1: expected a matrix of numbers, or one row of integers, got shape \(3,\)"),
     ],
 )
 def test_what_are_no_sequences(value, says) -> None:
