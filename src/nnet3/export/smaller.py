@@ -20,7 +20,8 @@ _FEWEST = 64  # elements of a weight that is worth it
 def write_int8(path: Path, target: Path) -> None:
     """Write a file whose constant factors of products have eight bits, with a scale for each output.
 
-    The other factor is quantized when the file runs, each time with a scale of its own.
+    The other factor is quantized when the file runs, each time with a scale of its own. Both factors are unsigned: with
+    signed weights, processors without VNNI add pairs of products in 16 bits, which overflows.
     """
     graph = ir.load(path).graph
     sizes = {name: len(value.shape or ()) for name, value in graph.initializers.items()}
@@ -33,7 +34,7 @@ def write_int8(path: Path, target: Path) -> None:
             target,
             op_types_to_quantize=["MatMul"],
             per_channel=True,
-            weight_type=QuantType.QInt8,
+            weight_type=QuantType.QUInt8,
             nodes_to_exclude=[
                 node.name
                 for node in products
