@@ -33,6 +33,8 @@ def test_the_network_alone() -> None:
     assert set(data) == {"title", "network"}
     assert [layer["name"] for layer in data["network"]["layers"]][:3] == ["input", "tdnn1", "tdnnf2"]
     assert data["network"]["facts"]["left context"] == 2
+    (output,) = (node for node in data["network"]["nodes"] if node["name"] == "output")
+    assert output["context"] == [-2, data["network"]["facts"]["right context"]]
     affine = data["network"]["components"][0]
     assert affine["parameters"] == 15 * 16 + 16
     assert [sum(each["counts"]) for each in affine["histograms"]] == [15 * 16, 16]

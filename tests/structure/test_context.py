@@ -9,7 +9,7 @@ import pytest
 from nnet3.edits.edits import apply_edits
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.structure.context import compute_context
+from nnet3.structure.context import compute_context, node_contexts
 from tests.call_count import assert_calls_in_proportion, count_calls
 
 X_VECTOR = """
@@ -90,3 +90,42 @@ def test_calls_are_in_proportion_to_the_number_of_nodes() -> None:
         return lambda: compute_context(parts)
 
     assert_calls_in_proportion(work, 300, 1200)
+
+
+LAYERS = """
+input-node name=input dim=2
+input-node name=ivector dim=1
+component name=noop type=NoOpComponent dim=2
+component name=three type=NoOpComponent dim=3
+component-node name=later component=noop input=Offset(input, 3)
+component-node name=memory component=noop input=Sum(Scale(0.5, input), IfDefined(Offset(memory, -1)))
+component-node name=speaker component=three input=Append(later, ReplaceIndex(ivector, t, 0))
+component-node name=coarse component=noop input=Round(Sum(later, Offset(memory, -4)), 3)
+component-node name=unneeded component=noop input=input
+output-node name=output input=Append(coarse, speaker)
+output-node name=other input=Offset(coarse, 1)
+"""
+
+
+def test_the_context_of_each_node() -> None:
+    """Each is the context of a network whose output is that node."""
+    nnet = Nnet.from_config(LAYERS)
+    contexts = node_contexts(nnet.parts)
+    assert contexts["input"] == (0, 0)
+    assert contexts["later"] == (-3, 3)
+    assert contexts["memory"] == (0, 0)
+    assert contexts["coarse"] == (6, 3)
+    assert not {"unneeded", "ivector"} & set(contexts)
+    for name, (left, right) in contexts.items():
+        nnet.apply_config(f"output-node name=output input={nnet_source(name)}")
+        assert compute_context(nnet.parts) == (max(left, 0), max(right, 0)), name
+
+
+def nnet_source(name: str) -> str:
+    return {"output": "Append(coarse, speaker)", "other": "Offset(coarse, 1)"}.get(name, name)
+
+
+def test_nodes_have_no_context_where_a_recurrence_may_start_in_two_ways() -> None:
+    nnet = Nnet.from_config(RECURRENT.format("Switch(Offset(input, -1), Offset(input, -2))"))
+    assert node_contexts(nnet.parts) == {}
+    assert compute_context(nnet.parts) == (2, 0)

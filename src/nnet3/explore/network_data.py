@@ -8,22 +8,28 @@ from nnet3.explore.histograms import histograms
 from nnet3.nnet import Nnet
 from nnet3.nnet.picture import collect_arcs, group_kinds, group_nodes
 from nnet3.structure.component_notes import component_notes
+from nnet3.structure.context import node_contexts
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 
 
 def network_data(nnet: Nnet) -> dict[str, Any]:
     """Returns `layers`, `nodes` (with the number of their layer), `arcs` (source, user, label), `components`, `facts`.
 
+    A node of a simple network has its `context`: the first and last frame of input that its value at t needs, from t.
     Only nodes that a config names are there; the hidden inputs of components belong to them.
     """
     layers, singles = group_nodes(nnet), group_nodes(nnet, merge=False)
     layer_of = {node.name: number for number, layer in enumerate(layers) for node in layer.nodes}
     number_of = {single.nodes[0].name: number for number, single in enumerate(singles)}
     component_number = {name: number for number, name in enumerate(nnet.components)}
+    contexts = node_contexts(nnet.parts) if nnet.is_simple else {}
     nodes = []
     for single in singles:
         node = single.nodes[0]
         record = {"name": node.name, "layer": layer_of[node.name], "dim": nnet.node_dim(node.name), **_described(node)}
+        if node.name in contexts:
+            left, right = contexts[node.name]
+            record["context"] = [-left, right]
         if single.descriptor is not None:
             record["takes"] = str(single.descriptor)
         if isinstance(node, ComponentNode):

@@ -95,27 +95,53 @@ def compute_context(parts: NetworkParts) -> tuple[int, int]:
 
 def context_by_intervals(parts: NetworkParts) -> tuple[int, int] | None:
     """(left, right) context, None if no output is ever computable. Raises NotIntervalsError."""
+    number = parts.node_number["output"]
+    found = _contexts(parts, [number]).get(number)
+    return None if found is None else (max(0, found[0]), max(0, found[1]))
+
+
+def node_contexts(parts: NetworkParts) -> dict[str, tuple[int, int]]:
+    """Returns the (left, right) context of each node: its value at t needs frames t - left .. t + right of `input`.
+
+    A node whose input begins after t has a left context below 0. Left out are nodes that no output needs, that do not
+    look at `input` or that are never computable, hidden nodes; and all nodes if the context must be found by trials.
+    """
+    if parts.modulus > _MAX_MODULUS:
+        return {}
+    outputs = [number for number, node in enumerate(parts.nodes) if node.is_output]
+    try:
+        found = _contexts(parts, outputs)
+    except NotIntervalsError:
+        return {}
+    looking = {number: (left, right) for number, (left, right) in found.items() if left + right >= 0}
+    return {parts.nodes[number].name: both for number, both in looking.items() if not parts.nodes[number].is_hidden}
+
+
+def _contexts(parts: NetworkParts, targets: list[int]) -> dict[int, tuple[int, int]]:
+    """(left, right) context of the computable nodes that the targets need. Raises NotIntervalsError."""
     rules = NodeRules(parts)
-    order, stuck = _order(rules)
+    order, stuck = _order(rules, targets)
     if stuck and not stuck <= never_computable(parts):
         raise NotIntervalsError  # a recurrence has another way to start
     at_once = max(1, _MOST_CELLS // max(1, len(order)))
-    left = right = 0
+    found: dict[int, tuple[int, int]] = {}
+    hopeless = set(stuck)
     for first in range(0, parts.modulus + 1, at_once):
         shifts = np.arange(first, min(first + at_once, parts.modulus + 1), dtype=np.int64)
-        output = _output_times(rules, order, stuck, shifts)
-        if (np.maximum(output.low, shifts) > np.minimum(output.high, shifts + _WINDOW - 1)).any():
-            return None
-        left = max(left, int((output.low - shifts).max()))
-        right = max(right, int((shifts + _WINDOW - 1 - output.high).max()))
-    return left, right
+        for number, times in _available_times(rules, order, stuck, shifts).items():
+            if (np.maximum(times.low, shifts) > np.minimum(times.high, shifts + _WINDOW - 1)).any():
+                hopeless.add(number)
+            left, right = int((times.low - shifts).max()), int((shifts + _WINDOW - 1 - times.high).max())
+            before = found.get(number, (left, right))
+            found[number] = max(left, before[0]), max(right, before[1])
+    return {number: context for number, context in found.items() if number not in hopeless}
 
 
-def _order(rules: NodeRules) -> tuple[list[int], set[int]]:
-    """Returns the nodes that the output needs, sources first, and those that need themselves or such a node."""
+def _order(rules: NodeRules, targets: Iterable[int]) -> tuple[list[int], set[int]]:
+    """Returns the nodes that the targets need, sources first, and those that need themselves or such a node."""
     users: dict[int, list[int]] = {}
     waiting: dict[int, int] = {}
-    stack = [rules.parts.node_number["output"]]
+    stack = list(targets)
     while stack:
         number = stack.pop()
         if number in waiting:
@@ -134,10 +160,10 @@ def _order(rules: NodeRules) -> tuple[list[int], set[int]]:
     return order, set(waiting) - set(order)
 
 
-def _output_times(
+def _available_times(
     rules: NodeRules, order: Iterable[int], stuck: Iterable[int], shifts: npt.NDArray[np.int64]
-) -> Interval:
-    """Returns the times at which the output is available, for windows that begin at each of the shifts."""
+) -> dict[int, Interval]:
+    """Returns the times at which each node is available, for windows that begin at each of the shifts."""
     number_of, nodes = rules.parts.node_number, rules.parts.nodes
     never, last = Interval.never(len(shifts)), shifts + _WINDOW - 1
     given = {"input": Interval(shifts, last), "ivector": Interval(shifts - rules.parts.modulus, last)}
@@ -148,7 +174,7 @@ def _output_times(
         else:
             slots = rules.preimages(number, lambda name: known[number_of[name]])
             known[number] = _node_times(rules, number, slots, len(shifts))
-    return known[number_of["output"]]
+    return known
 
 
 def _node_times(rules: NodeRules, node: int, slots: list[Interval], num_shifts: int) -> Interval:

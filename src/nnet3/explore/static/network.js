@@ -138,11 +138,13 @@ VIEWS.push({ id: "network", title: "Network", build(panel) {
       const node = NETWORK.nodes[k];
       parts.push(el("h3", {}, node.name), el("p", {}, `${node.kind}, dim ${node.dim}${node.objective ? `, ${node.objective}` : ""}`));
       if (node.takes) parts.push(el("p", { class: "code" }, node.takes));
+      if (node.context) parts.push(el("p", {}, `at t needs input from ${frame(node.context[0])} to ${frame(node.context[1])}`));
       const component = NETWORK.components[node.component];
       if (component) parts.push(...described(component));
     }
     details.replaceChildren(...parts);
   }
+  const frame = (offset) => (offset === 0 ? "t" : `t ${offset < 0 ? "−" : "+"} ${count(Math.abs(offset))}`);
   function described(component) {
     const shared = NETWORK.nodes.filter((node) => node.component !== undefined && NETWORK.components[node.component] === component).length;
     const parts = [el("p", {}, `${component.type}, ${component.in} → ${component.out}`
