@@ -30,7 +30,6 @@ from rich.table import Table
 from benchmarks.compile import FACTOR, Case, read_network, request_for
 from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, NnetComputer, TorchModule, cn
 from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.decode.cutting import OutputChunk
 from nnet3.decode.running import ChunkRunner
 from nnet3.driver import compile_task, default_cache
 from nnet3.ir.computation import NnetComputation
@@ -197,8 +196,8 @@ class Clock:
 class ClockedRunner(ChunkRunner):
     clock = Clock()
 
-    def _new_computer(self, chunk: OutputChunk, sequences: int) -> NnetComputer:
-        computer = super()._new_computer(chunk, sequences)
+    def _computer_of(self, program: NnetComputation) -> NnetComputer:
+        computer = super()._computer_of(program)
         computer._observer = self.clock
         return computer
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3.decode.cutting import OutputChunk
-from nnet3.decode.grouping import minibatches, partial_size, rounded_up
+from nnet3.decode.grouping import Lengths, minibatches, partial_size, rounded_up
 
 
 @pytest.mark.parametrize(
@@ -33,20 +33,20 @@ def test_lengths_are_rounded_up_to_few(length: int) -> None:
     st.lists(st.tuples(st.integers(1, 300), st.integers(0, 1)), min_size=1, max_size=60),
     st.integers(1, 8),
     st.integers(1, 1000),
-    st.booleans(),
+    st.sampled_from(Lengths),
 )
-def test_minibatches(given: list[tuple[int, int]], most: int, most_outputs: int, padded: bool) -> None:
+def test_minibatches(given: list[tuple[int, int]], most: int, most_outputs: int, lengths: Lengths) -> None:
     parts = [(n, OutputChunk(0, length, 0, length, left, 0, 0, most)) for n, (length, left) in enumerate(given)]
-    made = list(
-        minibatches(parts, lambda part: 0, lambda _, count: count, rounded_up if padded else None, most_outputs)
-    )
+    made = list(minibatches(parts, lambda part: 0, lambda _, count: count, lengths, most_outputs))
     assert sorted(number for batch in made for number, _ in batch.parts) == list(range(len(given)))
     for batch in made:
-        assert len({chunk.shape for _, chunk in batch.parts}) == 1
-        chunk = batch.parts[0][1]
+        longest = batch.parts[0][1].num_outputs
+        assert len({(chunk.left, chunk.right) for _, chunk in batch.parts}) == 1
         assert len(batch.parts) == batch.sequences <= most
         assert batch.sequences == 1 or sum(given[number][0] for number, _ in batch.parts) <= most_outputs
         for number, part in batch.parts:
             length, left = given[number]
             assert (part.used, part.left) == (length, left)
-            assert length <= chunk.num_outputs <= (1.12 * length + 1 if padded else length)
+            assert part.num_outputs == (length if lengths is Lengths.ANY else longest)
+            assert length <= part.num_outputs <= (1.12 * length + 1 if lengths is Lengths.PADDED else longest)
+            assert lengths is not Lengths.EQUAL or length == longest

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import nnet3
 from nnet3.driver import compile_task
 from nnet3.errors import RequestError
+from nnet3.ir.commands import Repeat
 from nnet3.ir.computation import NnetComputation
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT
@@ -177,6 +178,36 @@ def test_steps_of_recurrences_tell_the_times_of_rooms(config: str) -> None:
         for train in (False, True):
             compare(nnet, ragged_request(nnet, lengths, train=train, input_deriv=train), cache)
     assert (cache.counts.restricted, cache.refusals) == (4, [])
+
+
+PROJECTED = """
+    input dim=3 name=input
+    fast-lstmp-layer name=back cell-dim=16 recurrent-projection-dim=8 non-recurrent-projection-dim=8 delay=3
+    fast-lstmp-layer name=again cell-dim=16 recurrent-projection-dim=8 non-recurrent-projection-dim=8 delay=3
+    output-layer name=output dim=4
+"""
+
+
+def test_products_of_what_a_recurrence_knows_beforehand() -> None:
+    """The last steps of a sequence, which a backward recurrence begins with, have such products alone."""
+    nnet, cache = nnet3.Nnet.from_xconfig(PROJECTED, seed=1), nnet3.ComputationCache()
+    nnet.set_test_mode(True)
+    for lengths in ([90, 55, 55, 40], [61, 13, 10, 1]):
+        program = compare(nnet, ragged_request(nnet, lengths, 3), cache)
+        assert any(kernel.name.endswith("+") for kernel in program.kernels)
+        assert any(isinstance(command, Repeat) for command in program.commands)
+    assert (cache.counts.restricted, cache.refusals) == (2, [])
+
+
+def test_outputs_that_look_far_to_both_sides() -> None:
+    """Short sequences need nothing of the frames between; then these rows are computed for nobody."""
+    config = TDNN.replace("-3,0,3", "-9,9").replace("component=o input=n", "component=o input=r")
+    for train, restricted in ((False, 2), (True, 0)):
+        nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+        for lengths in ([30, 4, 2], [7, 1]):
+            compare(nnet, ragged_request(nnet, lengths, train=train, input_deriv=not train), cache)
+        assert cache.counts.restricted == restricted
+        assert bool(cache.refusals) == train
 
 
 IN_PLACE = """

@@ -24,20 +24,17 @@ def declared() -> tuple[NnetComputation, DeclaredSlots, int]:
 def rows_of(slots: Slots, slot: int) -> tuple[int, int]:
     """The first row and the number of rows by the formula of the docstring."""
     count = np.concatenate([[0], np.cumsum(EXISTS)])
-    skipped = count[slots.after[slot]] - count[slots.before[slot]]
-    start = slots.start[slot] + count[slots.begin[slot]] - count[slots.origin[slot]] + skipped
-    return int(start), int(slots.rows[slot] + count[slots.last[slot]] - count[slots.first[slot]] - skipped)
+    start = slots.start[slot] + count[slots.begin[slot]] - count[slots.origin[slot]]
+    return int(start), int(slots.rows[slot] + count[slots.last[slot]] - count[slots.first[slot]])
 
 
 def test_rows_that_exist_are_counted() -> None:
     _, table, block = declared()
-    plain, fixed = table.plain(block, 2), table.plain(block, -1)
-    limited, orphans = table.limited(block, 2, 4), table.orphans(block, 2, 4)
+    plain, fixed, limited = table.plain(block, 2), table.plain(block, -1), table.limited(block, 2, 4)
     slots = table.slots()
     assert rows_of(slots, plain) == (2, 2)  # rows 3 and 4 of 2..5, behind rows 0 and 1
     assert rows_of(slots, fixed) == (2, 4)
     assert rows_of(slots, limited) == (2, 2)  # as many as there are of rows 4 to 7
-    assert rows_of(slots, orphans) == (4, 0)
     assert (slots.column[plain], slots.columns[plain]) == (0, 3)
 
 
@@ -53,6 +50,14 @@ def test_turns_that_differ_in_their_operands_are_a_loop() -> None:
     assert loop is not None
     assert loop.slots.tolist() == [[4], [5], [7]]
     assert [list(loop.commands_of(turn)) for turn in range(3)] == turns
+
+
+def test_a_command_may_have_become_several() -> None:
+    turns = [[cmd.SetConst(dest, 0.0), cmd.MatrixCopy(dest, 9), cmd.MatrixAdd(9, dest)] for dest in (4, 5)]
+    loop = loop_of(cmd.Repeat(2, 2), [each for turn in turns for each in (turn[:2], turn[2:])])
+    assert loop is not None
+    assert loop.repeat.length == 3
+    assert [list(loop.commands_of(turn)) for turn in range(2)] == turns
 
 
 @pytest.mark.parametrize(

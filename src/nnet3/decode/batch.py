@@ -6,12 +6,13 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from nnet3.decode.cutting import OutputChunk
-from nnet3.decode.grouping import AHEAD, ChunkBatch, minibatches, partial_size, rounded_up, windows
+from nnet3.decode.grouping import AHEAD, ChunkBatch, Lengths, minibatches, partial_size, windows
 from nnet3.decode.inputs import UtteranceInputs, checked_inputs
 from nnet3.decode.pieces import is_the_same_in_pieces, is_the_same_padded
 from nnet3.decode.running import ChunkRunner
@@ -61,9 +62,10 @@ class BatchComputer:
     By default whole utterances are computed, no frame twice. Utterances of a stretch of the input are sorted by length.
     Where outputs depend on a fixed number of frames to their right, utterances of nearly one length share a minibatch:
     the shorter ones go on with their last frame, which changes none of their rows. Elsewhere (recurrences, statistics
-    or attention that look to the right) only those of equal length do. With `frames_per_chunk` utterances are cut as
-    by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by nnet3-compute, and chunks of all utterances
-    share minibatches. What a minibatch consists of makes no difference beyond rounding.
+    or attention that look to the right) those of any lengths do, each computed as long as it is. With
+    `frames_per_chunk` utterances are cut as by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by
+    nnet3-compute, and chunks of all utterances share minibatches. What a minibatch consists of makes no difference
+    beyond rounding.
 
     `scoring` is applied to the outputs of each utterance.
     """
@@ -167,17 +169,25 @@ class BatchComputer:
         if not self.options.frames_per_chunk:
             is_cached = torch.device(self.device).type == "cpu" and is_the_same_in_pieces(self._runner.nnet)
             most = max(1, (CACHED_FRAMES if is_cached else MINIBATCH_FRAMES) // self._factor)
-            return minibatches(parts, kind, lambda _, count: count, rounded_up if self._is_padded else None, most)
+            lengths = Lengths.PADDED if self._is_padded else Lengths.ANY
+            return minibatches(parts, kind, lambda _, count: count, lengths, most)
         if self._is_padded and not self._runner.overlaps:
             longest = self._runner.outputs_per_chunk
             parts = [(number, chunk._replace(num_outputs=max(chunk.num_outputs, longest))) for number, chunk in parts]
         least = self.options.partial_minibatch_factor
-        return minibatches(parts, kind, lambda most, count: partial_size(most, least, count), None, 2**31)
+        return minibatches(parts, kind, lambda most, count: partial_size(most, least, count), Lengths.EQUAL, 2**31)
 
     def _compute(self, jobs: list[_Job], batch: ChunkBatch) -> None:
         """Computes a minibatch; one that needs too much memory, or fails, goes in halves."""
         given = [(jobs[number].inputs, chunk) for number, chunk in batch.parts]
-        if batch.sequences > 1 and not self._runner.fits(batch.parts[0][1], batch.sequences):
+        chunks = [chunk for _, chunk in batch.parts]
+        chunks += chunks[:1] * (batch.sequences - len(chunks))
+        by_length = [list(group) for _, group in groupby(batch.parts, lambda part: part[1].num_outputs)]
+        if len(by_length) > 1 and not self._runner.together(chunks):
+            for parts in by_length:
+                self._compute(jobs, ChunkBatch(parts, len(parts)))
+            return
+        if len(chunks) > 1 and not self._runner.fits(chunks):
             self._compute_halves(jobs, batch)
             return
         try:
@@ -188,8 +198,8 @@ class BatchComputer:
             else:
                 jobs[batch.parts[0][0]].error = error
             return
-        for (number, chunk), own in zip(batch.parts, rows, strict=False):
-            self._take(jobs[number], chunk, own[chunk.skip : chunk.skip + chunk.used], alone=len(rows) == 1)
+        for (number, chunk), own in zip(batch.parts, rows, strict=True):
+            self._take(jobs[number], chunk, own[chunk.skip : chunk.skip + chunk.used], alone=len(chunks) == 1)
 
     def _compute_halves(self, jobs: list[_Job], batch: ChunkBatch) -> None:
         size = math.ceil(len(batch.parts) / 2) if batch.sequences <= len(batch.parts) else len(batch.parts)

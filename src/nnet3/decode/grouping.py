@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from enum import Enum, auto
 from typing import NamedTuple, TypeVar
 
 from nnet3.decode.cutting import OutputChunk
@@ -43,7 +44,7 @@ def windows(source: Background[T], size: Callable[[T], int], most: float) -> Ite
 
 
 class ChunkBatch(NamedTuple):
-    """Chunks of one shape, each with the utterance that it belongs to, and the sequences of the program for them."""
+    """Chunks that are computed together, each with its utterance, and the sequences of the program for them."""
 
     parts: list[tuple[int, OutputChunk]]
     sequences: int
@@ -63,17 +64,25 @@ def rounded_up(length: int) -> int:
     return -(-length // step) * step
 
 
+class Lengths(Enum):
+    """Which lengths chunks of one minibatch may have; PADDED ones are made equal by outputs that nobody asked for."""
+
+    EQUAL = auto()
+    PADDED = auto()
+    ANY = auto()
+
+
 def minibatches(
     parts: Sequence[tuple[int, OutputChunk]],
     kind: Callable[[tuple[int, OutputChunk]], Hashable],
     size: Callable[[int, int], int],
-    padded: Callable[[int], int] | None,
+    lengths: Lengths,
     most_outputs: int,
 ) -> Iterator[ChunkBatch]:
     """Yields minibatches of parts of one kind and context, of which each has about `most_outputs` outputs at most.
 
-    `size` returns the number of sequences for so many chunks of which at most so many fit into a minibatch. With
-    `padded`, which returns a length that is not shorter, chunks of several lengths may share a minibatch.
+    `size` returns the number of sequences for so many chunks of which at most so many fit into a minibatch. The longest
+    chunk of a minibatch is the first.
     """
     groups: dict[Hashable, list[tuple[int, OutputChunk]]] = {}
     for part in parts:
@@ -83,19 +92,22 @@ def minibatches(
         group.sort(key=lambda part: -part[1].num_outputs)
         start = 0
         while start < len(group):
-            end = _end(group, start, padded is not None, most_outputs)
-            longest = group[start][1]
-            length = padded(longest.num_outputs) if padded is not None else longest.num_outputs
-            together = [(owner, chunk._replace(num_outputs=length)) for owner, chunk in group[start:end]]
+            end = _end(group, start, lengths, most_outputs)
+            longest, together = group[start][1], group[start:end]
+            if lengths is Lengths.PADDED:
+                length = rounded_up(longest.num_outputs)
+                together = [(owner, chunk._replace(num_outputs=length)) for owner, chunk in together]
             yield ChunkBatch(together, size(longest.most, len(together)))
             start = end
 
 
-def _end(group: Sequence[tuple[int, OutputChunk]], start: int, is_padded: bool, most_outputs: int) -> int:
+def _end(group: Sequence[tuple[int, OutputChunk]], start: int, lengths: Lengths, most_outputs: int) -> int:
     longest = group[start][1]
-    most = max(1, min(longest.most, most_outputs // longest.num_outputs))
-    shortest = longest.num_outputs * (1 - _PADDING) if is_padded else longest.num_outputs
-    end = start + 1
-    while end < min(len(group), start + most) and group[end][1].num_outputs >= shortest:
+    shares = {Lengths.EQUAL: 1.0, Lengths.PADDED: 1 - _PADDING, Lengths.ANY: 0.0}
+    shortest, total, end = longest.num_outputs * shares[lengths], longest.num_outputs, start + 1
+    while end < min(len(group), start + longest.most) and group[end][1].num_outputs >= shortest:
+        total += group[end][1].num_outputs if lengths is Lengths.ANY else longest.num_outputs
+        if total > most_outputs:
+            break
         end += 1
     return end

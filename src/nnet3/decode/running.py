@@ -7,7 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
+from itertools import accumulate
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import torch
@@ -61,6 +62,8 @@ class ChunkRunner:
         # Whole utterances rarely have the same length; objects that go soon cost the garbage collector little.
         self._computers = RecentComputers(32 if options.frames_per_chunk else 2)
         self._ends: dict[tuple[int, ...], list[tuple[int, FamilyMember]]] = {}  # the shortest and the longest known
+        #: Chunks of several lengths that were looked at last: frames on either side, lengths, their computer.
+        self._together: tuple[int, int, list[int], NnetComputer | None] = (0, 0, [], None)
         self._unit = math.lcm(options.frame_subsampling_factor, self.nnet.modulus)
         self._context = self.nnet.left_context, self.nnet.right_context
         self.bytes_per_frame = bytes_per_frame(self.nnet)
@@ -101,7 +104,9 @@ class ChunkRunner:
         """Returns the frames of input of a chunk between others, and the bytes of its plan."""
         rows = units * self._unit // self.options.frame_subsampling_factor
         chunk = OutputChunk(0, rows, 0, rows, *self._context, 0)
-        return chunk.num_frames(self.options.frame_subsampling_factor), self._new_computer(chunk, 1).plan.num_bytes
+        return chunk.num_frames(self.options.frame_subsampling_factor), self._computer_of(
+            self._program(chunk, 1)
+        ).plan.num_bytes
 
     @cached_property
     def _longest_piece(self) -> int:
@@ -119,36 +124,37 @@ class ChunkRunner:
 
     # ---- running ----
 
-    def run(self, parts: Sequence[tuple[UtteranceInputs, OutputChunk]], sequences: int = 1) -> Tensor:
-        """Returns the outputs (sequences, num_outputs, dim) of chunks of one shape.
+    def run(self, parts: Sequence[tuple[UtteranceInputs, OutputChunk]], sequences: int = 1) -> list[Tensor]:
+        """Returns the outputs (num_outputs, dim) of each chunk, which differ in nothing but their number.
 
-        If there are fewer chunks than sequences, the others repeat the first. Raises ExecutionError, NumericalError or
-        NotComputableError.
+        With more `sequences` than chunks, these being of one shape, the others repeat the first, for nobody. Chunks of
+        several lengths must be `together`. Raises ExecutionError, NumericalError or NotComputableError.
         """
-        chunk, factor = parts[0][1], self.options.frame_subsampling_factor
-        num_frames = chunk.num_frames(factor)
+        repeated = [parts[number if number < len(parts) else 0] for number in range(max(sequences, len(parts)))]
+        chunks, factor = [chunk for _, chunk in repeated], self.options.frame_subsampling_factor
+        num_frames = [chunk.num_frames(factor) for chunk in chunks]
         with self._lock:
-            self._check_size(chunk, num_frames)
+            self._check_size(max(chunks, key=attrgetter("num_outputs")))
         frames = parts[0][0].features
-        given = frames.new_empty(sequences, num_frames, frames.shape[1])
+        given = frames.new_empty(sum(num_frames), frames.shape[1])
         ivectors = []
-        for number in range(sequences):
-            inputs, own = parts[number if number < len(parts) else 0]
+        for (inputs, own), rows, end in zip(repeated, num_frames, accumulate(num_frames), strict=True):
             first, last = own.start * factor - own.left, len(inputs.features) - 1
-            times = torch.arange(first, first + num_frames, device=frames.device).clamp_(0, last)
-            torch.index_select(inputs.features, 0, times, out=given[number])
+            times = torch.arange(first, first + rows, device=frames.device).clamp_(0, last)
+            torch.index_select(inputs.features, 0, times, out=given[end - rows : end])
             if inputs.online_ivectors is not None:
                 ivectors.append(self._online_row(inputs.online_ivectors, own.ivector_frame))
             elif inputs.ivector is not None:
                 ivectors.append(inputs.ivector)
         with self._lock:
-            computer = self._computer(chunk, sequences)
-            computer.accept_input("input", given.flatten(0, 1))
+            computer = self._computer(chunks)
+            assert computer is not None, "nobody asked whether these chunks can be computed together"
+            computer.accept_input("input", given)
             if ivectors:
                 computer.accept_input("ivector", torch.stack(ivectors))
             computer.run()
-            rows = computer.take_output("output")
-        return rows.view(sequences, chunk.num_outputs, -1)
+            rows_of_all = computer.take_output("output")
+        return list(rows_of_all.split([chunk.num_outputs for chunk in chunks]))[: len(parts)]
 
     def _online_row(self, online: Tensor, frame: int) -> Tensor:
         row, last = frame // self.options.online_ivector_period, len(online) - 1
@@ -159,7 +165,8 @@ class ChunkRunner:
             )
         return online[min(row, last)]
 
-    def _check_size(self, chunk: OutputChunk, num_frames: int) -> None:
+    def _check_size(self, chunk: OutputChunk) -> None:
+        num_frames = chunk.num_frames(self.options.frame_subsampling_factor)
         if num_frames * self.bytes_per_frame <= MAX_BYTES:
             return
         per_frame, more = self._memory
@@ -171,26 +178,47 @@ class ChunkRunner:
                 f"{MAX_BYTES / 2**30:g} are allowed: use less extra context or a smaller frames_per_chunk"
             )
 
-    def fits(self, chunk: OutputChunk, sequences: int) -> bool:
-        """True if chunks like this need no more memory together than an utterance may that is not run in pieces."""
-        if sequences * chunk.num_frames(self.options.frame_subsampling_factor) * self.bytes_per_frame <= PIECE_BYTES:
+    def together(self, chunks: Sequence[OutputChunk]) -> bool:
+        """True if there is a program for chunks of these lengths that is not compiled for them alone."""
+        with self._lock:
+            return self._computer(chunks) is not None
+
+    def fits(self, chunks: Sequence[OutputChunk]) -> bool:
+        """True if these chunks need no more memory together than an utterance may that is not run in pieces."""
+        factor = self.options.frame_subsampling_factor
+        if sum(chunk.num_frames(factor) for chunk in chunks) * self.bytes_per_frame <= PIECE_BYTES:
             return True
         with self._lock:
-            return self._computer(chunk, sequences).plan.num_bytes <= PIECE_BYTES
+            computer = self._computer(chunks)
+            return computer is not None and computer.plan.num_bytes <= PIECE_BYTES
 
-    def _computer(self, chunk: OutputChunk, sequences: int) -> NnetComputer:
-        return self._computers.get((sequences, *chunk.shape), lambda: self._new_computer(chunk, sequences))
+    def _computer(self, chunks: Sequence[OutputChunk]) -> NnetComputer | None:
+        """Returns a computer for chunks that differ in their length alone; None if they are not `together`."""
+        lengths = [chunk.num_outputs for chunk in chunks]
+        if all(length == lengths[0] for length in lengths):
+            key = len(chunks), *chunks[0].shape
+            return self._computers.changed(key, lambda: self._program(chunks[0], len(chunks)), self._computer_of)
+        if (chunks[0].left, chunks[0].right, lengths) != self._together[:3]:
+            task = self._request(chunks).task(self.nnet, self._compile_options)
+            program = default_cache().made_of_others(task)
+            computer = None if program is None else self._computer_of(program)
+            self._together = chunks[0].left, chunks[0].right, lengths, computer
+        return self._together[3]
 
-    def _new_computer(self, chunk: OutputChunk, sequences: int) -> NnetComputer:
-        """Returns a computer for chunks like this."""
+    def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
+        """Returns the program for so many chunks like this."""
         key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._unit
         program = self._between(self._ends.get(key, []), chunk.num_outputs)
         if program is None:
-            program = default_cache().compile(self.nnet, self._request(chunk, sequences), self._compile_options)
+            request = self._request([chunk] * sequences)
+            program = default_cache().compile(self.nnet, request, self._compile_options)
             if program.member is not None:
                 ends = [end for end in self._ends.get(key, []) if end[1].kept is program.member.kept]
                 ends = sorted([*ends, (chunk.num_outputs, program.member)], key=itemgetter(0))
                 self._ends[key] = [ends[0], ends[-1]]
+        return program
+
+    def _computer_of(self, program: NnetComputation) -> NnetComputer:
         return NnetComputer(program, self._kernels, device=self.device, debug=self._debug)
 
     @staticmethod
@@ -209,21 +237,19 @@ class ChunkRunner:
         program.attachments = {}
         return program
 
-    def _request(self, chunk: OutputChunk, sequences: int) -> ComputationRequest:
-        """Returns the request for chunks like this; times are shifted so that the first output has t = 0."""
+    def _request(self, chunks: Sequence[OutputChunk]) -> ComputationRequest:
+        """Returns the request for these chunks; times are shifted so that their first outputs have t = 0."""
         factor = self.options.frame_subsampling_factor
-        inputs = [
-            IoSpecification("input", sequence_indexes(np.arange(chunk.num_frames(factor)) - chunk.left, sequences))
-        ]
+        given = [np.arange(chunk.num_frames(factor)) - chunk.left for chunk in chunks]
+        inputs = [IoSpecification("input", indexes_of(given))]
         if "ivector" in self.nnet.input_names:
-            inputs.append(IoSpecification("ivector", sequence_indexes(np.zeros(1, int), sequences)))
-        outputs = [IoSpecification("output", sequence_indexes(np.arange(chunk.num_outputs) * factor, sequences))]
-        return ComputationRequest(inputs, outputs)
+            inputs.append(IoSpecification("ivector", indexes_of([np.zeros(1, int)] * len(chunks))))
+        wanted = [np.arange(chunk.num_outputs) * factor for chunk in chunks]
+        return ComputationRequest(inputs, [IoSpecification("output", indexes_of(wanted))])
 
 
-def sequence_indexes(times: np.ndarray, sequences: int) -> np.ndarray:
-    """Returns the indexes of sequences at these times, one sequence after the other."""
-    indexes = np.zeros((sequences, len(times), 3), int)
-    indexes[..., 0] = np.arange(sequences)[:, np.newaxis]
-    indexes[..., 1] = times
-    return indexes.reshape(-1, 3)
+def indexes_of(times: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the indexes of sequences, each at its own times, one sequence after the other."""
+    counts = list(map(len, times))
+    numbers = np.repeat(np.arange(len(times)), counts)
+    return np.stack([numbers, np.concatenate(times), np.zeros(len(numbers), int)], axis=1)

@@ -16,7 +16,7 @@ from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.decode.grouping import AHEAD, windows
 from nnet3.decode.inputs import checked_matrix
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame
-from nnet3.decode.running import NetworkKernels, sequence_indexes
+from nnet3.decode.running import NetworkKernels, indexes_of
 from nnet3.decode.whole import kept_computer
 from nnet3.decode.xvector_chunks import XvectorChunk, chunks_in_row, equal_chunks
 from nnet3.driver import ComputationCache, default_cache
@@ -162,7 +162,7 @@ class XvectorComputer:
     def _new_computer(self, sequences: int, rows: int) -> NnetComputer:
         if rows > PIECE_FRAMES:
             raise ExecutionError(f"a chunk of {rows} frames is too long, {PIECE_FRAMES} are allowed: give a chunk_size")
-        given, wanted = (sequence_indexes(np.arange(count), sequences) for count in (rows, 1))
+        given, wanted = (indexes_of([np.arange(count)] * sequences) for count in (rows, 1))
         request = ComputationRequest([IoSpecification("input", given)], [IoSpecification("output", wanted)])
         try:
             computation = self._cache.compile(self.nnet, request, self._compile_options)

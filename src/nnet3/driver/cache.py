@@ -104,23 +104,10 @@ class ComputationCache:
         """The program of a task, made if it is not known: by continuing shorter ones, or else by compiling."""
         digest = _digest_of(task)
         with self._lock:
-            continued = self._continued.get(digest)
-            if continued is not None:
-                self._continued.move_to_end(digest)
-                self.counts.found += 1
-                return continued.computation
             is_known = digest in self._entries
-        if not is_known:
-            with self._families_lock:
-                program = self._families.program(task)
-            restricted = self._restricted(task) if program is None else None
-            program = program or restricted
-            if program is not None:
-                with self._lock:
-                    self.counts.continued += restricted is None
-                    self.counts.restricted += restricted is not None
-                    self._keep_continued(digest, program)
-                return program
+        program = None if is_known else self._made_of_others(digest, task)
+        if program is not None:
+            return program
         made: list[NnetComputation] = []
 
         def make() -> NnetComputation:
@@ -132,6 +119,28 @@ class ComputationCache:
             with self._families_lock:
                 self.counts.compiled += len(made)
                 self._families.note(task, program)
+        return program
+
+    def made_of_others(self, task: CompileTask) -> NnetComputation | None:
+        """The program of a task, continued from shorter ones or restricted from a longer one; None if it cannot be."""
+        return self._made_of_others(_digest_of(task), task)
+
+    def _made_of_others(self, digest: str, task: CompileTask) -> NnetComputation | None:
+        with self._lock:
+            known = self._continued.get(digest)
+            if known is not None:
+                self._continued.move_to_end(digest)
+                self.counts.found += 1
+                return known.computation
+        with self._families_lock:
+            program = self._families.program(task)
+        restricted = self._restricted(task) if program is None else None
+        program = program or restricted
+        if program is not None:
+            with self._lock:
+                self.counts.continued += restricted is None
+                self.counts.restricted += restricted is not None
+                self._keep_continued(digest, program)
         return program
 
     def _member(self, task: CompileTask) -> NnetComputation:

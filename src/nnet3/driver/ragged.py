@@ -7,6 +7,10 @@ restricted to the rows that exist (`families.ragged`), computes each row of what
 slot whose row does not exist counts as zero there, and so does a slot that a gathered node does not use. Derivatives
 come from the users that exist; updates and statistics see the rows that exist, and these are the rows of the shorter
 graph. What kernels precompute of their rows is made anew, of those that exist.
+
+The graph of a sequence that is shorter than the network looks may lack more rows: if outputs look at t - 20 and t + 20,
+three of them need nothing of t = 3. Then these rows are computed for nobody, and their derivatives are zero. That is
+refused where they would make a difference: where something is learned, or kernels look at all rows together.
 """
 
 from __future__ import annotations
@@ -43,6 +47,9 @@ class RaggedFamily:
         times = range(form.unit, form.period + 1, form.unit)
         shorter = [build_graph(source, _ending_earlier(one, form, time)) for time in times]
         self._period, self._units = form.period, len(times)
+        learns = request.need_model_derivative or request.store_component_stats
+        #: Rows that nobody needs would make a difference to others, or to what is learned.
+        self._mixes_rows = learns or any(kernel.uses_memo for kernel in program.kernels)
         self._rows = {rows.name: rows.indexes for rows in (*request.inputs, *request.outputs)}
         self._nodes = set(self._graph.node_names)
         #: Where nodes end in sequences that are 0, 1, ... units shorter, up to a period; of those that end with these.
@@ -132,25 +139,27 @@ class RaggedFamily:
     ) -> str:
         """Returns what is wrong with the graphs of these sequences, so many units shorter; "" if nothing."""
         graph = told_apart(build_graph(source, request))
-        long, missing = self._graph, np.array(shorter, dtype=np.int64)
-        cells, which = np.nonzero(self._before_end[:, np.newaxis] >= missing)
-        ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), missing))
-        expected = long.indexes[cells]
-        expected[:, N] = np.array(numbers)[which]
-        if not (np.array_equal(long.node[cells], graph.node[ids]) and np.array_equal(expected, graph.indexes[ids])):
+        long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(shorter, dtype=np.int64)
+        ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(shorter, dtype=np.int64)))
+        cells, which = self._cells_of(graph, ids), np.searchsorted(numbers, graph.indexes[ids, N])
+        if (cells < 0).any() or not exists[cells, which].all():
             return "what shorter sequences need does not end where they do"
+        has_more = len(ids) < exists.sum()
+        if has_more and self._mixes_rows:
+            return "shorter sequences need fewer rows before their end, and all rows together make a difference"
         id_of_cell = np.full((long.num_cindexes + 1, len(numbers)), -1, dtype=np.int32)  # the last for slots not in use
         id_of_cell[cells, which] = ids
-        ends = np.searchsorted(cells, long.first)
+        ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1))
         for node, name in enumerate(long.node_names):
             own = slice(ends[node], ends[node + 1])
             if own.start == own.stop or not long.slots[node].shape[1]:
                 continue
             used = long.slots[node][cells[own] - long.first[node]]
             left = id_of_cell[used, which[own, np.newaxis]]
-            if not np.array_equal(left, graph.slots[node][ids[own] - graph.first[node]]):
-                return f"rows of {name} use something else at the end of a sequence"
             is_lost = (used >= 0) & (left < 0)
+            is_same = np.array_equal(left, graph.slots[node][ids[own] - graph.first[node]])
+            if not is_same or (has_more and (is_lost & exists[used, which[own, np.newaxis]]).any()):
+                return f"rows of {name} use something else at the end of a sequence"
             if self._late and self._late.intersection(
                 _seen(source, each) for each in np.unique(long.node[used[is_lost]])
             ):
@@ -160,6 +169,16 @@ class RaggedFamily:
             if any(each.default and lost[each.first_slot : each.first_slot + each.num_slots].any() for each in parts):
                 return f"rows of {name} are not zero beyond the end of a sequence"
         return ""
+
+    def _cells_of(self, graph: ComputationGraph, ids: np.ndarray) -> np.ndarray:
+        """Returns the cindex of the longer sequence of which each of these is, -1 for none."""
+        cells = np.full(len(ids), -1)
+        for node in np.unique(graph.node[ids]).tolist():
+            own = graph.node[ids] == node
+            indexes = graph.indexes[ids[own]]
+            indexes[:, N] = 0
+            cells[own] = self._graph.cindex_ids(node, indexes)
+        return cells
 
     def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, shorter: np.ndarray) -> np.ndarray:
         """Returns which cindexes are given, but later than those of the longer request would be."""

@@ -79,6 +79,8 @@ class RaggedProgram:
         self.unlike: dict[int, dict[int, UnlikeOperand]] = {}
         #: Operands of which kernels take the first rows, as many as there are at this place; by command and operand.
         self.limited: dict[int, dict[int, int]] = {}
+        #: Products that are added to rows of which only the first have a product: the place of the factor, by command.
+        self.added: dict[int, int] = {}
         self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
         placed = [self._places(command, versions) for command in self.computation.commands]
         self._rows_worked_on = [(each, versions.place(place), count) for each, place, count in self._worked_on]
@@ -188,19 +190,20 @@ class RaggedProgram:
 
     def _zero_orphans(self, made: list[list[Command]]) -> None:
         """Let matrices begin as zeros in which copies leave rows without a source, if nobody has used these before."""
-        for matrix in sorted({self._block_of(c, 0).matrix for c, each in enumerate(made) if len(each) > 1}):
+        leaving = [c for c, each in enumerate(made) if len(each) > 1 and isinstance(each[0], cmd.SetConst)]
+        for matrix in sorted({self._block_of(c, 0).matrix for c in leaving}):
             first_use = np.full(self.computation.matrices[matrix].num_rows, len(made))
             for number in range(len(made) - 1, -1, -1):
                 for submatrix, _ in self.computation.commands[number].accesses(self.computation):
                     block = self.computation.submatrices[submatrix]
                     if block.matrix == matrix:
                         first_use[block.row_offset : block.row_offset + block.num_rows] = number
-            copies = [c for c, each in enumerate(made) if len(each) > 1 and self._block_of(c, 0).matrix == matrix]
+            copies = [c for c in leaving if self._block_of(c, 0).matrix == matrix]
             blocks = [self._block_of(c, 0) for c in copies]
             firsts = [first_use[b.row_offset : b.row_offset + b.num_rows] for b in blocks]
             if all((first == c).all() for c, first in zip(copies, firsts, strict=True)):
                 for copy in copies:
-                    del made[copy][1:]
+                    del made[copy][0]
                 for number, command in enumerate(self.computation.commands):
                     if isinstance(command, cmd.AllocMatrix) and self._block_of(number, 0).matrix == matrix:
                         made[number] = [with_values(made[number][0], zeroed=True)]
@@ -290,9 +293,16 @@ class RaggedProgram:
                     versions.unify(first, place, count)
                 elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, place, count):
                     self.limited.setdefault(id(command), {})[i] = first
+                elif i == 0 and self._adds(command) and self.rows.begin_alike(place, first, count):
+                    self.added[id(command)] = place
                 else:
                     self.unlike.setdefault(id(command), {})[i] = UnlikeOperand(place, first, count)
         return places
+
+    def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
+        """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
+        part = named_part(self.computation.kernels[command.kernel].name)
+        return isinstance(command, cmd.Propagate) and len(command.inputs) == 2 and part is not None and part[3]
 
     def _is_of_node(self, number: int, node: str) -> bool:
         info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)
@@ -340,6 +350,10 @@ class RaggedProgram:
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
             return self._moved(command, at[0], at[1], slots, tables)
         plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
+        if id(command) in self.added:
+            some = slots.limited(numbers[-1], at[-1], self.added[id(command)])
+            copies = [cmd.MatrixCopy(plain[-1], plain[1])] if plain[-1] != plain[1] else []
+            return [*copies, with_operands(command, [plain[0], some, some])]
         for i, to in self.limited.get(id(command), {}).items():
             plain[i] = slots.limited(numbers[i], at[i], to)
         restricted = with_operands(command, plain) if plain else command
@@ -391,10 +405,9 @@ class RaggedProgram:
             operands = slots.plain(command.dest, dest), slots.limited(command.source, source, dest)
             return [with_operands(command, operands)]
         operands = slots.limited(command.dest, dest, source), slots.plain(command.source, source)
-        moved: list[Command] = [with_operands(command, operands)]
-        if isinstance(command, cmd.MatrixCopy):
-            moved.append(cmd.SetConst(slots.orphans(command.dest, dest, source), 0.0))
-        return moved
+        # In loops a command for those rows alone that have no source would mostly have none.
+        zeros = [cmd.SetConst(slots.plain(command.dest, dest), 0.0)] if isinstance(command, cmd.MatrixCopy) else []
+        return [*zeros, with_operands(command, operands)]
 
     def check_entries(self, rules: KernelRules) -> None:
         """Find out of which rows entries are made that do not tell. Raises NotRaggedError where that is not possible.
@@ -484,9 +497,8 @@ class RaggedProgram:
         np.maximum.at(matrix_rows, self._room, in_rooms)
         np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
         slots = self.slots
-        skipped = count[slots.after] - count[slots.before]
-        start = slots.start + count[slots.begin] - count[slots.origin] + skipped
-        rows = slots.rows + count[slots.last] - count[slots.first] - skipped
+        start = slots.start + count[slots.begin] - count[slots.origin]
+        rows = slots.rows + count[slots.last] - count[slots.first]
         rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
         number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
         return Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, shorter[0], rules).program()

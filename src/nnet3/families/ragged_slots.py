@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +30,8 @@ class Slots:
     """The sub-matrices of a ragged program, as arrays (slots,).
 
     With count[i] existing rows among the first i of all indexes, slot s begins at row start[s] + count[begin[s]] -
-    count[origin[s]] + skipped of its matrix and has rows[s] + count[last[s]] - count[first[s]] - skipped rows, where
-    skipped = count[after[s]] - count[before[s]]; where `whole` is set it is all rows of its matrix.
+    count[origin[s]] of its matrix and has rows[s] + count[last[s]] - count[first[s]] rows; where `whole` is set it is
+    all rows of its matrix.
     """
 
     matrix: np.ndarray
@@ -40,14 +41,12 @@ class Slots:
     origin: np.ndarray
     first: np.ndarray
     last: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
     whole: np.ndarray
     column: np.ndarray
     columns: np.ndarray
 
 
-ROWS_OF_SLOTS = ("start", "rows", "begin", "origin", "first", "last", "before", "after")
+ROWS_OF_SLOTS = ("start", "rows", "begin", "origin", "first", "last")
 
 
 class DeclaredSlots:
@@ -71,33 +70,18 @@ class DeclaredSlots:
         """Returns as many of its first rows as remain of those at place `to`."""
         return self._counted(number, place, to, self._computation.submatrices[number].num_rows)
 
-    def orphans(self, number: int, place: int, source: int) -> int:
-        """Returns its rows behind those that `limited` gives."""
-        count = self._computation.submatrices[number].num_rows
-        return self._counted(number, place, place, count, source, source + count)
-
     def whole(self, number: int) -> int:
         return self._add(number, 0, 0, 0, 0, 0, 0, whole=1)
 
-    def _counted(self, number: int, place: int, counted: int, rows: int, before: int = 0, after: int = 0) -> int:
+    def _counted(self, number: int, place: int, counted: int, rows: int) -> int:
         origin = place - self._computation.submatrices[number].row_offset
-        return self._add(number, 0, 0, place, origin, counted, counted + rows, before, after)
+        return self._add(number, 0, 0, place, origin, counted, counted + rows)
 
     def _add(
-        self,
-        number: int,
-        start: int,
-        rows: int,
-        begin: int,
-        origin: int,
-        first: int,
-        last: int,
-        before: int = 0,
-        after: int = 0,
-        whole: int = 0,
+        self, number: int, start: int, rows: int, begin: int, origin: int, first: int, last: int, whole: int = 0
     ) -> int:
         block = self._computation.submatrices[number]
-        row = (block.matrix, start, rows, begin, origin, first, last, before, after, whole, *block[3:5])
+        row = (block.matrix, start, rows, begin, origin, first, last, whole, *block[3:5])
         found = self._known.setdefault(row, len(self.rows))
         if found == len(self.rows):
             self.rows.append(row)
@@ -176,12 +160,14 @@ def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoo
     arrays: list[np.ndarray] = []
     body: list[Command] = []
     of_body: list[tuple[int, ...]] = []
-    for place in range(repeat.length):
-        each = turns[place :: repeat.length]
-        first = each[0][0] if each[0] else None
-        if first is None or first.form.table_fields or any(len(c) != 1 or type(c[0]) is not type(first) for c in each):
+    places = [turns[place :: repeat.length] for place in range(repeat.length)]
+    if any(len(made) != len(of_turns[0]) for of_turns in places for made in of_turns):
+        return None
+    for each in chain.from_iterable(zip(*of_turns, strict=True) for of_turns in places):
+        first = each[0]
+        if first.form.table_fields or any(type(command) is not type(first) for command in each):
             return None
-        operands = np.array([command.form.operands(command) for (command,) in each], dtype=np.int64)
+        operands = np.array([command.form.operands(command) for command in each], dtype=np.int64)
         refs = []
         for column in operands.T:
             if (column == column[0]).all():
@@ -194,4 +180,4 @@ def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoo
         body.append(first)
         of_body.append(tuple(refs))
     slots = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.turns, 0), np.int64)
-    return RaggedLoop(repeat, tuple(body), tuple(of_body), slots)
+    return RaggedLoop(replace(repeat, length=len(body)), tuple(body), tuple(of_body), slots)

@@ -12,7 +12,7 @@ import numpy as np
 from nnet3.families.precomputed import Entry, KernelRules
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.ragged_slots import RaggedLoop, SideRows, SideTable, UnlikeOperand, names_of_operands
-from nnet3.index import NO_TIME, IndexTable, N, T, find_rows
+from nnet3.index import NO_TIME, IndexTable, N, T, find_rows, unique_rows
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import KernelRows, Matrix, MatrixInfo, NnetComputation, SubMatrix
 from nnet3.ir.declarations import Command, with_operands, with_values
@@ -180,7 +180,9 @@ class Restriction:
             if key not in in_order:
                 full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
                 in_order[key] = all(map(np.array_equal, full, self.rules.arrange(entry.node, full[0], full[1])))
-            if in_order[key]:  # all sequences at all times: so are some, with padding in the place of the others
+            images = [_num_images(each) for each in (sides[1].indexes[masks[1]], wanted[1].indexes)]
+            if in_order[key] and images[0] == images[1]:
+                # All sequences at all times: so are some, with padding in the place of the others.
                 wanted = [self._padded(rows, mask) for rows, mask in zip(sides, masks, strict=True)]
             else:
                 arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
@@ -347,6 +349,13 @@ def _arranged(existing: _Wanted, indexes: IndexTable) -> _Wanted:
     """Returns rows in this order, which may have padding."""
     found = find_rows(existing.indexes, indexes)
     return _Wanted(indexes, np.where(found >= 0, existing.rows[found], -1))
+
+
+def _num_images(rows: IndexTable) -> int:
+    """Returns how many pairs (n, x) rows have."""
+    pairs = rows.copy()
+    pairs[:, T] = 0
+    return len(unique_rows(pairs)[0])
 
 
 def _is_range(rows: np.ndarray) -> bool:

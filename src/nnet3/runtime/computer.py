@@ -135,13 +135,35 @@ class NnetComputer:
         self.plan: Plan = plan_of(self.computation, dtype)
         check_outside(self.plan, self.outside, self.device)
         self._constants = Constants(self.device)
-        self._kernels = self._look_up_kernels()
+        self._kernels = self._look_up_kernels(self.plan)
 
-    def _look_up_kernels(self) -> Kernels:
+    def change(self, computation: NnetComputation) -> None:
+        """Run another computation of the same network from now on, beginning with its first run.
+
+        This is the same as another computer, and quicker if both are of one family (see `nnet3.ComputationCache`): what
+        they have in common stays bound. Raises what making a computer raises, and then all is as it was.
+        """
+        check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
+        with self._alone():
+            check_fingerprint(computation.fingerprint, self._nnets[0])
+            before, plan = self.plan, plan_of(computation, self.dtype)
+            check_outside(plan, self.outside, self.device)
+            goes_on = plan.has_calls_of(before)
+            kernels = self._kernels if goes_on else self._look_up_kernels(plan)
+            self._reset()
+            self.computation, self.plan, self._kernels = computation, plan, kernels
+            if goes_on:
+                self._constants.move(before, plan)
+            else:
+                self._constants = Constants(self.device)
+            if self.debug:
+                self._observer = Tracer(computation, self.debug_file or sys.stderr)
+
+    def _look_up_kernels(self, plan: Plan) -> Kernels:
         network, *others = self._nnets
         to_update, to_store_stats = (model if model is None else model.components for model in others)
         kernels = Kernels(network.components, to_update, to_store_stats)
-        kernels.check(self.plan)
+        kernels.check(plan)
         return kernels
 
     def _linked(self) -> LinkedComputation:
@@ -149,10 +171,12 @@ class NnetComputer:
         if self._lease is None:
             self._lease = Lease(pool_of(self.device), self.plan.num_bytes, self)
         if not self._kernels.are_the_same():
-            self._kernels = self._look_up_kernels()
+            self._kernels = self._look_up_kernels(self.plan)
             self._constants.of_kernels.clear()
         links = self._lease.arena.links
         found: LinkedComputation | None = links.get(self)
+        if found is not None and found.plan is not self.plan and not found.move(self.plan):
+            found = None
         if found is None or found.kernels is not self._kernels:
             found = links[self] = link(
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),

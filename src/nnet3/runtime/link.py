@@ -49,6 +49,15 @@ class Constants:
     indexes: dict[int, Tensor] = field(default_factory=dict)
     of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
 
+    def move(self, plan: Plan, other: Plan) -> None:
+        """Forget what is not the same in the other plan, whose calls are those of this one."""
+        is_same = [mine is its for mine, its in zip(plan.indexes, other.indexes, strict=True)]
+        self.indexes = {number: table for number, table in self.indexes.items() if is_same[number]}
+        entries = zip(plan.precomputed, other.precomputed, strict=True)
+        values = [[(each or {}).values() for each in both] for both in entries]
+        is_same = [all(mine is its for mine, its in zip(*both, strict=True)) for both in values]
+        self.of_kernels = {key: loaded for key, loaded in self.of_kernels.items() if is_same[key[1]]}
+
 
 class Linker:
     """Everything that kinds of calls need while they are bound, once for each of the present `turns`."""
@@ -65,6 +74,7 @@ class Linker:
     ) -> None:
         self.plan, self.kernels, self.constants = plan, kernels, constants
         self.outside, self.fill_undefined = outside, fill_undefined
+        self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
         self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
@@ -82,11 +92,26 @@ class Linker:
 
     def _tensors_of_fixed(self) -> list[Tensor | None]:
         """Returns the views that do not move. Many are of matrices that take turns in one place: they are made once."""
-        known: dict[tuple[int, ...], Tensor | None] = {}
-        for row in map(tuple, self._rows):
-            if row not in known:
-                known[row] = None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0]
-        return [known[tuple(row)] for row in self._rows]
+        numbers: dict[tuple[int, ...], int] = {}
+        self._place_of_view = [numbers.setdefault(row, len(numbers)) for row in map(tuple, self._rows)]
+        made = [None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0] for row in numbers]
+        return [made[place] for place in self._place_of_view]
+
+    def move(self, plan: Plan) -> bool:
+        """Let views lie where a plan has them that differs in numbers alone; what is bound to them stays bound.
+
+        Returns False, and changes nothing, if views that have been one tensor would part.
+        """
+        first = np.unique(self._place_of_view, return_index=True)[1]
+        views, before = plan.views[first], self.plan.views[first]
+        if not np.array_equal(views[self._place_of_view], plan.views) or (views[:, 0] != before[:, 0]).any():
+            return False
+        self.plan, self._rows = plan, plan.views.tolist()
+        for number in first[(views != before).any(axis=1)].tolist():
+            tensor = self._fixed[number]
+            if tensor is not None:
+                tensor.as_strided_(*self._geometry(self._rows[number])[1:])
+        return True
 
     # ---- binding ----
 
@@ -139,23 +164,32 @@ class Linker:
         """Returns the number of a memo in each turn."""
         return [number + turn * self._steps[0] for turn in self.turns]
 
-    def _tensors(self, row: Sequence[int], turns: range) -> Sequence[Tensor]:
-        """Returns the tensors of a row of `Plan.views`, one for each turn."""
-        lane, start, col, outer, inner, cols, outer_step, step, turn_step, uneven = row
+    def _geometry(self, row: Sequence[int]) -> tuple[Tensor, tuple[int, ...], tuple[int, ...], int]:
+        """Returns the memory, the shape, the strides and the beginning of a row of `Plan.views` in turn 0."""
+        lane, start, col, outer, inner, cols, outer_step, step, *_ = row
         unit = 1
         if lane < 0:
             flat = self._bound[-1 - lane]
             row_stride, unit = flat.stride()
             start = int(flat.storage_offset()) + start * row_stride + col * unit
-            outer_step, step, turn_step = outer_step * row_stride, step * row_stride, turn_step * row_stride
+            outer_step, step = outer_step * row_stride, step * row_stride
         else:
             flat = self._lanes[lane]
+        if outer:
+            return flat, (outer, inner, cols), (outer_step, step, unit), start
+        return flat, (inner, cols), (step, unit), start
+
+    def _tensors(self, row: Sequence[int], turns: range) -> Sequence[Tensor]:
+        """Returns the tensors of a row of `Plan.views`, one for each turn."""
+        flat, shape, strides, start = self._geometry(row)
+        turn_step, uneven = row[-2:]
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
                 cuts = self._cuts[uneven] = _Cuts(self.plan.uneven[uneven - 1][turns.start : turns.stop])
-            return cuts.of(flat, start, (step, unit), cols)
-        shape, strides = ((outer, inner, cols), (outer_step, step, unit)) if outer else ((inner, cols), (step, unit))
+            return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
+        if row[0] < 0:
+            turn_step *= self._bound[-1 - row[0]].stride(0)
         start += turns.start * turn_step
         if len(turns) == 1:
             return (flat.as_strided(shape, strides, start),)
@@ -166,6 +200,7 @@ class Linker:
 
     def index(self, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
+        self.uses_tables = True
         found = self.constants.indexes.get(number)
         if found is None:
             # A copy: tables of a plan that was read from a file cannot be written to.
@@ -184,6 +219,7 @@ class Linker:
         arrays = self.plan.precomputed[precomputed]
         if arrays is None:
             return None
+        self.uses_tables = True
         key = kernel, precomputed
         if key not in self.constants.of_kernels:
             found = self.kernels.find(self.plan.kernels[kernel])
@@ -221,20 +257,45 @@ class LinkedComputation:
     """
 
     def __init__(self, linker: Linker, storage: Tensor) -> None:
-        self.plan, self.kernels, self.outside = linker.plan, linker.kernels, linker.outside
+        self.kernels, self.outside = linker.kernels, linker.outside
         self.storage, self.linker = storage, linker
-        self._loops = {
-            first: (range(first, end), range(turns), (memo_step, precomputed_step))
-            for first, end, turns, memo_step, precomputed_step in self.plan.loops.tolist()
-        }
+        self._with_tables: list[int] = []
+        self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
         self._bound: list[Iterable[BoundCall] | None] = [
-            None if call in in_loops else bound if (bound := linker.bind(call)) is None else list(bound)
-            for call in range(self.plan.num_calls)
+            None if call in in_loops else self._bind(call) for call in range(self.plan.num_calls)
         ]
+
+    def _begin(self, plan: Plan) -> None:
+        self.plan = plan
+        self._loops = {
+            first: (range(first, end), range(turns), (memo_step, precomputed_step))
+            for first, end, turns, memo_step, precomputed_step in plan.loops.tolist()
+        }
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
-        self._replay = Replay(self, CudaGraphs(storage.device)) if storage.is_cuda else None
+        self._replay = Replay(self, CudaGraphs(self.storage.device)) if self.storage.is_cuda else None
+
+    def _bind(self, call: int) -> list[BoundCall] | None:
+        self.linker.uses_tables = False
+        bound = self.linker.bind(call)
+        if self.linker.uses_tables:
+            self._with_tables.append(call)
+        return None if bound is None else list(bound)
+
+    def move(self, plan: Plan) -> bool:
+        """Become the link of another plan that needs no more memory; returns False if it has other calls.
+
+        Only what differs is bound anew. The linker's `Constants` must be those of the new plan.
+        """
+        if not plan.has_calls_of(self.plan) or not self.linker.move(plan):
+            return False
+        self._begin(plan)
+        self.linker.memos[:] = [None] * plan.num_memos
+        calls, self._with_tables = self._with_tables, []
+        for call in calls:
+            self._bound[call] = self._bind(call)
+        return True
 
     def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:
         """Returns a sub-matrix of the computation as it lies at a command, in a turn of its loop, (rows, columns)."""

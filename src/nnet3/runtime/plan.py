@@ -109,6 +109,12 @@ class Plan:
     def num_calls(self) -> int:
         return len(self.call_kind)
 
+    def has_calls_of(self, other: Plan) -> bool:
+        """True if the calls of both are the same objects, as in plans of one family: then they differ in numbers."""
+        return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(
+            other.views
+        )
+
     def byte_offset(self, matrix: int, command: int) -> int:
         """Returns the place of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
         for offset in self.places[self._is_at(matrix, command), 3].tolist():
@@ -175,6 +181,7 @@ class Plan:
         return "\n".join(lines)
 
 
+_CALLS = ("kinds", "texts", "call_kind", "call_start", "call_args", "call_number", "kernels", "lanes")
 _ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "call_command", "loops", "places")
 _PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
 

@@ -1,0 +1,91 @@
+"""A computer that is changed to other programs, of one family and of others, does what one made for each does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nnet3
+from nnet3.errors import ExecutionError
+from nnet3.runtime import computer as computer_module
+from nnet3.runtime import plan_of
+from nnet3.runtime.link import link
+from tests.effort import EFFORT
+from tests.families.networks import BLSTM, TDNN, request_for
+
+CACHE = nnet3.ComputationCache()
+
+
+def results(
+    computer: nnet3.NnetComputer, request: nnet3.ComputationRequest, seed: int, *, backward: bool
+) -> list[torch.Tensor]:
+    """What the runs give; after the forward one alone the backward one is still to come."""
+    rng = np.random.default_rng(seed)
+
+    def rows(ios: Any) -> dict[str, torch.Tensor]:
+        shapes = {io.name: (len(io.indexes), computer._nnets[0].node_dim(io.name)) for io in ios}  # type: ignore[attr-defined]
+        return {name: torch.tensor(rng.normal(size=shape)).float() for name, shape in shapes.items()}
+
+    found = [*computer.compute(rows(request.inputs)).values()]
+    if backward:
+        computer.compute(rows(request.outputs))
+    return found
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(15, 80), st.sampled_from([1, 6]), st.booleans(), st.booleans()), min_size=2, max_size=8
+)
+
+
+@settings(max_examples=5 * EFFORT)
+@given(st.sampled_from([TDNN, BLSTM]), STEPS)
+def test_in_any_order(config: str, steps: list[tuple[int, int, bool, bool]]) -> None:
+    """Lengths, numbers of sequences, with and without training; some give up before the backward run."""
+    nnet = nnet3.Nnet.from_config(config, seed=1)
+    learned = nnet.copy(), nnet.copy()
+    computer = None
+    for seed, (frames, sequences, train, ends) in enumerate(steps):
+        request = request_for(nnet, frames, sequences, train=train)
+        program = CACHE.compile(nnet, request)
+        if computer is None:
+            computer = nnet3.NnetComputer(program, nnet, learned[0])
+        else:
+            computer.change(program)
+        alone = nnet3.NnetComputer(program.copy(), nnet, learned[1])
+        both = [results(each, request, seed, backward=train and ends) for each in (computer, alone)]
+        assert all(map(torch.equal, *both))
+        assert computer.computation is program
+    parameters = [[value for c in each.components.values() for value in c.parameters().values()] for each in learned]
+    assert all(map(torch.equal, *parameters))
+
+
+def test_members_of_a_family_are_linked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
+    linked: list[int] = []
+    monkeypatch.setattr(computer_module, "link", lambda *args, **named: linked.append(1) or link(*args, **named))  # type: ignore[func-returns-value]
+    requests = [request_for(nnet, frames) for frames in (90, 60, 89, 70, 41, 88, 70)]
+    programs = [CACHE.compile(nnet, request) for request in requests]
+    computer = nnet3.NnetComputer(programs[0], nnet)
+    plan_of(programs[1], "float32")  # the first of a family is planned alone
+    for request, program in list(zip(requests, programs, strict=True))[2:]:
+        computer.change(program)
+        results(computer, request, 1, backward=False)
+    assert len(linked) == 1
+
+
+def test_what_does_not_fit_changes_nothing() -> None:
+    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
+    request = request_for(nnet, 30)
+    computer = nnet3.NnetComputer(CACHE.compile(nnet, request), nnet)
+    before = results(computer, request, 1, backward=False)
+    other = nnet3.Nnet.from_config(BLSTM)
+    for owner, train, message in ((other, False, "the network is not what the"), (nnet, True, "no network to update")):
+        program = CACHE.compile(owner, request_for(owner, 30, train=train))
+        with pytest.raises(ExecutionError, match=message):
+            computer.change(program)
+    assert all(map(torch.equal, results(computer, request, 1, backward=False), before))
