@@ -19,7 +19,7 @@ FORBIDDEN = {
     "asr": {"train", "runs"},
     "export": {"examples", "train", "chain", "runs"},
     "serve": {"export", "train", "runs"},
-    "cn": {"examples", "compiler", "train", "chain", "runs", "asr", "serve"},
+    "cn": {"examples", "compiler", "chain", "asr", "serve"},
 }
 
 

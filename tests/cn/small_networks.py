@@ -34,3 +34,10 @@ def recurrence(lag: int = 1, default: float = 0.0, initial: cn.Node | None = Non
     d = cn.delay(None, lag, default, dim=4, name="d", initial=initial)
     h = d.connect(cn.tanh(cn.parameter("W", (4, 3)) @ x + cn.parameter("R", (4, 4)) @ d, name="h"))
     return network(cn.square_error(cn.parameter("V", (2, 4)) @ h, cn.input("y", 2), name="J"), {"h": h})
+
+
+def lstm(carry: bool) -> cn.Network:
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    nodes = cn.macros.lstm(x, 4, carry=carry)
+    J = cn.square_error(cn.macros.affine(nodes.h, 2, name="out"), y, name="J")
+    return cn.Network(J, {"h": nodes.h}, dtype=torch.float64)

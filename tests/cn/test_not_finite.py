@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nnet3 import cn
+from nnet3.cn.differentiation import Counted
 from nnet3.errors import TrainingError
 from tests.seeds import RANDOM
 
@@ -113,5 +114,5 @@ def test_what_goes_wrong_in_training_alone() -> None:
 def test_what_no_second_look_finds(monkeypatch) -> None:
     """A mask of dropout does not come again: the criterion is refused all the same."""
     net, batch = network(), minibatch()
-    monkeypatch.setattr(type(net), "backward", lambda self, batch, per_sample: NAN)
+    monkeypatch.setattr(type(net), "backward_per_sample", lambda *_: {"criterion": Counted(NAN, 1)})
     assert_refused(net, [batch], "the criterion is nan: a smaller learning rate may help$")

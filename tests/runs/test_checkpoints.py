@@ -179,8 +179,12 @@ NNET = nnet3.Nnet.from_config(
 )
 
 
+def _save_model(folder: Path) -> None:
+    NNET.save(folder / "model.raw")
+
+
 def _save(checkpoints: Checkpoints, step: int) -> Path:
-    return checkpoints.save(step, {"position": [step]}, {"trainer": take_apart({"x": torch.tensor(step)})}, NNET)
+    return checkpoints.save(step, {"position": [step]}, {"trainer": take_apart({"x": torch.tensor(step)})}, _save_model)
 
 
 @pytest.fixture
@@ -335,7 +339,7 @@ def _joined(size: int) -> States:
 def _saved(tmp_path: Path, states: States) -> Checkpoint:
     checkpoints = Checkpoints(tmp_path / "checkpoints", 1)
     checkpoints.prepare()
-    checkpoints.save(1, {}, states, NNET)
+    checkpoints.save(1, {}, states, _save_model)
     latest = checkpoints.latest()
     assert latest is not None
     return latest

@@ -58,20 +58,21 @@ class _Run:
     ):
         self.world, self.nnet = World(rank, rank + 1), NNET
         self.model = NNET if priors is None else nnet3.AcousticModel(TRANSITIONS, NNET, priors)
-        self.checkpoints = SimpleNamespace(folder=folder / "checkpoints")
         self.snapshots = Snapshots(folder / "models", len(factors), 0.5)
         self.snapshots.prepare()
         for step, factor in factors.items():
             network = NNET.copy()
             network.scale_(factor)
             network.set_test_mode(test_mode)
-            self.snapshots.save(network, step)
+            network.save(self.snapshots.path(step))
         self.progress = Progress(step=9, snapshots=[*factors])
         self.events: list[dict[str, Any]] = []
         self.reports = SimpleNamespace(event=lambda name, **values: self.events.append({"event": name, **values}))
         objective = ObjectiveByNode(NNET)
         self.objectives = RunObjectives(objective, objective, objective)
-        self.settings = SimpleNamespace(combination=SimpleNamespace(max_objective_evaluations=5))
+        self.settings = SimpleNamespace(
+            combination=SimpleNamespace(max_objective_evaluations=5), output=SimpleNamespace(folder=str(folder))
+        )
         self.held_out = [_minibatch()]
         self.source = SimpleNamespace(combination=lambda: iter(self.held_out))
 

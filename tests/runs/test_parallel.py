@@ -11,11 +11,13 @@ import nnet3
 from nnet3.errors import TrainingError
 from nnet3.options import TrainerOptions
 from nnet3.runs.packing import same
-from nnet3.runs.parallel import SharedSteps, load_network_state, network_state, sum_over_processes
+from nnet3.runs.parallel import SharedSteps, sum_over_processes
 from nnet3.runs.world import World
 from nnet3.train.evaluation import evaluate
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
-from nnet3.train.objectives import ObjectiveByNode, total_stats
+from nnet3.train.objectives import total_stats
+from nnet3.train.running_state import load_network_state, network_state
+from nnet3.train.trainer import Trainer
 from tests.runs.thread_world import in_threads
 
 
@@ -137,7 +139,7 @@ def _minibatch(seed: int, share: slice) -> Minibatch:
 
 def _steps(world: World) -> SharedSteps:
     nnet = NNET.copy()
-    return SharedSteps(nnet, OPTIONS, ObjectiveByNode(nnet), world)
+    return SharedSteps(Trainer(nnet, OPTIONS, reduction=world if world.size > 1 else None))
 
 
 def test_processes_take_the_steps_of_one_on_all_rows() -> None:

@@ -162,7 +162,7 @@ def test_other_processes_write_nothing(tmp_path: Path, scalars: list[Any]) -> No
 def test_curves_are_drawn_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, drawn = [1000.0], list[float]()
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(module, "draw_curves", lambda events, path: drawn.append(clock[0]))
+    monkeypatch.setattr(module, "draw_curves", lambda events, path, titles: drawn.append(clock[0]))
     reports, _ = _reports(tmp_path, tensorboard=False)
     for clock[0] in (1001.0, 1059.0, 1061.0, 1062.0, 1120.0, 1130.0):
         reports.draw()

@@ -40,7 +40,7 @@ def test_only_the_last_snapshots_are_kept(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path / "models", 3, 0.5)
     snapshots.prepare()
     for step in (5, 7, 9):
-        snapshots.save(NNET, step)
+        NNET.save(snapshots.path(step))
     (snapshots.folder / "notes.txt").touch()
     snapshots.prepare()
     assert [path.name for path in snapshots.newest_first([5, 9, 7])] == [f"00000000{step}.raw" for step in (9, 7, 5)]

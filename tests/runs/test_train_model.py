@@ -336,11 +336,11 @@ class _MadeError(Exception):
 def test_settings_reach_the_trainer(task: Task, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]) -> None:
     made: list[TrainerOptions] = []
 
-    def make(nnet: nnet3.Nnet, options: TrainerOptions, *_: object) -> None:
+    def make(nnet: nnet3.Nnet, options: TrainerOptions, *_: object, **__: object) -> None:
         made.append(options)
         raise _MadeError
 
-    monkeypatch.setattr(train_model_module, "SharedSteps", make)
+    monkeypatch.setattr(train_model_module, "Trainer", make)
     threads: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     task.change(**{f"training__{name}": value for name, value in values.items()})

@@ -20,7 +20,6 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
 from nnet3.train.objectives import Objective
-from nnet3.train.running_state import Before
 from tests.chain.chain_data import indexes, random_acceptor, small_graph, supervision_of
 from tools.component_samples import SAMPLES
 
@@ -163,7 +162,7 @@ def test_what_a_run_changes_is_declared(type_name: str, way: str) -> None:
     computer.run()
 
     kept = fields(nnet)
-    back = Before(nnet, trainer._delta, delta_is_zero=trainer._delta_is_zero, keep_parameters=True)
+    back = trainer.model.before(keep_parameters=True)
     trainer.train_minibatch(data[0], 0.1)
     back.restore()
     assert changed(kept, nnet) == set()

@@ -1,4 +1,4 @@
-"""Going back to what was before a minibatch, and where networks lie."""
+"""The state of networks in training by name, and where networks lie."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import torch
 
 from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions, evaluate
-from nnet3.train.running_state import Before, device_of, natural_gradients, statistics
-from tests.train.networks import differing, everything, many, random_minibatch
+from nnet3.train.running_state import device_of, natural_gradients, statistics
+from tests.train.networks import everything, many, random_minibatch
 
 
 def test_statistics_and_natural_gradients_have_names() -> None:
@@ -32,21 +32,6 @@ def test_a_statistic_that_is_set_has_memory_of_its_own() -> None:
             component.scale_stats_(0.5)
         assert all(bool((value == 4.0).all()) for value in values.values())
         assert all(bool((each.copy() == 2.0).all()) for each in statistics(nnet).values())
-
-
-@pytest.mark.parametrize("delta_is_zero", [True, False])
-def test_going_back_restores_every_number(delta_is_zero: bool) -> None:
-    nnet = many()
-    trainer = Trainer(nnet, TrainerOptions(momentum=0.0 if delta_is_zero else 0.5))
-    trainer.train_minibatch(random_minibatch(0), 0.01)
-    kept, state = everything(nnet), trainer.state()
-    before = Before(nnet, trainer._delta, delta_is_zero=delta_is_zero, keep_parameters=True)
-    trainer.train_minibatch(random_minibatch(1), 0.01)
-    assert differing(kept, everything(nnet)) != []
-    before.restore()
-    assert differing(kept, everything(nnet)) == []
-    left = differing({n: t for n, t in state.items() if n in trainer.state()}, trainer.state())
-    assert all(name.startswith(("trainer.", "log.")) for name in left)
 
 
 def test_a_network_without_tensors_is_on_the_cpu() -> None:

@@ -171,15 +171,15 @@ def test_backstitch_uses_natural_gradient_in_the_first_step_and_learns_in_the_se
     nnet = many()
     trainer = Trainer(nnet, TrainerOptions(backstitch_training_scale=0.3))
     seen: list[tuple[bool, Tensor]] = []
-    original = trainer._gradient.add
+    original = trainer.model.gradient.add
 
     def add(*arguments: Any, **settings: Any) -> dict[str, ObjectiveStats]:
-        estimate = trainer._delta.components["affine"].natural_gradients["preconditioner_in"]
+        estimate = trainer.model.delta.components["affine"].natural_gradients["preconditioner_in"]
         stats = original(*arguments, **settings)
         seen.append((estimate.frozen, estimate.state().w))
         return stats
 
-    monkeypatch.setattr(trainer._gradient, "add", add)
+    monkeypatch.setattr(trainer.model.gradient, "add", add)
     for number in range(2):
         trainer.train_minibatch(random_minibatch(number), 0.01)
     assert [frozen for frozen, _ in seen] == [True, False, True, False]

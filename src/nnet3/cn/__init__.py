@@ -54,13 +54,14 @@ from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.cn.nodes.torch_function import torch_function
 from nnet3.cn.operation import Operation
+from nnet3.cn.pieces import truncated
 from nnet3.cn.reader import Minibatches
 from nnet3.cn.registry import register
 from nnet3.cn.samples import Sequences, sequences
 from nnet3.cn.saving import load, save
 from nnet3.cn.shape import Shape
 from nnet3.cn.text_form import from_text, to_text
-from nnet3.cn.training import sgd_step, train, truncated
+from nnet3.cn.training import sgd_step, train
 
 __all__ = [
     "AsynchronousEvaluator",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,28 @@ from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import ArgumentError, GradientError, NetworkError
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """One run forward and backward: the criterion, the samples, and what was found of nodes, as rows.
+
+    `gradients`: of inputs, probed and given nodes; those of parameters lie in memory. `values`: of criteria and watched
+    nodes.
+    """
+
+    criterion: float
+    layouts: Layouts
+    gradients: dict[Node, Tensor]
+    values: dict[Node, Tensor]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A number that is summed over samples, and how many these are; 1 for what belongs to no sample."""
+
+    total: float
+    count: int
 
 
 class DifferentiatedNetwork(EvaluatedNetwork):
@@ -42,7 +65,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
             raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
         extra = tuple(self.find(node) for node in wrt)
-        value, layout, found = self._backward(inputs, self.criteria, extra, training)
+        found = self._backward(inputs, self.criteria, extra, training)
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
             gradient = self._gradient(stored).detach()
@@ -55,9 +78,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                     result[f"{self.names[node]}.{name}"] = tensor.detach().cpu().numpy().copy()
         for node in extra:
             if not node.is_stored:
-                rows = found[node] if node in found else self._zero_gradient(node, layout)
-                result[self.names[node]] = self._shown(node, rows, layout)
-        return value, result
+                known = found.gradients
+                rows = known[node] if node in known else self._zero_gradient(node, found.layouts)
+                result[self.names[node]] = self._shown(node, rows, found.layouts)
+        return found.criterion, result
 
     @takes_turns
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None, per_sample: bool = False) -> float:
@@ -66,14 +90,52 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         In training mode batch-norm collects its statistics here. With `per_sample` the criterion is that of (1.2): what
         is summed over samples is divided by their number, and what belongs to no sample (regularization) is not.
         """
-        weights = self.criteria if not per_sample else self._weights_per_sample(inputs)
-        value = self._backward(inputs, weights, (), training, stores_statistics=True)[0]
+        if per_sample:
+            return self.backward_per_sample(inputs, training=training)["criterion"].total
+        value = self._backward(inputs, self.criteria, (), training, stores_statistics=True).criterion
         self.tensors()  # an optimizer may have taken the gradients off
         return value
 
-    def _weights_per_sample(self, inputs: Mapping[str, Any]) -> dict[Node, float]:
-        layouts = self._take(tuple(self.criteria), inputs)
-        return {node: weight / num_terms(node, layouts) for node, weight in terms(self.criteria).items()}
+    @takes_turns
+    def backward_per_sample(
+        self,
+        inputs: Mapping[str, Any],
+        watched: Mapping[str, Node] | None = None,
+        *,
+        training: bool | None = None,
+        add_up: Callable[[list[int]], list[int]] = list,
+    ) -> dict[str, Counted]:
+        """`backward` of the criterion per sample, and the values of the `watched` nodes (1 x 1), from the same run.
+
+        Under "criterion" is the mean over samples, with their number. `add_up` makes of numbers of samples those of all
+        processes that share the minibatch; then the gradients, and the criterion, are this process's part of the sum.
+        """
+        watched = watched or {}
+        layouts = self._take((*self.criteria, *watched.values()), inputs)
+        parts = terms(self.criteria)
+        numbers = add_up([num_terms(node, layouts) for node in parts])
+        weights = {node: weight / number for (node, weight), number in zip(parts.items(), numbers, strict=True)}
+        found = self._backward(inputs, weights, (), training, stores_statistics=True, watched=tuple(watched.values()))
+        self.tensors()  # an optimizer may have taken the gradients off
+        counted = {"criterion": Counted(found.criterion, self._num_samples(layouts))}
+        for name, node in watched.items():
+            counted[name] = Counted(float(found.values[node].detach()), num_terms(node, layouts))
+        return counted
+
+    @takes_turns
+    def totals(self, inputs: Mapping[str, Any], watched: Mapping[str, Node] | None = None) -> dict[str, Counted]:
+        """The same numbers in test mode, without gradients."""
+        parts, watched = terms(self.criteria), watched or {}
+        nodes = list(dict.fromkeys((*parts, *watched.values())))
+        values, layouts = self._values_of(nodes, inputs)
+        mean = sum(weight * float(values[node]) / num_terms(node, layouts) for node, weight in parts.items())
+        counted = {"criterion": Counted(mean, self._num_samples(layouts))}
+        counted |= {name: Counted(float(values[node]), num_terms(node, layouts)) for name, node in watched.items()}
+        return counted
+
+    def _num_samples(self, layouts: Layouts) -> int:
+        """The samples of a minibatch: of several axes those over which the first criterion is summed."""
+        return num_terms(next(iter(self.criteria)), layouts) if self._nodes.is_staged else layouts.num_samples("")
 
     def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
         """Parameters and statistics whose gradients are wanted."""
@@ -94,12 +156,14 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         training: bool | None,
         *,
         stores_statistics: bool = False,
-    ) -> tuple[float, Layouts, dict[Node, Tensor]]:
+        watched: tuple[Node, ...] = (),
+    ) -> Differentiated:
         if not criteria:
             raise NetworkError("the network has no criterion")
         training = self.training if training is None else training
         roots = tuple(criteria)
         flags = need_gradient_flags(roots, dict.fromkeys(extra, True))
+        roots = tuple(dict.fromkeys((*roots, *watched)))
         needed = needed_nodes(self._nodes.nodes, roots, ())
         check_gradients_exist(needed, flags, self.names)
         layouts = self._take(roots, inputs)
@@ -110,12 +174,15 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         has_statistics = any(operation.stores_statistics for _, operation in self._nodes.components)
         stores = stores_statistics and training and has_statistics
         if self._nodes.is_staged:
-            return self._backward_in_stages(criteria, extra, final, needed, flags, layouts, training, stores)
+            run = StagedRun(
+                self, layouts, needed, (*roots, *final), {}, flags, extra, training, stores_statistics=stores
+            )
+            return self._backward_in_stages(run, criteria, extra, final)
         question = Question(
             self._nodes,
             (*roots, *final),
             layouts.on(""),
-            criteria=tuple(root for root in roots if flags[root]),
+            criteria=tuple(root for root in criteria if flags[root]),
             flags={node: True for node, flag in flags.items() if flag},
             probes=probes,
             training=training,
@@ -128,27 +195,16 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         found = runner.backward(criteria) if question.criteria else {}
         value = sum(weight * float(values[node]) for node, weight in criteria.items())
         self._take_statistics(stores and math.isfinite(value))
-        return value, layouts, found
+        return Differentiated(value, layouts, found, {node: values[node] for node in roots})
 
     def _backward_in_stages(
-        self,
-        criteria: Mapping[Node, float],
-        extra: Sequence[Node],
-        final: Sequence[Node],
-        needed: Sequence[Node],
-        flags: Mapping[Node, bool],
-        layouts: Layouts,
-        training: bool,
-        stores: bool,
-    ) -> tuple[float, Layouts, dict[Node, Tensor]]:
-        known = {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
-        for node in known:
-            if flags.get(node, False):
-                known[node] = known[node].detach().requires_grad_()
-        given = dict(known)
-        run = StagedRun(
-            self, layouts, needed, (*criteria, *final), known, flags, extra, training, stores_statistics=stores
-        )
+        self, run: StagedRun, criteria: Mapping[Node, float], extra: Sequence[Node], final: Sequence[Node]
+    ) -> Differentiated:
+        for node in run.needed:
+            if node in self._nodes.inputs:
+                rows = self._stamps.value(node)
+                run.values[node] = rows.detach().requires_grad_() if run.flags.get(node, False) else rows
+        given = dict(run.values)
         self._clear_gradients(extra)
         run.run()
         value = sum(weight * float(run.values[node].detach()) for node, weight in criteria.items())
@@ -156,7 +212,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         if wanted:
             weights = [torch.full_like(run.values[node], criteria[node]) for node in wanted]
             torch.autograd.backward([run.values[node] for node in wanted], weights)
-        self._last = self._times_given(final), layouts, {node: run.values[node].detach() for node in final}
+        self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():
             if leaf.grad is not None:
                 self._gradient(node).add_(leaf.grad)
@@ -165,8 +221,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             tensor = given.get(node, run.values.get(node))
             if node not in found and tensor is not None and tensor.grad is not None:
                 found[node] = tensor.grad
-        self._take_statistics(stores and math.isfinite(value))
-        return value, layouts, found
+        self._take_statistics(run.stores_statistics and math.isfinite(value))
+        return Differentiated(value, run.layouts, found, {node: run.values[node] for node in run.keep})
 
     def _clear_gradients(self, extra: Sequence[Node]) -> None:
         for stored in self._differentiated(extra):

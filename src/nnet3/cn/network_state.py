@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import numbers
 import threading
@@ -17,6 +18,7 @@ from torch import Tensor
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.layouts import Layouts
 from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node_text import structure_line
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner, Runners
@@ -301,6 +303,13 @@ class NetworkState:
         if self.layout == "columns":
             return value
         return [each.T for each in value] if isinstance(value, list) else value.T
+
+    def structure_digest(self) -> str:
+        """The same for networks that have the same nodes by the same names, whatever their numbers are."""
+        names = self._nodes.names
+        lines = [f"{structure_line(node, names, node.operation)} {node.shape}" for node in self.nodes]
+        lines += [f"{names[node]} {weight!r}" for node, weight in self.criteria.items()]
+        return hashlib.blake2b("\n".join(sorted(lines)).encode(), digest_size=8).hexdigest()
 
     @takes_turns
     def touch(self) -> None:

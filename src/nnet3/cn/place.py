@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])  # training goes through other rooms of the package
 
 
 @dataclass(frozen=True)

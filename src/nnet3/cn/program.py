@@ -129,7 +129,8 @@ class Program:
         ]
         samples = None if question.layout is None else question.layout.indexes
         needs_model = bool(question.criteria) and any(info.updatable for info in self.source.kernel_infos())
-        return LoweringRequest(inputs, outputs, needs_model, question.stores_statistics, samples)
+        stores = question.stores_statistics
+        return LoweringRequest(inputs, outputs, needs_model, stores, samples, watches_others=True)
 
     @cached_property
     def graph(self) -> ComputationGraph:

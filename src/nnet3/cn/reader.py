@@ -34,7 +34,7 @@ class Minibatches:
         check_kind(data, Mapping, "a data set", "a mapping from names of inputs to lists of sequences")
         check_kind(frames, int, "the frames of a minibatch", "an integer")
         self.frames, self.shuffle, self.similar = frames, shuffle, similar
-        self._random = np.random.default_rng(seed)
+        self._seed, self._next_epoch = seed, 0
         self._cut = {
             name: value if isinstance(value, Sequences) else sequences(value, layout=layout)
             for name, value in data.items()
@@ -51,10 +51,16 @@ class Minibatches:
             raise TrainingError(f"a data set has equally many of everything, got {shown}")
 
     def __call__(self) -> Iterator[dict[str, Any]]:
-        groups = self._groups()
-        order = self._random.permutation(len(groups)) if self.shuffle else range(len(groups))
-        for number in order:
-            yield self.batch(groups[number])
+        number, self._next_epoch = self._next_epoch, self._next_epoch + 1
+        return self.epoch(number)
+
+    def epoch(self, number: int) -> Iterator[dict[str, Any]]:
+        """The minibatches of call `number`, from 0; the same each time it is asked for."""
+        random = np.random.default_rng([self._seed, number])
+        groups = self._groups(random)
+        order = random.permutation(len(groups)) if self.shuffle else range(len(groups))
+        for place in order:
+            yield self.batch(groups[place])
 
     def batch(self, chosen: Sequence[int]) -> dict[str, Any]:
         """The minibatch of the sequences with these numbers."""
@@ -62,10 +68,10 @@ class Minibatches:
         found.update({name: value[:, list(chosen)] for name, value in self._whole.items()})
         return found
 
-    def _groups(self) -> list[list[int]]:
+    def _groups(self, random: np.random.Generator) -> list[list[int]]:
         """The numbers of the sequences of each minibatch."""
         count = len(self.lengths)
-        order = self._random.permutation(count) if self.shuffle else np.arange(count)
+        order = random.permutation(count) if self.shuffle else np.arange(count)
         if self.similar:
             order = order[np.argsort(self.lengths[order], kind="stable")]
         groups: list[list[int]] = [[]]

@@ -79,10 +79,15 @@ def register(operation: Made) -> Made:
     return operation
 
 
+def is_registered(operation: Operation) -> bool:
+    """Tell whether an operation could be read again."""
+    registered = OPERATIONS.get(operation.type)
+    return registered is not None and is_same_class(registered, type(operation))
+
+
 def check_is_registered(operation: Operation) -> None:
     """Raise NetworkError for an operation that could not be read again."""
-    registered = OPERATIONS.get(operation.type)
-    if registered is None or not is_same_class(registered, type(operation)):
+    if not is_registered(operation):
         raise NetworkError(
             f"'{operation.type}' cannot be read again: decorate its class {type(operation).__name__} with cn.register"
         )

@@ -106,7 +106,8 @@ class CnSource:
         if form.clock_for and self._clock < 0:
             raise NetworkError(f"'{name}' {form.clock_for}, but no input says which frames there are")
         if form.kind is NodeKind.KERNEL:
-            wanted = [self._flags.get(operand, False) for operand in node.operands]
+            is_below = self._flags.get(node, False)  # a criterion, not only what is watched
+            wanted = [is_below and self._flags.get(operand, False) for operand in node.operands]
             self._kernel(number, name, operation, operands, shapes, node.shape, wanted, form.rule)
             return
         seen = (Operand(operands[0]),) if form.kind is NodeKind.VIEW else ()

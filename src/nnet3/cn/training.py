@@ -1,22 +1,48 @@
-"""Training: minibatch gradient descent (1.1, 1.2), torch optimizers, sequences in pieces with carried states."""
+"""Training: minibatch gradient descent (1.1, 1.2) by the trainer that all networks have, or by torch optimizers.
+
+`train` puts a run together: `NetworkInTraining` says what a step is, `NetworkRun` what a run tells and keeps; all else
+is that of networks of components: steps in `nnet3.train`; epochs, checkpoints, logs and processes in `nnet3.runs`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import numbers
+import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 
-from nnet3.cn.differentiation import num_terms
+from nnet3.cn.batch_source import Batches, BatchSource
 from nnet3.cn.network import Network
-from nnet3.cn.not_finite import NotFiniteError, check_finite
-from nnet3.cn.place import warn_user
-from nnet3.cn.samples import Sequences, as_matrix, sequences
+from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining, found_metrics
+from nnet3.cn.network_run import History, NetworkRun
+from nnet3.cn.network_trainer import NetworkTrainer
+from nnet3.cn.node import Node
+from nnet3.cn.not_finite import NotFiniteError
+from nnet3.cn.training_options import NetworkTrainingOptions, OptionsByName
 from nnet3.errors import TrainingError, check_kind
+from nnet3.kaldi_io.files import check_is_path
+from nnet3.runs.around_run import begin_run, checkpoint_to_go_on_from, recording_errors
+from nnet3.runs.beginning import check_same_everywhere, check_same_run, environment, locked, prepare_folder
+from nnet3.runs.checkpoints import Checkpoint, Checkpoints
+from nnet3.runs.display import Display
+from nnet3.runs.packing import check_can_save
+from nnet3.runs.parallel import SharedSteps
+from nnet3.runs.reports import Reports, Words
+from nnet3.runs.sections import DistributedSection, OutputSection
+from nnet3.runs.snapshots import Snapshots
+from nnet3.runs.stop import StopRequest
+from nnet3.runs.training_run import LoopSettings, Progress
+from nnet3.runs.world import joined_world
+from nnet3.train.schedules import exponential_rate
 
-Batch = Mapping[str, Any]
+Rate: TypeAlias = float | tuple[float, float] | Callable[[float], float]
+_PLAIN = NetworkTrainingOptions()
 
 
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
@@ -26,180 +52,186 @@ def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
     Raises TrainingError if it or its gradient is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
-    _check_rate(learning_rate)
-    value = network.backward(batch, per_sample=True)
-    check_finite(network, batch, value)
-    with torch.no_grad():
-        for tensor in network.tensors().values():
-            assert tensor.grad is not None
-            tensor.add_(tensor.grad, alpha=-learning_rate)
-    return value
+    model = NetworkInTraining(network, _PLAIN, OptionsByName(_PLAIN.of_all, {}))
+    result = NetworkTrainer(model, _PLAIN).train_minibatch(batch, _checked_rate(learning_rate))
+    return result.stats[CRITERION].average
 
 
 def train(
     network: Network,
-    minibatches: Callable[[], Iterable[Batch]] | Iterable[Batch],
+    minibatches: Batches,
     optimizer: torch.optim.Optimizer | None = None,
     *,
-    learning_rate: float = 0.1,
+    learning_rate: Rate = 0.1,
     epochs: int = 1,
     report: Callable[[int, float], None] | None = None,
-) -> list[float]:
+    metrics: Iterable[Node | str] | Mapping[str, Node | str] = (),
+    validation: Batches | None = None,
+    parameters: Mapping[str, Mapping[str, float]] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    **options: Any,
+) -> History:
     """Go through the minibatches `epochs` times; returns the criterion of (1.2) of each epoch: its mean over samples.
 
-    Without `optimizer` by plain gradient descent with `learning_rate`; with one, made of `network.tensors().values()`,
-    by its steps on gradients per sample (see `Network.backward`); LBFGS may ask for them several times. `minibatches`:
-    a list, or a function that begins anew for each epoch. `report(epoch, criterion)` is called after each. Raises
-    TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and if there are no
-    minibatches.
+    Without `optimizer` by gradient descent; with one, made of `network.tensors().values()`, by its steps on gradients
+    per sample (see `Network.backward`); LBFGS may ask for them several times. `minibatches`: a list, a function that
+    begins anew for each epoch, or a reader such as `cn.Minibatches`. `learning_rate`: a number; two, from the first of
+    which it falls to the second in equal ratios; or a function of the part of training that is over, 0 to 1. An
+    optimizer has rates of its own, and is given others only if these change. `report(epoch, criterion)` is called after
+    each epoch.
+
+    `metrics`: nodes of the network (1 x 1), or their names, whose means over samples are taken beside the criterion.
+    `validation`: held-out minibatches, on which criterion and metrics are computed after each epoch, in test mode.
+    `options`: those of `NetworkTrainingOptions`; `parameters`: by names of parameters, or patterns such as "lstm.*",
+    the options that are others for these, such as {"E": {"learning_rate_factor": 0.1}}.
+
+    `folder`: where checkpoints, the log, curves and the trained network (`final.cn`) go; with `resume` training goes on
+    from the last checkpoint there, to the same bits. In processes that torchrun has started each takes its own
+    sequences of every minibatch; together they do what one process does.
+
+    Raises TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and if there
+    are no minibatches; Nnet3Error for a folder that cannot be written, or whose run cannot be gone on with.
     """
     check_kind(network, Network, "what is trained", "a network")
     check_kind(epochs, int, "epochs", "an integer")
     if epochs < 0:
         raise TrainingError(f"epochs must be at least 0, got {epochs}")
-    _check_rate(learning_rate)
-    if not callable(minibatches) and (isinstance(minibatches, Mapping | str) or not isinstance(minibatches, Iterable)):
-        raise TrainingError(f"expected a list of minibatches, each {{'x': X, ...}}, got a {type(minibatches).__name__}")
-    if optimizer is not None:
-        _check_optimizer(network, optimizer)
-    history = []
-    for epoch in range(epochs):
-        total, samples = 0.0, 0
-        for batch in minibatches() if callable(minibatches) else minibatches:
-            check_kind(batch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
-            count = num_samples(network, batch)
-            try:
-                total += _step(network, batch, optimizer, learning_rate) * count
-            except NotFiniteError as error:
-                raise TrainingError(f"epoch {epoch + 1}, after {samples} samples: {error}") from None
-            samples += count
-        if samples == 0:
-            raise TrainingError(f"epoch {epoch + 1}: no minibatches (a generator can be gone through only once)")
-        history.append(total / samples)
-        if report is not None:
-            report(epoch + 1, history[-1])
-    return history
+    settings = NetworkTrainingOptions.named(**options)
+    by_name = OptionsByName(settings.of_all, parameters or {})
+    by_name.check(list(network.tensors()))
+    source = BatchSource(minibatches, validation, by_number=folder is not None)
+    if settings.patience and validation is None:
+        raise TrainingError("patience needs held-out minibatches: give validation=")
+    watched, steering = (
+        found_metrics(network, metrics),
+        _steering(settings, epochs, learning_rate, optimizer, parameters),
+    )
+    if folder is not None:
+        check_is_path(folder, "a run's folder")
+    distributed = DistributedSection()
+    with joined_world(str(network.device), distributed.meeting_timeout, distributed.timeout) as world:
+        model = NetworkInTraining(network, settings, by_name, watched, world if world.size > 1 else None)
+        trainer = NetworkTrainer(model, settings, optimizer)
+        run = NetworkRun(
+            loop=_loop_settings(epochs, settings, source),
+            world=world,
+            source=source,
+            parallel=SharedSteps(trainer),
+            checkpoints=None,
+            snapshots=Snapshots(Path(), 0, 1.0),
+            reports=Reports(OutputSection(), 0, Display(is_first=False), False),
+            stop=StopRequest(),
+            facts={"settings": steering, "data": source.identity(), "environment": environment(world.size)},
+            progress=Progress(),
+            trainer=trainer,
+            rate_at=_schedule(learning_rate),
+            is_scheduled=not isinstance(learning_rate, numbers.Real),
+            report=report,
+        )
+        run.facts["settings"] |= {"network": network.structure_digest(), "learns": list(network.tensors())}
+        if world.size > 1:
+            check_same_everywhere(world, {**run.facts["settings"], **run.facts["data"], "parameters": model.digest()})
+        if folder is None:
+            _train(run)
+        else:
+            _train_in_folder(run, Path(folder), settings, resume)
+    return run.history
 
 
-def _check_rate(learning_rate: float) -> None:
-    check_kind(learning_rate, numbers.Real, "a learning rate", "a number")
-    if not 0 <= learning_rate < float("inf"):
-        raise TrainingError(f"a learning rate must be a finite number >= 0, got {learning_rate}")
+def _loop_settings(epochs: int, settings: NetworkTrainingOptions, source: BatchSource) -> LoopSettings:
+    return LoopSettings(
+        epochs=epochs,
+        max_skipped=settings.max_skipped,
+        round=1,
+        print_every=settings.print_every,
+        validate_every=settings.validate_every,
+        checkpoint_every=settings.checkpoint_every,
+        patience=settings.patience,
+        only_whole_epochs=not source.goes_on,
+    )
 
 
-def _step(network: Network, batch: Batch, optimizer: torch.optim.Optimizer | None, learning_rate: float) -> float:
-    if optimizer is None:
-        return sgd_step(network, batch, learning_rate)
-    values: list[float] = []
-
-    def closure() -> float:
-        """The criterion per sample; optimizers such as LBFGS ask for it several times in a step."""
-        value = network.backward(batch, per_sample=True)
-        if not values:
-            check_finite(network, batch, value)
-        values.append(value)
-        return value
-
+def _train(run: NetworkRun) -> bool:
+    """Returns False if a signal has asked to stop."""
     try:
-        optimizer.step(closure)
-    except RuntimeError as error:
-        if "sparse gradients" not in str(error):
-            raise
-        raise TrainingError(f"{error}; or say cn.embedding(..., sparse=False), whose gradients are dense") from None
-    if not values:
-        raise TrainingError(f"{type(optimizer).__name__}.step(closure) has not called its closure")
-    return values[0]
+        return run.train()
+    except NotFiniteError as error:
+        progress = run.progress
+        where = f"epoch {progress.epoch + 1}, after {progress.whole_epoch.weight:g} samples"
+        raise TrainingError(f"{where}: {error}") from None
 
 
-def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer) -> None:
-    check_kind(optimizer, torch.optim.Optimizer, "an optimizer", "one of torch.optim")
-    ours = {id(tensor) for tensor in network.tensors().values()}
-    theirs = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
-    if not theirs <= ours:
-        raise TrainingError(
-            "the optimizer has tensors that are not this network's: make it of network.tensors().values(), after "
-            "network.to() and load()"
-        )
+def _train_in_folder(run: NetworkRun, folder: Path, settings: NetworkTrainingOptions, resume: bool) -> None:
+    check_can_save()
+    world = run.world
+    output = OutputSection(
+        folder=str(folder), print_every=settings.print_every, curves=settings.curves, tensorboard=settings.tensorboard
+    )
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(run.stop.listening())
+        if world.is_first:
+            prepare_folder(folder)
+            opened.enter_context(locked(folder))
+        run.checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
+        checkpoint = checkpoint_to_go_on_from(run.checkpoints, world, resume or world.was_restarted)
+        if checkpoint is not None:
+            check_same_run(str(checkpoint.path), checkpoint.facts, run.facts, allow_changes=False)
+        run.reports = opened.enter_context(_reports(run, output, checkpoint))
+        names = {"processes": world.size}
+        begin_run(run, checkpoint, names, sum(tensor.numel() for tensor in run.model.network.tensors().values()))
+        with recording_errors(run):
+            if _train(run):
+                run.save_final(folder)
+        run.reports.draw(at_once=True)
+    if run.stopped_by == signal.SIGINT:
+        raise KeyboardInterrupt
+    if run.stopped_by:
+        raise SystemExit(128 + run.stopped_by)
 
 
-def num_samples(network: Network, batch: Batch) -> int:
-    """The number of samples of a minibatch: columns of its first input with samples that is no initial state.
-
-    Of a network with several axes, those over which its first criterion is summed.
-    """
-    if network._nodes.is_staged and network.criteria:
-        return num_terms(next(iter(network.criteria)), network._take(tuple(network.criteria), batch))
-    for node in network.inputs:
-        if node.shape.has_samples and node not in network.initial_states and network.names[node] in batch:
-            value = batch[network.names[node]]
-            what = f"input '{network.names[node]}'"
-            turned = network.layout == "rows"
-            return sum(value.lengths) if isinstance(value, Sequences) else as_matrix(value, what, turned).shape[1]
-    return 1
+@contextlib.contextmanager
+def _reports(run: NetworkRun, output: OutputSection, checkpoint: Checkpoint | None) -> Iterator[Reports]:
+    named = {name: name for name in (CRITERION, *run.model.metrics)}
+    words = Words(CRITERION, "samples", "{}", least_others=1, curves=named)
+    is_first, first_step = run.world.is_first, 0 if checkpoint is None else checkpoint.step
+    with contextlib.closing(Reports(output, first_step, Display(is_first=is_first), is_first, words)) as reports:
+        yield reports
 
 
-def truncated(network: Network, batch: Batch, frames: int, *, at_once: int | None = None) -> Iterator[dict[str, Any]]:
-    """The sequences of a batch in pieces of `frames` frames, states carried from each piece to the next.
-
-    Delays of the network that have an initial state begin with that of the batch, or else with their `default`, and
-    then go on with the frames that the last gradient or evaluation of the piece before has left
-    (`network.final_states`). Values that belong to no sample are given to each piece. Sequences that have ended drop
-    out of later pieces; with `at_once` so many are gone through at a time, and another one takes the place of each that
-    has ended (1.6.2). Warns of nodes that look at other frames without a state: they see none beyond the edges of a
-    piece. Raises TrainingError for states of delays that look into the future.
-    """
-    check_kind(network, Network, "what is cut into pieces for", "a network")
-    check_kind(frames, int, "the number of frames of a piece", "an integer")
-    check_kind(batch, Mapping, "what is cut into pieces", "a mapping from names of inputs to their values")
-    states = {network.names[node]: lag for node, lag in network.initial_states.items()}
-    if any(lag < 0 for lag in states.values()):
-        raise TrainingError("a delay that looks into the future cannot have its state carried forward")
-    with_samples = {network.names[node] for node in network.inputs if node.shape.has_samples}
-    cut = {name: value for name, value in batch.items() if name in with_samples and name not in states}
-    if frames < 1 or not cut or not all(isinstance(value, Sequences) for value in cut.values()):
-        raise TrainingError("truncated takes at least one frame a piece, and inputs that are all cn.sequences")
-    lengths = next(iter(cut.values())).lengths
-    check_kind(at_once, (int, type(None)), "at_once", "a number of sequences")
-    if at_once is not None and at_once < 1:
-        raise TrainingError(f"truncated goes through at least one sequence at a time, got at_once={at_once}")
-    carried = {name: _first_states(network, name, batch.get(name), len(lengths)) for name in states}
-    if max(lengths) > frames:
-        _warn_of_cut_contexts(network, frames)
-    waiting = [n for n, length in enumerate(lengths) if length]
-    places = at_once or len(waiting)
-    starts = dict.fromkeys(waiting[:places], 0)  # of the next piece of each sequence that is gone through
-    waiting = waiting[places:]
-    while starts:
-        piece = {name: value for name, value in batch.items() if name not in with_samples}
-        for name, value in cut.items():
-            piece[name] = sequences([value[n][:, start : start + frames] for n, start in starts.items()])
-        piece.update({name: sequences([values[n] for n in starts]) for name, values in carried.items()})
-        yield piece
-        here = list(starts)
-        starts = {n: start + frames for n, start in starts.items() if start + frames < lengths[n]}
-        for name, values in (network.final_states(piece) if starts else {}).items():
-            for n, value in zip(here, network.turned(values), strict=True):
-                carried[name][n] = np.concatenate([carried[name][n], value], 1)[:, -carried[name][n].shape[1] :]
-        while waiting and len(starts) < places:
-            starts[waiting.pop(0)] = 0
+def _steering(
+    settings: NetworkTrainingOptions,
+    epochs: int,
+    learning_rate: Rate,
+    optimizer: torch.optim.Optimizer | None,
+    parameters: Mapping[str, Mapping[str, float]] | None,
+) -> dict[str, Any]:
+    """All that the parameters depend on, as JSON values by name."""
+    found = {name: value for name, value in settings.values().items() if settings.steers(name)}
+    found |= {f"{pattern}.{name}": value for pattern, own in (parameters or {}).items() for name, value in own.items()}
+    found["epochs"] = epochs
+    found["optimizer"] = None if optimizer is None else type(optimizer).__name__
+    found["learning_rate"] = "a function" if callable(learning_rate) else learning_rate
+    if isinstance(learning_rate, tuple):
+        found["learning_rate"] = list(learning_rate)
+    return found
 
 
-def _first_states(network: Network, name: str, given: Any, num_sequences: int) -> list[np.ndarray]:
-    """The state of each sequence before its first frame, (rows, lag)."""
-    node = network.find(name)
-    if given is None:
-        delay = next(delay for delay in network._nodes.delays if delay.initial is node)
-        return [np.full((node.shape.rows, network.initial_states[node]), delay.operation.default)] * num_sequences
-    states = list(given if isinstance(given, Sequences) else as_matrix(given, f"input '{name}'").T[:, :, np.newaxis])
-    if len(states) != num_sequences:
-        raise TrainingError(f"input '{name}': expected states of {num_sequences} sequences, got {len(states)}")
-    return states
+def _schedule(rate: Rate) -> Callable[[float], float]:
+    """The learning rate as a function of the part of training that is over."""
+    if callable(rate):
+        return lambda done: _checked_rate(rate(done))
+    if isinstance(rate, tuple):
+        if len(rate) != 2:
+            raise TrainingError(f"a learning rate that falls is two numbers, the first and the last one, got {rate}")
+        first, last = (_checked_rate(each) for each in rate)
+        return lambda done: exponential_rate(first, last, done)
+    fixed = _checked_rate(rate)
+    return lambda done: fixed
 
 
-def _warn_of_cut_contexts(network: Network, frames: int) -> None:
-    cut = ", ".join(f"'{network.names[node]}'" for node in network.nodes if node.needs_other_frames)
-    if cut:
-        warn_user(
-            f"pieces of {frames} frames cut what {cut} see of other frames: delays into the past go on where they have "
-            "an initial state, as in cn.macros.lstm(..., carry=True); what looks into the future cannot"
-        )
+def _checked_rate(rate: float) -> float:
+    check_kind(rate, numbers.Real, "a learning rate", "a number")
+    if not 0 <= rate < math.inf:
+        raise TrainingError(f"a learning rate must be a finite number >= 0, got {rate}")
+    return float(rate)

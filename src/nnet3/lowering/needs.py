@@ -71,14 +71,16 @@ def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveR
     """Returns the nodes whose values need a derivative, a mask (nodes,).
 
     A node does if it, or anything it is computed from, gives an input derivative, an update or the gradient of bound
-    memory. A node without live rows does not, unless it is an input whose derivative is asked for: that is zero.
-    `sent`: the slots by which gathered nodes send derivatives back.
+    memory; and, where other outputs are only watched, if it is used for one whose derivative is given. A node without
+    live rows does not, unless it is an input whose derivative is asked for: that is zero. `sent`: the slots by which
+    gathered nodes send derivatives back.
     """
     source, request, schedule = task
     needed = np.zeros(len(schedule.nodes), bool)
     if not request.needs_backward:
         return needed
     users: list[list[int]] = [[] for _ in schedule.nodes]
+    uses: list[list[int]] = [[] for _ in schedule.nodes]
     for number, node in enumerate(schedule.nodes):
         if not schedule.is_used(number) or live.is_dead(number):
             continue
@@ -90,10 +92,16 @@ def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveR
             used = {each for slot in sent[number].slots for each in slot.sources} if number in sent else set()
         else:
             used = {operand.node for operand in node.operands}
+        uses[number] = list(used)
         for each in used:
             users[each].append(number)
-    for io in request.inputs:
-        needed[io.node] |= io.has_deriv
+    asked = [io.node for io in request.inputs if io.has_deriv]
+    needed[asked] = True
     alive = (number for number in np.flatnonzero(needed).tolist() if not live.is_dead(number))
     needed[reached(alive, users.__getitem__)] = True
+    if request.watches_others:
+        below = np.zeros_like(needed)
+        below[reached([io.node for io in request.outputs if io.has_deriv], uses.__getitem__)] = True
+        needed &= below
+        needed[asked] = True
     return needed

@@ -185,6 +185,8 @@ class LoweringRequest:
     `inputs` may name PROVIDED nodes or, with ready-made values, KERNEL nodes. `outputs` name nodes of any kind.
     `samples`: the indexes over which ALL_SAMPLES operands run (needed only where there are any).
     `deriv_times`: the first and the last t at which there are derivatives, None for all (see `live_rows`).
+    `watches_others`: outputs without a derivative are only looked at, and what lies below these alone has none; else
+    its derivative is zero, and is computed.
     """
 
     inputs: Sequence[RequestedRows]
@@ -193,6 +195,7 @@ class LoweringRequest:
     store_component_stats: bool = False
     samples: IndexTable | None = None
     deriv_times: tuple[int, int] | None = None
+    watches_others: bool = False
 
     @property
     def needs_backward(self) -> bool:

@@ -11,11 +11,11 @@ import torch
 
 from nnet3.nnet import Nnet
 from nnet3.options import TrainerOptions
-from nnet3.runs.parallel import load_network_state, network_state, sum_over_processes
+from nnet3.runs.parallel import sum_over_processes
 from nnet3.runs.world import World
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
-from nnet3.train.running_state import parameters, statistics
+from nnet3.train.running_state import load_network_state, network_state, parameters, statistics
 from nnet3.train.trainer import StepResult, Trainer
 
 _WORSE_AND_STILL_GOOD = 1.0  # how far below the best an objective may be, for its model to count

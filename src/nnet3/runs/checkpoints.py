@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.nnet import AcousticModel, Nnet
 from nnet3.runs.packing import Tensors, load_parts, put_together, save_parts, take_apart
 from nnet3.runs.world import World
 
@@ -126,12 +125,17 @@ class Checkpoints:
             raise Nnet3Error(f"{self.folder}: all {len(paths)} checkpoints are damaged: remove them to begin again")
         return None
 
-    def save(self, step: int, facts: Mapping[str, Any], states: Mapping[str, Any], model: Nnet | AcousticModel) -> Path:
-        """Write one, then remove old ones. Raises Nnet3Error, with the older ones as they were, if that fails."""
+    def save(
+        self, step: int, facts: Mapping[str, Any], states: Mapping[str, Any], save_model: Callable[[Path], None]
+    ) -> Path:
+        """Write one, then remove old ones. `save_model` writes the model's own file into a folder.
+
+        Raises Nnet3Error, with the older ones as they were, if that fails.
+        """
         target = self.folder / f"{step:0{_DIGITS}d}"
 
         def fill(folder: Path) -> None:
-            model.save(folder / ("model.mdl" if isinstance(model, AcousticModel) else "model.raw"))
+            save_model(folder)
             for name, (tree, tensors) in states.items():
                 save_parts(tree, tensors, folder / f"{name}.safetensors")
             checks = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(folder.iterdir())}

@@ -12,20 +12,20 @@ from torch import Tensor
 
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet, load_nnet
-from nnet3.runs.training_run import TrainingRun
+from nnet3.runs.nnet_run import NnetRun
 from nnet3.train.combine import combine
 from nnet3.train.priors import mean_posterior
 from nnet3.train.running_state import device_of
 
 
-def finish_run(run: TrainingRun) -> None:
+def finish_run(run: NnetRun) -> None:
     """Write `final.raw` or `final.mdl`. It depends on the last checkpoint and on files only, so that it can be repeated
     after a sudden end."""
     if not run.world.is_first:
         return
     final = _final_network(run)
     is_acoustic = isinstance(run.model, AcousticModel)
-    path = run.checkpoints.folder.parent / ("final.mdl" if is_acoustic else "final.raw")
+    path = Path(run.settings.output.folder) / ("final.mdl" if is_acoustic else "final.raw")
     model: Nnet | AcousticModel = final
     if isinstance(run.model, AcousticModel):
         priors = _adjusted_priors(run, final) if run.objectives.gives_posteriors else run.model.priors
@@ -37,7 +37,7 @@ def finish_run(run: TrainingRun) -> None:
     run.reports.event("final", step=run.progress.step, path=str(path))
 
 
-def _adjusted_priors(run: TrainingRun, final: Nnet) -> np.ndarray | Tensor:
+def _adjusted_priors(run: NnetRun, final: Nnet) -> np.ndarray | Tensor:
     """Returns the mean posterior of examples of the first epoch, (pdfs,), or the old priors if they are to stay."""
     section = run.settings.priors
     if not section.adjust:
@@ -55,7 +55,7 @@ def _adjusted_priors(run: TrainingRun, final: Nnet) -> np.ndarray | Tensor:
     return priors
 
 
-def _final_network(run: TrainingRun) -> Nnet:
+def _final_network(run: NnetRun) -> Nnet:
     """Returns the best average of the last models on held-out examples; without these the network as it is."""
     minibatches = list(run.source.combination()) if run.progress.snapshots else []
     if not minibatches:

@@ -57,7 +57,9 @@ def load_parts(path: Path) -> tuple[str, Tensors]:
     """Reads what `save_parts` wrote, to the CPU. Raises ModelFormatError for anything else."""
     try:
         with safe_open(path, framework="pt") as file:
-            return (file.metadata() or {})[_TREE], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copies lie as all tensors do: how a sum rounds may depend on where the memory of its terms begins.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            return (file.metadata() or {})[_TREE], tensors
     except (SafetensorError, OSError, KeyError) as error:
         raise ModelFormatError(f"no saved state can be read from this: {error}", str(path)) from None
 

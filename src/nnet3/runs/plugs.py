@@ -17,7 +17,6 @@ from nnet3.runs.settings_text import SettingsText
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
     from nnet3.train.lda_of_examples import Labelled
-    from nnet3.train.minibatch import Minibatch
     from nnet3.train.objectives import Objective
 
 
@@ -33,11 +32,11 @@ class SettingError(TrainingError):
 class Placed:
     """A minibatch, and the reader's position after it.
 
-    `position`, of JSON values, is all that is needed to go on; `done` is the part of the epoch that is over, 0 to 1;
-    `keys` are those of its examples.
+    The minibatch is one of the kind that the run's network learns from. `position`, of JSON values, is all that is
+    needed to go on; `done` is the part of the epoch that is over, 0 to 1; `keys` are those of its examples.
     """
 
-    minibatch: Minibatch
+    minibatch: Any
     position: Any
     done: float
     keys: tuple[str, ...] = ()
@@ -57,10 +56,10 @@ class DataSource(Protocol):
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
         """Yields the minibatches of an epoch (from 0), or those after a position in it; equal calls, equal ones."""
 
-    def validation(self) -> Iterable[Minibatch]:
+    def validation(self) -> Iterable[Any]:
         """Returns held-out minibatches to watch; none if there are none."""
 
-    def combination(self) -> Iterable[Minibatch]:
+    def combination(self) -> Iterable[Any]:
         """Returns minibatches by which the final model is chosen; none if there are none."""
 
     def identity(self) -> dict[str, Any]:

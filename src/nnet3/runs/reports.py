@@ -7,6 +7,7 @@ import io
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,28 @@ def points(events: Iterable[dict[str, Any]], event: str, value: str) -> Points:
     return [step for step, _ in found], [number for _, number in found]
 
 
-def draw_curves(events: list[dict[str, Any]], path: Path) -> None:
-    """Write a PNG with the objective, accuracy and learning rate, as far as they are there, one below the other."""
+@dataclass(frozen=True)
+class Words:
+    """The words of a run for what is told: the objective, what is told beside it, and the panels of curves.
+
+    What is told beside it is told if it has at least so many names. `curves`: titles by the names of values.
+    """
+
+    objective: str = "objective"
+    weight: str = "frames"
+    other: str = "objective_of_{}"
+    least_others: int = 2
+    curves: Mapping[str, str] = field(
+        default_factory=lambda: {"objective": "objective per frame", "accuracy": "accuracy"}
+    )
+
+
+def draw_curves(events: list[dict[str, Any]], path: Path, titles: Mapping[str, str] = Words().curves) -> None:
+    """Write a PNG with the curves that have titles, and the learning rate, as far as they are there."""
     from matplotlib.figure import Figure  # an extra, and slow to import
 
-    panels = [
-        (title, [(kind, points(events, kind, value)) for kind in _NAMES])
-        for title, value in (("objective per frame", "objective"), ("accuracy", "accuracy"))
-    ]
-    panels = [(title, [(kind, xy) for kind, xy in curves if xy[0]]) for title, curves in panels]
+    found = [(title, [(kind, points(events, kind, value)) for kind in _NAMES]) for value, title in titles.items()]
+    panels = [(title, [(kind, xy) for kind, xy in curves if xy[0]]) for title, curves in found]
     panels = [(title, curves) for title, curves in panels if curves]
     rates = points(events, "train", "learning_rate")
     figure = Figure(figsize=(8, 2.4 * (len(panels) + 1)), layout="constrained")
@@ -61,7 +75,7 @@ def draw_curves(events: list[dict[str, Any]], path: Path) -> None:
         axis.legend(loc="best", frameon=False)
     axes[-1].plot(*rates, color="#555555", linewidth=1.3, marker="o" if len(rates[0]) == 1 else "")
     axes[-1].set_ylabel("learning rate")
-    if rates[1]:
+    if rates[1] and min(rates[1]) > 0:
         axes[-1].set_yscale("log")
     axes[-1].set_xlabel("minibatches (dotted: ends of epochs)")
     for axis in axes:
@@ -78,8 +92,10 @@ def draw_curves(events: list[dict[str, Any]], path: Path) -> None:
 class Reports:
     """Sends events to the log and the display, and numbers of `train` and `valid` also to TensorBoard."""
 
-    def __init__(self, section: OutputSection, first_step: int, display: Display, is_first: bool):
-        self.folder, self.display = Path(section.folder), display
+    def __init__(
+        self, section: OutputSection, first_step: int, display: Display, is_first: bool, words: Words | None = None
+    ):
+        self.folder, self.display, self.words = Path(section.folder), display, words or Words()
         self._is_first = is_first
         self._log = EventLog(self.folder) if is_first else None
         self._scalars = Scalars(self.folder / "tensorboard", section.tensorboard and is_first, first_step)
@@ -101,19 +117,25 @@ class Reports:
     ) -> None:
         """Reports averages of an objective (`kind`: train or valid), and other numbers that belong to them.
 
-        `tasks`: the same by output node; reported if several have been looked at.
+        `tasks`: what is told beside it, by name, such as the objectives of output nodes if several were looked at.
         """
-        values: dict[str, Any] = {"objective": stats.average, "frames": stats.weight}
+        values: dict[str, Any] = {self.words.objective: stats.average, self.words.weight: stats.weight}
         if stats.auxiliary:
             values["auxiliary"] = stats.average_auxiliary
         if stats.counted:
             values["accuracy"] = stats.accuracy
-        seen = {name: own for name, own in tasks.items() if own.weight}
-        if len(seen) > 1:
-            values |= {f"objective_of_{name}": own.average for name, own in seen.items()}
+        values |= self.averages(stats, tasks)
         self.event(kind, step=step, **values, **others)
         numbers = {name: value for name, value in {**values, **others}.items() if isinstance(value, float)}
         self._scalars.write(kind, step, **numbers)
+
+    def averages(self, stats: ObjectiveStats, tasks: Mapping[str, ObjectiveStats]) -> dict[str, float]:
+        """Returns the objective, and what is told beside it, by the words of the run."""
+        seen = {name: own for name, own in tasks.items() if own.weight}
+        found = {self.words.objective: stats.average}
+        if len(seen) >= self.words.least_others:
+            found |= {self.words.other.format(name): own.average for name, own in seen.items()}
+        return found
 
     def draw(self, *, at_once: bool = False) -> None:
         """Draw the curves, unless that was done a moment ago. A picture that cannot be drawn stops nothing."""
@@ -121,7 +143,7 @@ class Reports:
             return
         self._drawn = time.monotonic()
         try:
-            draw_curves(read_events(self.folder), self.folder / CURVES)
+            draw_curves(read_events(self.folder), self.folder / CURVES, self.words.curves)
         except (Nnet3Error, OSError, ValueError) as error:
             _LOG.warning("%s: the curves cannot be drawn: %s", self.folder / CURVES, error)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import Nnet
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class Snapshots:
 
     def path(self, step: int) -> Path:
         return self.folder / f"{step:09d}.raw"
-
-    def save(self, nnet: Nnet, step: int) -> None:
-        """Raises Nnet3Error if it cannot be written."""
-        nnet.save(self.path(step))
 
     def newest_first(self, steps: list[int]) -> list[Path]:
         """Returns the files of these steps."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import StepOptions, TrainerOptions, declared
 from nnet3.runs import lda
+from nnet3.runs.around_run import begin_run, checkpoint_to_go_on_from, recording_errors
 from nnet3.runs.averaged_models import AveragedModels, JobCounts
 from nnet3.runs.beginning import (
     check_same_everywhere,
@@ -30,6 +29,7 @@ from nnet3.runs.beginning import (
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints
 from nnet3.runs.display import Display
 from nnet3.runs.ending import finish_run
+from nnet3.runs.nnet_run import NnetRun, loop_settings
 from nnet3.runs.packing import check_can_save
 from nnet3.runs.parallel import Parallel, SharedSteps
 from nnet3.runs.plugs import Kinds, SettingError, Share
@@ -37,12 +37,10 @@ from nnet3.runs.reports import Reports
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.stop import StopRequest
-from nnet3.runs.training_run import Progress, TrainingRun
+from nnet3.runs.training_run import Progress
 from nnet3.runs.world import World, joined_world
 from nnet3.train.objectives import Objective
-
-_LOG = logging.getLogger("nnet3")
-
+from nnet3.train.trainer import Trainer
 
 _NO_LIMIT = 2**31 - 1
 
@@ -78,7 +76,7 @@ def train_model(
             prepare_folder(folder)
             opened.enter_context(locked(folder))
         checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
-        checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
+        checkpoint = checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
         data_kind, share = kinds.data[settings.data_kind].kind(), Share(world.rank, world.size)
         matrices = lda.estimated_matrices(settings, data_kind, world, goes_on=checkpoint is not None)
         model, nnet = _model(settings, device, matrices)
@@ -106,7 +104,8 @@ def train_model(
             parallel = _parallel(settings, nnet, objectives.train, world)
             dropout = dropout_schedule(settings, nnet)
             with contextlib.closing(Reports(settings.output, first_step, shown, world.is_first)) as reports:
-                run = TrainingRun(
+                run = NnetRun(
+                    loop=loop_settings(settings),
                     settings=settings,
                     world=world,
                     model=model,
@@ -124,46 +123,17 @@ def train_model(
                 return _run(run, checkpoint, list(matrices))
 
 
-def _run(run: TrainingRun, checkpoint: Checkpoint | None, estimated: list[str]) -> int:
-    if run.world.is_first:
-        run.checkpoints.prepare()
-        run.snapshots.prepare()
+def _run(run: NnetRun, checkpoint: Checkpoint | None, estimated: list[str]) -> int:
     names = {"model": run.settings.model.file, "processes": run.world.size}
-    if checkpoint is None:
-        run.reports.event("start", step=0, **names, parameters=run.nnet.num_parameters)
-        for name in estimated:
-            run.reports.event("lda", step=0, estimated=name)
-    else:
-        run.restore(checkpoint)
-        run.reports.event("resume", step=run.progress.step, checkpoint=str(checkpoint.path), **names)
-    run.reports.record("settings", **{name: value for part in run.facts.values() for name, value in part.items()})
-    if run.world.is_first:
-        run.snapshots.remove_others(run.progress.snapshots)
-    try:
+    begin_run(run, checkpoint, names, run.nnet.num_parameters)
+    for name in estimated if checkpoint is None else ():
+        run.reports.event("lda", step=0, estimated=name)
+    with recording_errors(run):
         if run.train():
             run.stop.at_once = True
             finish_run(run)
-    except Nnet3Error as error:
-        with contextlib.suppress(Nnet3Error):
-            run.reports.record("error", step=run.progress.step, message=str(error))
-        raise
     run.reports.draw(at_once=True)
     return 128 + run.stopped_by if run.stopped_by else 0
-
-
-def _checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bool) -> Checkpoint | None:
-    found = None
-    if world.is_first:
-        found = checkpoints.latest()
-        if found is not None and not resume:
-            raise Nnet3Error(
-                f"{checkpoints.folder.parent}: there is a run in this folder, which has come to minibatch "
-                f"{found.step}: say --resume to go on with it, or choose another folder"
-            )
-        if resume and found is None:
-            _LOG.warning("%s: there is no checkpoint to go on from: the run begins", checkpoints.folder)
-    result: Checkpoint | None = world.tell(found)
-    return result
 
 
 def _model(
@@ -186,7 +156,7 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
     jobs = JobCounts(distributed.num_jobs_initial, distributed.num_jobs_final) if distributed.num_jobs_final else None
     if distributed.mode == "averaging" and (world.size > 1 or jobs):
         return AveragedModels(nnet, options, objective, world, distributed.round, jobs)
-    return SharedSteps(nnet, options, objective, world)
+    return SharedSteps(Trainer(nnet, options, objective, reduction=world if world.size > 1 else None))
 
 
 @contextlib.contextmanager

@@ -5,25 +5,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from nnet3.errors import TrainingError
 from nnet3.examples.merging import short
-from nnet3.nnet import AcousticModel, Nnet
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints, join_states, own_state
 from nnet3.runs.parallel import Parallel
-from nnet3.runs.plugs import DataSource, Placed, RunObjectives
+from nnet3.runs.plugs import DataSource, Placed
 from nnet3.runs.reports import Reports
-from nnet3.runs.settings import RunSettings
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.stop import StopRequest
 from nnet3.runs.world import World
-from nnet3.train.evaluation import evaluate
 from nnet3.train.objectives import ObjectiveStats, total_stats
-from nnet3.train.saturation import saturation
-from nnet3.train.schedules import DropoutSchedule, exponential_rate, shrinkage
+from nnet3.train.trainer import StepResult
 
 
 @dataclass
@@ -40,9 +37,18 @@ class Progress:
     snapshots: list[int] = field(default_factory=list)  # steps
     interval: ObjectiveStats = field(default_factory=ObjectiveStats)  # since the last line in the log
     whole_epoch: ObjectiveStats = field(default_factory=ObjectiveStats)  # since the epoch began
-    tasks: dict[str, ObjectiveStats] = field(
-        default_factory=dict
-    )  # the interval's, by output node, if there are several
+    tasks: dict[str, ObjectiveStats] = field(default_factory=dict)  # the interval's, of what is told beside, by name
+    epoch_tasks: dict[str, ObjectiveStats] = field(default_factory=dict)  # the epoch's
+    best: float | None = None  # held-out objective of an epoch, if there is a patience
+    best_epoch: int = 0  # from 1
+    is_over: bool = False  # patience is at an end
+
+    def add(self, stats: ObjectiveStats, tasks: Mapping[str, ObjectiveStats]) -> None:
+        """Counts a minibatch in."""
+        for sums, named in ((self.interval, self.tasks), (self.whole_epoch, self.epoch_tasks)):
+            sums.add(stats)
+            for name, own in tasks.items():
+                named.setdefault(name, ObjectiveStats()).add(own)
 
     def part_done(self, epochs: int) -> float:
         """Returns the part of the whole training that is over, 0 to 1."""
@@ -54,23 +60,42 @@ class Progress:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:
         sums: dict[str, Any] = {name: ObjectiveStats(**values[name]) for name in ("interval", "whole_epoch")}
-        sums["tasks"] = {name: ObjectiveStats(**own) for name, own in values.get("tasks", {}).items()}
+        for by_name in ("tasks", "epoch_tasks"):
+            sums[by_name] = {name: ObjectiveStats(**own) for name, own in values.get(by_name, {}).items()}
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in {**values, **sums}.items() if name in known})
 
 
-@dataclass
-class TrainingRun:
-    """The parts of a run, put together by `train_model`. `facts`: what every checkpoint says besides the progress."""
+@dataclass(frozen=True)
+class LoopSettings:
+    """How long a run goes on, and after how many minibatches something happens between them; 0: never.
 
-    settings: RunSettings
+    `patience`: the run ends when the held-out objective was not better in so many epochs than before; 0: never. If the
+    data cannot go on within an epoch, `only_whole_epochs`, checkpoints are written at the ends of epochs.
+    """
+
+    epochs: int
+    max_skipped: int
+    round: int
+    print_every: int
+    validate_every: int
+    checkpoint_every: int
+    patience: int = 0
+    only_whole_epochs: bool = False
+
+
+@dataclass(kw_only=True)
+class TrainingRun:
+    """The parts of a run, which goes on in the same way for all kinds of networks; a kind says what it does.
+
+    `facts`: what every checkpoint says besides the progress. Without `checkpoints` nothing is kept.
+    """
+
+    loop: LoopSettings
     world: World
-    model: Nnet | AcousticModel
     source: DataSource
-    objectives: RunObjectives
     parallel: Parallel
-    dropout: DropoutSchedule
-    checkpoints: Checkpoints
+    checkpoints: Checkpoints | None
     snapshots: Snapshots
     reports: Reports
     stop: StopRequest
@@ -79,15 +104,69 @@ class TrainingRun:
     saved_at: int = -1
     stopped_by: int = 0  # the signal that has asked some process to stop
 
+    # ---- what a kind of network says ----
+
     @property
-    def nnet(self) -> Nnet:
-        return self.model.nnet if isinstance(self.model, AcousticModel) else self.model
+    def task_names(self) -> Sequence[str]:
+        """The names of what is told of beside the objective."""
+        raise NotImplementedError
+
+    def told(self, minibatch: Any, result: StepResult) -> tuple[ObjectiveStats, dict[str, ObjectiveStats]]:
+        """Returns the statistics of a step that are told: the objective, and others by name."""
+        raise NotImplementedError
+
+    def num_frames(self, minibatch: Any) -> int:
+        """Returns how much a minibatch of this process counts in the speed that is told."""
+        raise NotImplementedError
+
+    def set_schedules(self, done: float) -> float:
+        """Sets all that changes in the course of training to when the part `done` is over; returns the rate."""
+        raise NotImplementedError
+
+    def shrink(self, rate: float) -> float:
+        """Multiplies all parameters before a round; returns by which number."""
+        return 1.0
+
+    def evaluate(self) -> dict[str, ObjectiveStats]:
+        """Returns the statistics of held-out minibatches by name; nothing if there are none."""
+        raise NotImplementedError
+
+    def total(self, stats: Mapping[str, ObjectiveStats]) -> ObjectiveStats:
+        """Returns the objective, of what `evaluate` gave."""
+        return total_stats(stats.values())
+
+    def is_better(self, value: float, other: float) -> bool:
+        """Returns true if a held-out objective is better than another one."""
+        return value > other
+
+    def keep_best(self) -> None:
+        """Called after an epoch that was better on held-out minibatches than all before, if there is a patience."""
+
+    def take_best(self) -> None:
+        """Called at the end, if there is a patience."""
+
+    def save_model(self, folder: Path) -> None:
+        """Writes the model into the folder of a checkpoint."""
+        raise NotImplementedError
+
+    def save_snapshot(self, path: Path) -> None:
+        """Writes a model that may be part of the final one."""
+        raise NotImplementedError
+
+    def own_state(self) -> Any:
+        """Returns what a checkpoint keeps besides the progress and the state of the steps."""
+        return None
+
+    def load_own_state(self, state: Any) -> None:
+        """Goes on there."""
+
+    # ---- the run ----
 
     def train(self) -> bool:
         """Trains to the end. Returns False if a signal has asked to stop; then all is saved."""
-        epochs = self.settings.training.epochs
+        epochs = self.loop.epochs
         with self.reports.display.showing(self.progress.part_done(epochs)):
-            while self.progress.epoch < epochs:
+            while self.progress.epoch < epochs and not self.progress.is_over:
                 with contextlib.closing(self._minibatches()) as minibatches:
                     for placed in minibatches:
                         self._step(placed)
@@ -96,6 +175,8 @@ class TrainingRun:
                     self.reports.event("stop", step=self.progress.step, signal=signal.Signals(self.stopped_by).name)
                     return False
                 self._end_epoch()
+        if self.loop.patience:
+            self.take_best()
         self.save_checkpoint()
         self.reports.event("trained", step=self.progress.step, skipped=self.progress.skipped)
         return True
@@ -105,18 +186,20 @@ class TrainingRun:
         own = own_state(self.world, checkpoint)
         self.progress = Progress.from_json(own["progress"])
         self.parallel.load_state(own["parallel"])
-        self._set_schedules(self.progress.scheduled_at)
+        self.load_own_state(own.get("own"))
+        self.set_schedules(self.progress.scheduled_at)
         self.saved_at = checkpoint.step
 
     def save_checkpoint(self) -> None:
-        """Writes a checkpoint of this step, unless there is one."""
-        if self.saved_at == self.progress.step:
+        """Writes a checkpoint of this step, unless there is one, or nobody could go on from it."""
+        is_within = self.loop.only_whole_epochs and self.progress.position is not None
+        if self.checkpoints is None or is_within or self.saved_at == self.progress.step:
             return
         self.saved_at = self.progress.step
-        own = {"progress": self.progress.to_json(), "parallel": self.parallel.state()}
+        own = {"progress": self.progress.to_json(), "parallel": self.parallel.state(), "own": self.own_state()}
         states = join_states(self.world, own)
         if self.world.is_first:
-            path = self.checkpoints.save(self.progress.step, self.facts, states, self.model)
+            path = self.checkpoints.save(self.progress.step, self.facts, states, self.save_model)
             self.reports.event("checkpoint", step=self.progress.step, path=str(path))
 
     # ---- minibatches ----
@@ -132,46 +215,26 @@ class TrainingRun:
                 yield placed
 
     def _step(self, placed: Placed) -> None:
-        training, progress = self.settings.training, self.progress
-        before = progress.part_done(training.epochs)
-        rate = self._set_schedules(before)
+        progress, epochs = self.progress, self.loop.epochs
+        before = progress.part_done(epochs)
+        progress.scheduled_at = before
+        rate = self.set_schedules(before)
         self.parallel.begin_minibatch(before)
-        if progress.step % self.settings.distributed.round == 0 and self.parallel.models_agree:
-            self._shrink(rate)
+        if progress.step % self.loop.round == 0 and self.parallel.models_agree:
+            factor = self.shrink(rate)
+            if factor != 1.0:
+                self.reports.event("shrink", step=progress.step, factor=factor)
         result = self.parallel.train_minibatch(placed.minibatch, rate)
         progress.step += 1
         progress.position, progress.done = placed.position, placed.done
-        stats = result.total_of(target.name for target in placed.minibatch.targets)
-        progress.interval.add(stats)
-        progress.whole_epoch.add(stats)
-        for target in placed.minibatch.targets if len(self.nnet.output_names) > 1 else ():
-            progress.tasks.setdefault(target.name, ObjectiveStats()).add(result.total_of([target.name]))
-        frames = len(placed.minibatch.targets[0].indexes) * self.world.size  # about: others may have a row less or more
+        stats, tasks = self.told(placed.minibatch, result)
+        progress.add(stats, tasks)
+        frames = self.num_frames(placed.minibatch) * self.world.size  # about: others may have a row less or more
         self._count_skipped(placed, result.skipped)
-        after = progress.part_done(training.epochs)
+        after = progress.part_done(epochs)
         average = progress.interval.average if progress.interval.weight else None
-        self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
+        self.reports.display.update(after, frames, f"{progress.epoch + 1}/{epochs}", average)
         self._between_minibatches(before, after, rate)
-
-    def _shrink(self, rate: float) -> None:
-        """Multiplies all parameters before a round, as the settings say."""
-        training = self.settings.training
-        saturated = training.shrink_value < 1.0 and (
-            self.progress.step == 0 or saturation(self.nnet) > training.shrink_saturation_threshold
-        )
-        factor = shrinkage(rate * self.parallel.jobs, training.proportional_shrink, training.shrink_value, saturated)
-        if factor != 1.0:
-            self.nnet.scale_(factor)
-            self.reports.event("shrink", step=self.progress.step, factor=factor)
-
-    def _set_schedules(self, done: float) -> float:
-        """Sets dropout and learning rate for when the part `done` of training is over; returns the latter."""
-        training = self.settings.training
-        self.progress.scheduled_at = done
-        self.dropout.apply(self.nnet, done)
-        rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, done)
-        self.nnet.set_learning_rate(rate)  # for who reads the model's file: the trainer has rates of its own
-        return rate
 
     def _count_skipped(self, placed: Placed, reason: str | None) -> None:
         """Counts the minibatches of this step that processes have skipped; `reason`: why, if this process has."""
@@ -179,7 +242,7 @@ class TrainingRun:
         if number == 0:
             return
         self.progress.skipped += number
-        step, most = self.progress.step, self.settings.training.max_skipped
+        step, most = self.progress.step, self.loop.max_skipped
         own = {"process": self.world.rank, "reason": reason, "keys": list(placed.keys)}
         found = [each for each in self.world.tell(self.world.gather(own)) if each["reason"] is not None]
         for each in found:
@@ -192,41 +255,64 @@ class TrainingRun:
             )
 
     def _between_minibatches(self, before: float, after: float, rate: float) -> None:
-        step, settings = self.progress.step, self.settings
+        step, loop = self.progress.step, self.loop
         self.parallel.after_minibatch(step)
-        if step % settings.output.print_every == 0:
+        if loop.print_every and step % loop.print_every == 0:
             self._report_interval(rate)
-        if settings.validation.every and step % settings.validation.every == 0:
+        if loop.validate_every and step % loop.validate_every == 0:
             self._validate(self.progress.epoch + 1)
         self.progress.owes_snapshot |= self.snapshots.are_due(before, after)
         if self.progress.owes_snapshot and self.parallel.models_agree:
             self._take_snapshot()
-        if step % settings.checkpoints.every == 0:
+        if loop.checkpoint_every and step % loop.checkpoint_every == 0:
             self.save_checkpoint()
 
     def _end_epoch(self) -> None:
         progress = self.progress
         progress.epoch, progress.position, progress.done = progress.epoch + 1, None, 0.0
-        is_last = progress.epoch == self.settings.training.epochs
+        is_last = progress.epoch == self.loop.epochs
         if is_last:
             self.parallel.finish()
             if self.snapshots.models:
                 self._take_snapshot()
-        stats = ObjectiveStats(*self.parallel.sum_of(progress.whole_epoch.numbers()))
-        progress.whole_epoch = ObjectiveStats()
+        stats, tasks = self._summed(progress.whole_epoch), self._summed_tasks(progress.epoch_tasks)
+        progress.whole_epoch, progress.epoch_tasks = ObjectiveStats(), {}
         counts = self.source.counts()
-        self.reports.event("epoch", step=progress.step, epoch=progress.epoch, objective=stats.average, **counts)
-        self._validate(progress.epoch)
+        values = self.reports.averages(stats, tasks)
+        self.reports.event("epoch", step=progress.step, epoch=progress.epoch, **values, **counts)
+        held_out = self._validate(progress.epoch)
+        self.end_epoch(stats, tasks, held_out)
+        if self.loop.patience:
+            self._look_at_patience(held_out)
         self.reports.draw()
+        if self.loop.only_whole_epochs:
+            self.save_checkpoint()
+
+    def end_epoch(
+        self, stats: ObjectiveStats, tasks: Mapping[str, ObjectiveStats], held_out: Mapping[str, ObjectiveStats]
+    ) -> None:
+        """Called after each epoch with the statistics of all its minibatches, and of those held out."""
+
+    def _look_at_patience(self, held_out: Mapping[str, ObjectiveStats]) -> None:
+        """Ends the run if it was not better for too long. The first process, which has validated, decides."""
+        progress = self.progress
+        value = self.world.tell(self.total(held_out).average if held_out else None)
+        if value is None:
+            return
+        if progress.best is None or self.is_better(value, progress.best):
+            progress.best, progress.best_epoch = value, progress.epoch
+            self.keep_best()
+        elif progress.epoch - progress.best_epoch >= self.loop.patience:
+            progress.is_over = True
+            self.reports.event("patience", step=progress.step, epoch=progress.epoch, best_epoch=progress.best_epoch)
 
     # ---- what is told and kept ----
 
     def _report_interval(self, rate: float) -> None:
         progress = self.progress
-        stats = ObjectiveStats(*self.parallel.sum_of(progress.interval.numbers()))
-        progress.interval = ObjectiveStats()
-        tasks = self._tasks_of_interval()
-        left = self.reports.display.seconds_left(progress.part_done(self.settings.training.epochs))
+        stats, tasks = self._summed(progress.interval), self._summed_tasks(progress.tasks)
+        progress.interval, progress.tasks = ObjectiveStats(), {}
+        left = self.reports.display.seconds_left(progress.part_done(self.loop.epochs))
         self.reports.objectives(
             "train",
             progress.step,
@@ -238,21 +324,22 @@ class TrainingRun:
             seconds_left=None if left is None else round(left),
         )
 
-    def _tasks_of_interval(self) -> dict[str, ObjectiveStats]:
-        """Returns the interval's statistics by output node, of all processes, and begins anew."""
-        found, self.progress.tasks = self.progress.tasks, {}
-        names = self.nnet.output_names if len(self.nnet.output_names) > 1 else []
-        sums = {name: self.parallel.sum_of(found.get(name, ObjectiveStats()).numbers()) for name in names}
-        return {name: ObjectiveStats(*numbers) for name, numbers in sums.items()}
+    def _summed(self, stats: ObjectiveStats) -> ObjectiveStats:
+        return ObjectiveStats(*self.parallel.sum_of(stats.numbers()))
 
-    def _validate(self, epoch: int) -> None:
+    def _summed_tasks(self, found: Mapping[str, ObjectiveStats]) -> dict[str, ObjectiveStats]:
+        """Returns statistics by name, of all processes."""
+        return {name: self._summed(found.get(name, ObjectiveStats())) for name in self.task_names}
+
+    def _validate(self, epoch: int) -> dict[str, ObjectiveStats]:
         """Evaluates in the first process alone: the others wait for it at the next minibatch."""
         if not self.world.is_first:
-            return
-        tasks = evaluate(self.nnet, self.source.validation(), self.objectives.compare)
-        stats = total_stats(tasks.values())
+            return {}
+        found = self.evaluate()
+        stats = self.total(found) if found else ObjectiveStats()
         if stats.weight:
-            self.reports.objectives("valid", self.progress.step, stats, tasks, epoch=epoch)
+            self.reports.objectives("valid", self.progress.step, stats, found, epoch=epoch)
+        return found if stats.weight else {}
 
     def _take_snapshot(self) -> None:
         self.progress.owes_snapshot = False
@@ -260,4 +347,4 @@ class TrainingRun:
             return
         self.progress.snapshots.append(self.progress.step)
         if self.world.is_first:
-            self.snapshots.save(self.nnet, self.progress.step)
+            self.save_snapshot(self.snapshots.path(self.progress.step))

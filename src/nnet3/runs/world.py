@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -170,7 +171,8 @@ def _tell_torchrun(message: str) -> None:
 def _join(is_cuda: bool, meeting: timedelta, wait: timedelta) -> None:
     store, rank, size = next(dist.rendezvous("env://", timeout=meeting))  # type: ignore[attr-defined]
     # Processes that torchrun has started again may find the addresses of those before them in the same store.
-    start = f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    # So may those that have met before, and meet again for another run.
+    start = f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_MEETINGS)}"
     own = dist.PrefixStore(start, store)  # type: ignore[attr-defined]
     own.set(f"begun-{rank}", "")
     own.wait([f"begun-{each}" for each in range(size)], meeting)
@@ -179,6 +181,7 @@ def _join(is_cuda: bool, meeting: timedelta, wait: timedelta) -> None:
     _GROUPS.append(dist.new_group(backend="gloo", timeout=wait) if is_cuda else None)
 
 
+_MEETINGS = itertools.count()
 _GROUPS: list[Any] = []  # what numbers and objects are sent over: never the GPUs
 
 

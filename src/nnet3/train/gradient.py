@@ -23,6 +23,7 @@ from nnet3.runtime import NnetComputer
 from nnet3.train.minibatch import Minibatch, MinibatchComputers, naming
 from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult
 from nnet3.train.running_state import add_up_statistics, statistics
+from nnet3.train.trainable import UnusableError
 
 _ANOTHER = "another process found something that is not finite"
 _DIGEST_BYTES = 6  # a float64 holds such a number exactly
@@ -52,10 +53,6 @@ def bad_results(results: Sequence[OutputResult]) -> str | None:
         if result.deriv is not None and not is_finite(result.deriv):
             return f"the derivative of the objective by output '{result.name}' is not finite"
     return None
-
-
-class UnusableError(Exception):
-    """Says that something in the minibatch is not finite, and what. Never leaves the trainer."""
 
 
 class Gradient:

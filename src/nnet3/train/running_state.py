@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from nnet3.components import Component
 from nnet3.components.natural_gradient import NaturalGradientState, OnlineNaturalGradient
 from nnet3.components.row_sums import RowReduction
+from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+
+
+class HasComponents(Protocol):
+    """A network, or the components of one."""
+
+    @property
+    def components(self) -> Mapping[str, Component]:
+        """The components by name."""
 
 
 class StoredStatistic:
@@ -40,7 +50,7 @@ def device_of(nnet: Nnet) -> torch.device:
     return next((tensor.device for tensor in parameters(nnet).values()), torch.device("cpu"))
 
 
-def statistics(nnet: Nnet) -> dict[str, StoredStatistic]:
+def statistics(nnet: HasComponents) -> dict[str, StoredStatistic]:
     """Returns all statistics by `COMPONENT.NAME`."""
     return {
         f"{name}.{prefix}{statistic}": StoredStatistic(leaf, statistic)
@@ -49,12 +59,12 @@ def statistics(nnet: Nnet) -> dict[str, StoredStatistic]:
     }
 
 
-def parameters(nnet: Nnet) -> dict[str, Tensor]:
+def parameters(nnet: HasComponents) -> dict[str, Tensor]:
     """Returns all parameters by `COMPONENT.NAME`."""
     return {f"{c}.{name}": p for c, component in nnet.components.items() for name, p in component.parameters().items()}
 
 
-def natural_gradients(nnet: Nnet) -> dict[str, OnlineNaturalGradient]:
+def natural_gradients(nnet: HasComponents) -> dict[str, OnlineNaturalGradient]:
     """Returns all natural-gradient estimates by `COMPONENT.NAME`."""
     return {
         f"{name}.{prefix}{key}": preconditioner
@@ -63,7 +73,7 @@ def natural_gradients(nnet: Nnet) -> dict[str, OnlineNaturalGradient]:
     }
 
 
-def _leaves(nnet: Nnet) -> Iterator[tuple[str, str, Any]]:
+def _leaves(nnet: HasComponents) -> Iterator[tuple[str, str, Any]]:
     for name, component in nnet.components.items():
         for prefix, leaf in component.leaves():
             yield name, prefix, leaf
@@ -72,25 +82,25 @@ def _leaves(nnet: Nnet) -> Iterator[tuple[str, str, Any]]:
 class Before:
     """The state before a minibatch, to go back to if the minibatch turns out to be unusable.
 
-    It holds the statistics of the model and the natural-gradient estimates of the delta; all else of the delta unless
-    it is zero; the model's parameters only if they change before the minibatch is known to be usable.
+    It holds statistics, natural-gradient estimates, and the buffers that may change before that is known.
     """
 
-    def __init__(self, nnet: Nnet, delta: Nnet, *, delta_is_zero: bool, keep_parameters: bool) -> None:
-        self._nnet, self._delta = nnet, delta
-        kept = [nnet] if delta_is_zero else [nnet, delta]
-        self._statistics = [(each, each.copy()) for net in kept for each in statistics(net).values()]
-        self._estimates: list[tuple[OnlineNaturalGradient, NaturalGradientState]] = [
-            (each, each.state()) for each in natural_gradients(delta).values()
-        ]
-        changed = ([nnet] if keep_parameters else []) + ([] if delta_is_zero else [delta])
-        self._buffers = [(buffer, buffer.clone()) for net in changed for buffer in net.flat_parameters()]
-        self._delta_is_zero = delta_is_zero
+    def __init__(
+        self,
+        statistics: Iterable[StoredStatistic],
+        estimates: Iterable[OnlineNaturalGradient],
+        buffers: Iterable[Tensor],
+        first: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`first` is called before all else when the state is to be restored."""
+        self._first = first
+        self._statistics = [(each, each.copy()) for each in statistics]
+        self._estimates = [(each, each.state()) for each in estimates]
+        self._buffers = [(buffer, buffer.clone()) for buffer in buffers]
 
     def restore(self) -> None:
         """Go back, to the bit."""
-        if self._delta_is_zero:
-            self._delta.scale_(0.0)
+        self._first()
         for statistic, value in self._statistics:
             statistic.set(value)
         for estimate, state in self._estimates:
@@ -99,7 +109,53 @@ class Before:
             buffer.copy_(values)
 
 
-def add_up_statistics(nnet: Nnet, before: dict[str, Tensor], reduction: RowReduction) -> None:
+def estimate_tensors(name: str, estimate: OnlineNaturalGradient) -> dict[str, Tensor]:
+    """Returns a natural-gradient estimate as tensors (copies) whose names begin with `name`."""
+    learnt = estimate.state()
+    numbers = torch.tensor([learnt.calls, learnt.rank, learnt.rho], dtype=torch.float64)
+    parts = (("numbers", numbers), ("d", learnt.d), ("w", learnt.w))
+    return {f"{name}.{part}": tensor.clone() for part, tensor in parts}
+
+
+def load_estimate(name: str, estimate: OnlineNaturalGradient, state: Mapping[str, Tensor]) -> None:
+    """Goes on from what `estimate_tensors` gave."""
+    numbers, d, w = (state[f"{name}.{part}"].clone() for part in ("numbers", "d", "w"))
+    calls, rank, rho = numbers.tolist()
+    estimate.load_state(NaturalGradientState(int(calls), int(rank), rho, d, w))
+
+
+def network_state(nnet: Nnet) -> dict[str, dict[str, Tensor]]:
+    """Returns copies of all parameters and statistics, by name; a model file would round statistics."""
+    return {
+        "parameters": {name: tensor.clone() for name, tensor in parameters(nnet).items()},
+        "statistics": {name: statistic.copy() for name, statistic in statistics(nnet).items()},
+    }
+
+
+@torch.no_grad()
+def load_network_state(nnet: Nnet, state: dict[str, dict[str, Tensor]]) -> None:
+    """Goes back to that state; parameters stay the same tensors. Raises TrainingError for another network's."""
+    check_same_network(parameters(nnet), statistics(nnet), state)
+    for name, parameter in parameters(nnet).items():
+        parameter.copy_(state["parameters"][name])
+    nnet.zero_stats()  # what is derived from old statistics is forgotten too
+    for name, statistic in statistics(nnet).items():
+        statistic.set(state["statistics"][name])
+
+
+def check_same_network(
+    parameters: Mapping[str, Tensor], statistics: Mapping[str, object], state: dict[str, dict[str, Tensor]]
+) -> None:
+    """Raise TrainingError if a state is of other parameters or statistics than these."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in parameters.items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in state["parameters"].items()}
+    if shapes != theirs or statistics.keys() != state["statistics"].keys():
+        different = [name for name in {*shapes, *theirs} if shapes.get(name) != theirs.get(name)]
+        what = f"parameters '{min(different)}'" if different else "statistics"
+        raise TrainingError(f"the checkpoint is of another network: it differs in {what}")
+
+
+def add_up_statistics(nnet: HasComponents, before: dict[str, Tensor], reduction: RowReduction) -> None:
     """Set the statistics to those `before` (by name; the same in all processes) plus what all processes added."""
     found = statistics(nnet)
     added = {name: statistic.copy() for name, statistic in found.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,13 +17,13 @@ from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.options import TrainerOptions as TrainerOptions
-from nnet3.train.gradient import Gradient, UnusableError
-from nnet3.train.minibatch import Minibatch, naming
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.nnet_in_training import NnetInTraining
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
-from nnet3.train.running_state import Before
-from nnet3.train.trainer_state import read_state, write_state
+from nnet3.train.trainable import Trainable, UnusableError
+from nnet3.train.trainer_state import check_state
 from nnet3.train.training_log import TrainingLog
-from nnet3.train.update import Update, add_l2, add_with_max_change, constrain_orthonormal
+from nnet3.train.update import Update
 
 _LOG = logging.getLogger("nnet3.train")
 
@@ -54,12 +54,149 @@ class StepResult:
         return result
 
 
-class Trainer:
-    """Trains a network in place. Computations are compiled once for each structure of minibatch.
+M = TypeVar("M")
+
+
+class MinibatchTrainer(Generic[M]):
+    """Trains a model of any kind in place (see `trainable`); `Trainer` is the one for networks of components.
 
     `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped. `log` adds up their
     objectives and prints them as Kaldi does.
     """
+
+    def __init__(self, model: Trainable[M], options: TrainerOptions, *, say: Callable[[str], None] = _LOG.info) -> None:
+        self.model, self.options = model, options
+        self._first_seed = RandomSource(self.options.seed).integer(0, 100000)
+        self.num_minibatches = self.num_skipped = 0
+        self.log = TrainingLog(self.options.print_interval, say)
+
+    # ---- one minibatch ----
+
+    @torch.no_grad()
+    def train_minibatch(self, minibatch: M, learning_rate: float | None = None) -> StepResult:
+        """Run forward, then backward into the delta, and add that to the model within max-change; with backstitch,
+        twice.
+
+        `learning_rate` is the underlying rate of this and all later steps; components multiply it by their factors. If
+        anything turns up that is not finite, nothing changes and the result says so. Raises TrainingError for a
+        minibatch that does not fit the network, and when more minibatches had to be skipped than the options allow.
+        """
+        if learning_rate is not None:
+            self.model.set_learning_rate(learning_rate)
+        number = self.num_minibatches
+        two_steps = self._has_backstitch(number)
+        before = self.model.before(keep_parameters=two_steps)
+        try:
+            num_sequences = self.model.begin(minibatch)
+            step = self._backstitch_steps if two_steps else self._plain_step
+            result = step(minibatch, number, num_sequences)
+        except UnusableError as reason:
+            before.restore()
+            result = StepResult(skipped=str(reason))
+        except BaseException:
+            before.restore()
+            raise
+        self.num_minibatches += 1
+        self.log.add(number, result.stats, result.backstitch, result.updates)
+        if result.skipped is not None:
+            self._count_skipped(minibatch, result.skipped)
+        return result
+
+    def _plain_step(self, minibatch: M, number: int, num_sequences: int) -> StepResult:
+        options = self.options
+        stats = self.model.add_gradient(minibatch, self._seed(number))
+        self.model.add_penalties(options.l2_regularize_factor * num_sequences)
+        update = self._update(scale=1.0 - options.momentum)
+        self.model.scale_statistics(options.batchnorm_stats_scale)
+        self.model.constrain(self._seed(number) - 1)
+        self.model.scale_delta(options.momentum)
+        return StepResult(stats, updates=(update,))
+
+    def _backstitch_steps(self, minibatch: M, number: int, num_sequences: int) -> StepResult:
+        """Go back by alpha times the usual step, then from there forward by 1 + alpha times it."""
+        alpha = self.options.backstitch_training_scale
+        self.model.freeze_natural_gradient(True)
+        try:
+            stats = self.model.add_gradient(minibatch, self._seed(number))
+        finally:
+            self.model.freeze_natural_gradient(False)
+        back = self._update(limit=alpha, scale=-alpha)
+        self.model.constrain(self._seed(number) - 1)
+        self.model.scale_delta(0.0)
+        again = self.model.add_gradient(minibatch, self._seed(number))
+        self.model.add_penalties(self.options.l2_regularize_factor * num_sequences / (1.0 + alpha))
+        forward = self._update(limit=1.0 + alpha, scale=1.0 + alpha)
+        self.model.scale_statistics(self.options.batchnorm_stats_scale)
+        self.model.scale_delta(0.0)
+        return StepResult(stats, again, (back, forward))
+
+    def _update(self, *, limit: float = 1.0, scale: float = 1.0) -> Update:
+        update = self.model.update(self.options.max_param_change, limit=limit, scale=scale)
+        if update.not_finite is not None:
+            raise UnusableError(f"the gradient of component '{update.not_finite}' is not finite")
+        return update
+
+    def _has_backstitch(self, number: int) -> bool:
+        interval = self.options.backstitch_training_interval
+        return self.options.backstitch_training_scale > 0 and number % interval == self._first_seed % interval
+
+    def _seed(self, number: int) -> int:
+        """Returns the seed of a minibatch's random numbers: a run that continues draws what it would have drawn."""
+        return (self._first_seed + number) * 1_000_003
+
+    def _count_skipped(self, minibatch: M, reason: str) -> None:
+        self.num_skipped += 1
+        key = self.model.key(minibatch)
+        name = f"minibatch '{key}'" if key else f"minibatch {self.num_minibatches - 1}"
+        _LOG.warning("%s is skipped: %s", name, reason)
+        if self.num_skipped > self.options.max_skipped:
+            raise TrainingError(
+                f"{self.num_skipped} of {self.num_minibatches} minibatches had to be skipped, more than max_skipped = "
+                f"{self.options.max_skipped} allows; the last one is {name}: {reason}; the network is as before it"
+            )
+
+    # ---- continuing ----
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns what a later `load_state` needs, besides the network's file, to go on with the same bits.
+
+        Names and tensors (copies; numbers are tensors without axes): counters as `trainer.COUNTER`, what the model
+        knows (the delta, natural-gradient estimates, learning rates, the exact statistics of the network, which its
+        file rounds), the log as `log.*`.
+        """
+        state = {f"trainer.{name}": torch.tensor(value, dtype=torch.int64) for name, value in self._counters().items()}
+        return state | self.model.state() | {f"log.{name}": tensor for name, tensor in self.log.state().items()}
+
+    @torch.no_grad()
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on where `state` was made, with the network of that moment. Raises TrainingError for another network."""
+        check_state(state, self.state())
+        self.model.load_state(state)
+        self.log.load_state({name.removeprefix("log."): value for name, value in state.items() if name[:4] == "log."})
+        counters = {name: int(state[f"trainer.{name}"]) for name in self._counters()}
+        self.num_minibatches, self.num_skipped = counters["num_minibatches"], counters["num_skipped"]
+        self._first_seed = counters["first_seed"]
+
+    def contents(self) -> dict[str, Any]:
+        """Returns copies of the parameters and exact statistics of the model, as a checkpoint keeps them."""
+        return self.model.contents()
+
+    def load_contents(self, contents: dict[str, Any]) -> None:
+        """Goes back to them; parameters stay the same tensors. Raises TrainingError for those of another network."""
+        self.model.load_contents(contents)
+
+    def _counters(self) -> dict[str, int]:
+        return {
+            "num_minibatches": self.num_minibatches,
+            "num_skipped": self.num_skipped,
+            "first_seed": self._first_seed,
+        }
+
+
+class Trainer(MinibatchTrainer[Minibatch]):
+    """Trains a network in place. Computations are compiled once for each structure of minibatch."""
+
+    model: NnetInTraining
 
     def __init__(
         self,
@@ -76,143 +213,7 @@ class Trainer:
         default the cache of the process. `reduction` adds up over processes that share each minibatch: each gets its
         own sequences of it, and all end with the same parameters. `say` takes the lines of the log.
         """
-        self.nnet, self.options, self.reduction = nnet, options or TrainerOptions(), reduction
+        self.nnet, self.reduction, options = nnet, reduction, options or TrainerOptions()
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
-        if self.options.zero_component_stats:
-            nnet.zero_stats()
-        self._delta = nnet.copy()
-        self._delta.scale_(0.0)
-        self._delta_is_zero = True
-        compile_options = self.options.compile_options(compile_options)
-        self._gradient = Gradient(
-            nnet, self._delta, self.objective, cache, reduction, compile_options,
-            store_stats=self.options.store_component_stats,
-        )  # fmt: skip
-        self._first_seed = RandomSource(self.options.seed).integer(0, 100000)
-        self.num_minibatches = self.num_skipped = 0
-        self.log = TrainingLog(self.options.print_interval, say)
-
-    # ---- one minibatch ----
-
-    @torch.no_grad()
-    def train_minibatch(self, minibatch: Minibatch, learning_rate: float | None = None) -> StepResult:
-        """Run forward, then backward into the delta, and add that to the model within max-change; with backstitch,
-        twice.
-
-        `learning_rate` is the underlying rate of this and all later steps; components multiply it by their factors. If
-        anything turns up that is not finite, nothing changes and the result says so. Raises TrainingError for a
-        minibatch that does not fit the network, and when more minibatches had to be skipped than the options allow.
-        """
-        if learning_rate is not None:
-            self._delta.set_learning_rate(learning_rate)
-        number = self.num_minibatches
-        two_steps = self._has_backstitch(number)
-        before = Before(self.nnet, self._delta, delta_is_zero=self._delta_is_zero, keep_parameters=two_steps)
-        try:
-            with naming(minibatch):
-                num_sequences = self._gradient.begin(minibatch)
-            step = self._backstitch_steps if two_steps else self._plain_step
-            result = step(minibatch, number, num_sequences)
-        except UnusableError as reason:
-            before.restore()
-            result = StepResult(skipped=str(reason))
-        except BaseException:
-            before.restore()
-            raise
-        self.num_minibatches += 1
-        self.log.add(number, result.stats, result.backstitch, result.updates)
-        if result.skipped is not None:
-            self._count_skipped(minibatch, result.skipped)
-        return result
-
-    def _plain_step(self, minibatch: Minibatch, number: int, num_sequences: int) -> StepResult:
-        options = self.options
-        stats = self._add_gradient(minibatch, number)
-        add_l2(self._delta, self.nnet, options.l2_regularize_factor * num_sequences)
-        update = self._update(scale=1.0 - options.momentum)
-        self._scale_batchnorm_stats()
-        self._constrain_orthonormal(number)
-        self._scale_delta(options.momentum)
-        return StepResult(stats, updates=(update,))
-
-    def _backstitch_steps(self, minibatch: Minibatch, number: int, num_sequences: int) -> StepResult:
-        """Go back by alpha times the usual step, then from there forward by 1 + alpha times it."""
-        alpha = self.options.backstitch_training_scale
-        self._delta.freeze_natural_gradient(True)
-        try:
-            stats = self._add_gradient(minibatch, number)
-        finally:
-            self._delta.freeze_natural_gradient(False)
-        back = self._update(limit=alpha, scale=-alpha)
-        self._constrain_orthonormal(number)
-        self._scale_delta(0.0)
-        again = self._add_gradient(minibatch, number)
-        add_l2(self._delta, self.nnet, self.options.l2_regularize_factor * num_sequences / (1.0 + alpha))
-        forward = self._update(limit=1.0 + alpha, scale=1.0 + alpha)
-        self._scale_batchnorm_stats()
-        self._scale_delta(0.0)
-        return StepResult(stats, again, (back, forward))
-
-    def _add_gradient(self, minibatch: Minibatch, number: int) -> dict[str, ObjectiveStats]:
-        return self._gradient.add(minibatch, self._seed(number), delta_is_zero=self._delta_is_zero)
-
-    def _update(self, *, limit: float = 1.0, scale: float = 1.0) -> Update:
-        update = add_with_max_change(self.nnet, self._delta, self.options.max_param_change, limit=limit, scale=scale)
-        if update.not_finite is not None:
-            raise UnusableError(f"the gradient of component '{update.not_finite}' is not finite")
-        return update
-
-    def _scale_batchnorm_stats(self) -> None:
-        scale = float(np.float32(self.options.batchnorm_stats_scale))
-        for component in self.nnet.components.values():
-            if component.has_running_statistics:
-                component.scale_stats_(scale)
-
-    def _constrain_orthonormal(self, number: int) -> None:
-        constrain_orthonormal(self.nnet, RandomSource(self._seed(number) - 1))
-
-    def _scale_delta(self, scale: float) -> None:
-        self._delta.scale_(scale)
-        self._delta_is_zero = scale == 0.0
-
-    def _has_backstitch(self, number: int) -> bool:
-        interval = self.options.backstitch_training_interval
-        return self.options.backstitch_training_scale > 0 and number % interval == self._first_seed % interval
-
-    def _seed(self, number: int) -> int:
-        """Returns the seed of a minibatch's random numbers: a run that continues draws what it would have drawn."""
-        return (self._first_seed + number) * 1_000_003
-
-    def _count_skipped(self, minibatch: Minibatch, reason: str) -> None:
-        self.num_skipped += 1
-        name = f"minibatch '{minibatch.key}'" if minibatch.key else f"minibatch {self.num_minibatches - 1}"
-        _LOG.warning("%s is skipped: %s", name, reason)
-        if self.num_skipped > self.options.max_skipped:
-            raise TrainingError(
-                f"{self.num_skipped} of {self.num_minibatches} minibatches had to be skipped, more than max_skipped = "
-                f"{self.options.max_skipped} allows; the last one is {name}: {reason}; the network is as before it"
-            )
-
-    # ---- continuing ----
-
-    def state(self) -> dict[str, Tensor]:
-        """Returns what a later `load_state` needs, besides the network's file, to go on with the same bits.
-
-        Names and tensors (copies; numbers are tensors without axes): the delta, natural-gradient estimates, learning
-        rates, the exact statistics of the network (its file rounds them), counters, the log.
-        """
-        return write_state(self.nnet, self._delta, self._counters(), self.log)
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was made, with the network of that moment. Raises TrainingError for another network."""
-        counters = read_state(state, self.nnet, self._delta, self._counters(), self.log)
-        self.num_minibatches, self.num_skipped = counters["num_minibatches"], counters["num_skipped"]
-        self._first_seed = counters["first_seed"]
-        self._delta_is_zero = not any(bool(buffer.any()) for buffer in self._delta.flat_parameters())
-
-    def _counters(self) -> dict[str, int]:
-        return {
-            "num_minibatches": self.num_minibatches,
-            "num_skipped": self.num_skipped,
-            "first_seed": self._first_seed,
-        }
+        model = NnetInTraining(nnet, options, self.objective, cache, reduction, compile_options)
+        super().__init__(model, options, say=say)

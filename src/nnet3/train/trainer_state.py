@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
-from nnet3.components.natural_gradient import NaturalGradientState
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.running_state import natural_gradients, parameters, statistics
-from nnet3.train.training_log import TrainingLog
+from nnet3.train.running_state import estimate_tensors, load_estimate, natural_gradients, parameters, statistics
 
 _RATES = ("learning_rate", "learning_rate_factor", "max_change", "l2_regularize")
 
 
-def write_state(nnet: Nnet, delta: Nnet, counters: dict[str, int], log: TrainingLog) -> dict[str, Tensor]:
-    """Returns all tensors by name: `trainer.COUNTER`, `nnet.statistics.*`, `delta.statistics.*`,
-    `delta.parameters.COMPONENT.NAME`, `delta.rates.COMPONENT`, `natural_gradient.COMPONENT.NAME.*`, `log.*`.
+def write_state(nnet: Nnet, delta: Nnet) -> dict[str, Tensor]:
+    """Returns all tensors by name: `nnet.statistics.*`, `delta.statistics.*`, `delta.parameters.COMPONENT.NAME`,
+    `delta.rates.COMPONENT`, `natural_gradient.COMPONENT.NAME.*`.
     """
-    state = {f"trainer.{name}": torch.tensor(value, dtype=torch.int64) for name, value in counters.items()}
+    state: dict[str, Tensor] = {}
     for what, net in (("nnet", nnet), ("delta", delta)):
         state |= {f"{what}.statistics.{name}": each.copy() for name, each in statistics(net).items()}
     state |= {f"delta.parameters.{name}": tensor.clone() for name, tensor in parameters(delta).items()}
@@ -29,18 +25,12 @@ def write_state(nnet: Nnet, delta: Nnet, counters: dict[str, int], log: Training
             rates = [getattr(component.updatable, rate) for rate in _RATES]
             state[f"delta.rates.{name}"] = torch.tensor(rates, dtype=torch.float64)
     for name, estimate in natural_gradients(delta).items():
-        learnt = estimate.state()
-        numbers = torch.tensor([learnt.calls, learnt.rank, learnt.rho], dtype=torch.float64)
-        for part, tensor in (("numbers", numbers), ("d", learnt.d), ("w", learnt.w)):
-            state[f"natural_gradient.{name}.{part}"] = tensor.clone()
-    return state | {f"log.{name}": tensor for name, tensor in log.state().items()}
+        state |= estimate_tensors(f"natural_gradient.{name}", estimate)
+    return state
 
 
-def read_state(
-    state: dict[str, Tensor], nnet: Nnet, delta: Nnet, counters: Iterable[str], log: TrainingLog
-) -> dict[str, int]:
-    """Sets all from a state; returns the counters. Raises TrainingError, and changes nothing, for another network."""
-    _check(state, write_state(nnet, delta, dict.fromkeys(counters, 0), log))
+def read_state(state: dict[str, Tensor], nnet: Nnet, delta: Nnet) -> None:
+    """Sets all from a state, whose names and sizes are those of `write_state`."""
     for what, net in (("nnet", nnet), ("delta", delta)):
         for name, statistic in statistics(net).items():
             statistic.set(state[f"{what}.statistics.{name}"])
@@ -51,14 +41,11 @@ def read_state(
             for rate, value in zip(_RATES, state[f"delta.rates.{name}"].tolist(), strict=True):
                 setattr(component.updatable, rate, value)
     for name, estimate in natural_gradients(delta).items():
-        numbers, d, w = (state[f"natural_gradient.{name}.{part}"].clone() for part in ("numbers", "d", "w"))
-        calls, rank, rho = numbers.tolist()
-        estimate.load_state(NaturalGradientState(int(calls), int(rank), rho, d, w))
-    log.load_state({name.removeprefix("log."): value for name, value in state.items() if name.startswith("log.")})
-    return {name: int(state[f"trainer.{name}"]) for name in counters}
+        load_estimate(f"natural_gradient.{name}", estimate, state)
 
 
-def _check(state: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def check_state(state: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Raise TrainingError for the state of another network than that which gives `expected`."""
     names = {name for name in expected if not name.startswith("log.")} | {"log.updates"}
     given = {name for name in state if not name.startswith("log.")} | ({"log.updates"} & state.keys())
     for what, differing in (("lacks", names - given), ("has, unlike this network,", given - names)):

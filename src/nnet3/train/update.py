@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -43,25 +44,45 @@ def add_with_max_change(
     Component c may change by limit * its max-change, the model by limit * max_param_change (Euclidean norms; 0: no
     limit). Nothing is changed if the step is infinite or NaN.
     """
-    shortened: dict[str, float] = {}
-    total = 0.0
     squares, limits = delta.squared_norms(), {}
-    for name, square in squares.items():
+    for name in squares:
         updatable = delta.components[name].updatable
         assert updatable is not None
+        limits[name] = updatable.max_change
+    update, factors = within_max_change(squares, limits, max_param_change, limit=limit, scale=scale)
+    if update.not_finite is None:
+        nnet.add_scaled_(delta, dict.fromkeys(nnet.components, scale * update.factor) | factors)
+    return update
+
+
+def within_max_change(
+    squares: Mapping[str, float],
+    max_changes: Mapping[str, float],
+    max_param_change: float,
+    *,
+    limit: float = 1.0,
+    scale: float = 1.0,
+) -> tuple[Update, dict[str, float]]:
+    """Returns how a step is shortened, and the factor by which each part of the delta is added to the model.
+
+    `squares`: the squared norm of each part of the delta; `max_changes`: how much each part may change (0: no limit).
+    """
+    shortened: dict[str, float] = {}
+    total, limits = 0.0, {}
+    for name, square in squares.items():
         length = math.sqrt(square) * abs(scale)
-        allowed = limit * updatable.max_change
+        allowed = limit * max_changes[name]
         factor = allowed / length if allowed != 0 and length > allowed else 1.0
         if factor < 1.0:
-            shortened[name], limits[name] = factor, updatable.max_change
+            shortened[name], limits[name] = factor, max_changes[name]
         total += factor**2 * square
         if not math.isfinite(total):
-            return Update(not_finite=name)
+            return Update(not_finite=name), {}
     length = abs(scale) * math.sqrt(total)
     allowed = limit * max_param_change
     factor = allowed / length if allowed != 0 and length > allowed else 1.0
-    nnet.add_scaled_(delta, {name: scale * factor * shortened.get(name, 1.0) for name in nnet.components})
-    return Update(shortened, factor, limits, max_param_change, len(squares))
+    update = Update(shortened, factor, limits, max_param_change, len(squares))
+    return update, {name: scale * factor * shortened.get(name, 1.0) for name in squares}
 
 
 def constrain_orthonormal(nnet: Nnet, rng: RandomSource) -> None:

@@ -1,0 +1,72 @@
+"""BatchSource: minibatches of a computational network as the data of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from nnet3.cn.network_in_training import Batch
+from nnet3.errors import TrainingError
+from nnet3.runs.plugs import DataSource, Placed
+
+Batches: TypeAlias = Callable[[], Iterable[Batch]] | Iterable[Batch]
+
+
+class BatchSource(DataSource):
+    """A list of minibatches; a function that begins anew for each epoch; or a reader, which has `epoch(number)`.
+
+    A list and a reader may be gone on with at any minibatch of an epoch; what a function gives may depend on what was
+    done with the minibatches before. With `by_number` a reader is asked for epochs by their numbers.
+    """
+
+    def __init__(self, minibatches: Batches, validation: Batches | None, *, by_number: bool = False):
+        check_batches(minibatches, "minibatches")
+        if validation is not None:
+            check_batches(validation, "held-out minibatches")
+        self._minibatches, self._validation = minibatches, validation
+        self._by_number = by_number and hasattr(minibatches, "epoch")
+        self.per_epoch = len(minibatches) if isinstance(minibatches, Sequence) else 0  # 0: not known yet
+
+    @property
+    def goes_on(self) -> bool:
+        """True if an epoch can be gone on with in its midst."""
+        return isinstance(self._minibatches, Sequence) or self._by_number
+
+    def training(self, epoch: int, position: Any) -> Generator[Placed]:
+        number = 0
+        for number, batch in enumerate(self._epoch(epoch), 1):
+            if number > (position or 0):
+                done = number / self.per_epoch if self.per_epoch else 0.0
+                yield Placed(batch, number, min(done, 1.0))
+        if number == 0:
+            raise TrainingError(f"epoch {epoch + 1}: no minibatches (a generator can be gone through only once)")
+        self.per_epoch = number
+
+    def _epoch(self, number: int) -> Iterable[Batch]:
+        if self._by_number:
+            found: Iterable[Batch] = self._minibatches.epoch(number)  # type: ignore[union-attr]
+            return found
+        return self._minibatches() if callable(self._minibatches) else self._minibatches
+
+    def validation(self) -> Iterable[Batch]:
+        if self._validation is None:
+            return ()
+        return self._validation() if callable(self._validation) else self._validation
+
+    def combination(self) -> Iterable[Batch]:
+        return ()
+
+    def identity(self) -> dict[str, Any]:
+        return {"minibatches": self.per_epoch} if isinstance(self._minibatches, Sequence) else {}
+
+    def counts(self) -> dict[str, float]:
+        return {}
+
+    def close(self) -> None:
+        """Does nothing: minibatches are the caller's."""
+
+
+def check_batches(batches: Batches, what: str) -> None:
+    """Raise TrainingError for what cannot be minibatches."""
+    if not callable(batches) and (isinstance(batches, Mapping | str) or not isinstance(batches, Iterable)):
+        raise TrainingError(f"expected a list of {what}, each {{'x': X, ...}}, got a {type(batches).__name__}")

@@ -1,0 +1,296 @@
+"""NetworkInTraining: a computational network and its next step, as the trainer sees them (`nnet3.train.trainable`).
+
+The criterion is made smaller, so a step is minus the rate times the gradient of the criterion's mean over samples (1.1,
+1.2). The gradient lies where the network has it; without momentum it is the delta itself, times a factor, and nothing
+is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.differentiation import Counted
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node
+from nnet3.cn.not_finite import NotFiniteError, check_finite
+from nnet3.cn.shared_minibatch import share_of, sum_gradients
+from nnet3.cn.training_options import NetworkTrainingOptions, OptionsByName
+from nnet3.components import Component
+from nnet3.components.row_sums import RowReduction, summed_by
+from nnet3.errors import TrainingError, check_kind
+from nnet3.train.objectives import ObjectiveStats
+from nnet3.train.running_state import Before, StoredStatistic, add_up_statistics, check_same_network, statistics
+from nnet3.train.trainable import Trainable, UnusableError
+from nnet3.train.update import Update, within_max_change
+
+Batch = Mapping[str, Any]
+CRITERION = "criterion"
+
+
+@dataclass
+class PartOfDelta:
+    """The next step of a parameter: `factor` times a tensor of its shape, which may be sparse."""
+
+    parameter: Tensor
+    tensor: Tensor
+    factor: float
+
+    @property
+    def square(self) -> float:
+        """The squared norm."""
+        values = self.tensor.coalesce().values() if self.tensor.is_sparse else self.tensor
+        return (self.factor * float(torch.linalg.vector_norm(values, dtype=torch.float64))) ** 2
+
+
+class NetworkInTraining(Trainable[Batch]):
+    """`metrics`: nodes that are watched beside the criterion, by name."""
+
+    def __init__(
+        self,
+        network: Network,
+        options: NetworkTrainingOptions,
+        by_name: OptionsByName,
+        metrics: Mapping[str, Node] | None = None,
+        reduction: RowReduction | None = None,
+    ) -> None:
+        """`reduction` adds up over processes, each of which takes its own sequences of a minibatch; all end with the
+        same parameters.
+        """
+        self.network, self.options, self.by_name, self.reduction = network, options, by_name, reduction
+        self.metrics = dict(metrics or {})
+        self._rate = 0.0
+        self._delta: dict[str, PartOfDelta] = {}
+        self._buffers: dict[str, Tensor] = {}  # of a delta that is kept, by parameter
+
+    @property
+    def components(self) -> dict[str, Component]:
+        """The components of component nodes, by the names of these."""
+        network = self.network
+        return {network.names[node]: operation.component for node, operation in network._nodes.components}
+
+    # ---- the trainer's questions ----
+
+    def key(self, minibatch: Batch) -> str:
+        return ""
+
+    def set_learning_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    def before(self, *, keep_parameters: bool) -> Before:
+        parameters = self._stored_tensors().values() if keep_parameters else ()
+        return Before(statistics(self).values(), (), (*parameters, *self._buffers.values()), self._delta.clear)
+
+    def begin(self, minibatch: Batch) -> int:
+        """Returns 1: what is learnt is a mean, and penalties are added to it once."""
+        check_kind(minibatch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
+        return 1
+
+    def add_gradient(self, minibatch: Batch, seed: int) -> dict[str, ObjectiveStats]:
+        stats, tensors = self.compute_gradient(minibatch, seed), self.network.tensors()
+        for name, parameter in tensors.items():
+            assert parameter.grad is not None
+            factor = -self._rate * self.by_name.of(name).learning_rate_factor
+            if self.options.momentum:
+                self._buffer(name, parameter).add_(parameter.grad, alpha=factor)
+            else:
+                self._delta[name] = PartOfDelta(parameter, parameter.grad, factor)
+        if self.options.momentum:
+            self._delta = {name: PartOfDelta(tensors[name], self._buffers[name], 1.0) for name in tensors}
+        return stats
+
+    def compute_gradient(self, minibatch: Batch, seed: int, *, is_checked: bool = True) -> dict[str, ObjectiveStats]:
+        """Leaves the gradient per sample, clipped, where the network has it; returns the criterion and the metrics.
+
+        Raises NotFiniteError, or UnusableError if minibatches may be skipped, for what is not finite, if that
+        `is_checked`.
+        """
+        reduction, before = self.reduction, {}
+        copies = 1
+        if reduction is not None:
+            seed += reduction.rank * 1_000_000_007  # no two processes drop the same units
+            minibatch, copies = share_of(self.network, minibatch, reduction)
+            before = {name: statistic.copy() for name, statistic in statistics(self).items()}
+        self.network.seed_random(seed)
+        with summed_by(reduction):
+            counted = self.network.backward_per_sample(minibatch, self.metrics, add_up=self._sum_of_counts)
+        if is_checked:
+            self._check(minibatch, counted[CRITERION].total)
+        if reduction is not None:
+            sum_gradients([tensor.grad for tensor in self.network.tensors().values()], reduction)
+            add_up_statistics(self, before, reduction)
+            counted = self._summed(counted, copies)
+        if self.options.clip_norm:
+            self._clip()
+        return self.stats(counted)
+
+    def _sum_of_counts(self, counts: list[int]) -> list[int]:
+        total = torch.tensor(counts, dtype=torch.float64)
+        if self.reduction is not None:
+            self.reduction.sum_([total])
+        return [int(count) for count in total]
+
+    def _summed(self, counted: Mapping[str, Counted], copies: int) -> dict[str, Counted]:
+        """The numbers of all processes, of which so many have the whole minibatch. The criterion's parts are weighted
+        already.
+        """
+        assert self.reduction is not None
+        numbers = torch.tensor([[each.total, each.count] for each in counted.values()], dtype=torch.float64)
+        self.reduction.sum_([numbers])
+        numbers[:, 1] /= copies
+        numbers[[name != CRITERION for name in counted], 0] /= copies
+        return {name: Counted(row[0], int(row[1])) for name, row in zip(counted, numbers.tolist(), strict=True)}
+
+    def _check(self, minibatch: Batch, value: float) -> None:
+        """Raise in all processes if the criterion or the gradient of one is not finite."""
+        complaint = None
+        try:
+            check_finite(self.network, minibatch, value)
+        except NotFiniteError as error:
+            complaint = str(error)
+        if self._sum_of_counts([complaint is not None])[0]:
+            complaint = complaint or "another process found something that is not finite"
+            raise NotFiniteError(complaint) if self.options.max_skipped == 0 else UnusableError(complaint)
+
+    @staticmethod
+    def stats(counted: Mapping[str, Counted]) -> dict[str, ObjectiveStats]:
+        """Sums as the trainer has them, from numbers of a minibatch: the criterion is a mean, metrics are sums."""
+        criterion = counted[CRITERION]
+        sums = {name: each.total for name, each in counted.items()}
+        sums[CRITERION] = criterion.total * criterion.count
+        return {name: ObjectiveStats(sums[name], weight=each.count) for name, each in counted.items()}
+
+    def add_penalties(self, scale: float) -> None:
+        for name, part in self._delta.items():
+            factor = -self._rate * self.by_name.of(name).learning_rate_factor * scale
+            if factor:
+                self._add_penalty(name, part.parameter, part.tensor, factor / part.factor)
+
+    def add_penalties_to_gradient(self) -> None:
+        """Adds the gradients of the penalties where the network has its gradient, for an optimizer to use."""
+        for name, parameter in self.network.tensors().items():
+            assert parameter.grad is not None
+            self._add_penalty(name, parameter, parameter.grad, 1.0)
+
+    def _add_penalty(self, name: str, parameter: Tensor, target: Tensor, factor: float) -> None:
+        """target += factor times the slope 2 l2 w + l1 sign(w)."""
+        own = self.by_name.of(name)
+        if (own.l1 or own.l2) and target.is_sparse:
+            raise TrainingError(f"'{name}' has a sparse gradient, and no l1 or l2: say cn.embedding(..., sparse=False)")
+        if own.l2:
+            target.add_(parameter, alpha=2.0 * own.l2 * factor)
+        if own.l1:
+            target.add_(parameter.sign(), alpha=own.l1 * factor)
+
+    def update(self, max_param_change: float, *, limit: float, scale: float) -> Update:
+        max_changes = {name: self.by_name.of(name).max_change for name in self._delta}
+        update, factors = Update(num_updatable=len(self._delta)), dict.fromkeys(self._delta, scale)
+        if max_param_change or any(max_changes.values()):
+            squares = {name: part.square for name, part in self._delta.items()}
+            update, factors = within_max_change(squares, max_changes, max_param_change, limit=limit, scale=scale)
+        for name in factors:
+            part = self._delta[name]
+            part.parameter.add_(part.tensor, alpha=factors[name] * part.factor)
+        return update
+
+    def scale_delta(self, scale: float) -> None:
+        self._delta.clear()
+        for buffer in self._buffers.values():
+            buffer.mul_(scale)
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        return
+
+    def scale_statistics(self, scale: float) -> None:
+        """Nothing is done: the statistics of test mode are those of all minibatches."""
+
+    def constrain(self, seed: int) -> None:
+        return
+
+    # ---- continuing ----
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"delta.parameters.{name}": buffer.clone() for name, buffer in self._all_buffers().items()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        for name, buffer in self._all_buffers().items():
+            buffer.copy_(state[f"delta.parameters.{name}"])
+
+    def _all_buffers(self) -> dict[str, Tensor]:
+        """The delta of all parameters that learn, if it is kept."""
+        tensors = self.network.tensors() if self.options.momentum else {}
+        return {name: self._buffer(name, parameter) for name, parameter in tensors.items()}
+
+    def contents(self) -> dict[str, Any]:
+        return {
+            "parameters": {name: tensor.detach().clone() for name, tensor in self._stored_tensors().items()},
+            "statistics": {name: statistic.copy() for name, statistic in statistics(self).items()},
+        }
+
+    @torch.no_grad()
+    def load_contents(self, contents: dict[str, Any]) -> None:
+        own: dict[str, StoredStatistic] = statistics(self)
+        check_same_network(self._stored_tensors(), own, contents)
+        for name, tensor in self._stored_tensors().items():
+            tensor.copy_(contents["parameters"][name])
+        for component in self.components.values():
+            component.zero_stats()
+        for name, statistic in own.items():
+            statistic.set(contents["statistics"][name])
+
+    def digest(self) -> str:
+        """The same for the same numbers of all parameters and statistics."""
+        digest = hashlib.blake2b(digest_size=8)
+        for tensor in self._stored_tensors().values():
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    # ---- how it is done ----
+
+    def _buffer(self, name: str, parameter: Tensor) -> Tensor:
+        assert parameter.grad is not None
+        if parameter.grad.is_sparse:
+            raise TrainingError(f"'{name}' has a sparse gradient, and no momentum: say cn.embedding(..., sparse=False)")
+        known = self._buffers.get(name)
+        if known is None or (known.shape, known.dtype, known.device) != (
+            parameter.shape,
+            parameter.dtype,
+            parameter.device,
+        ):
+            self._buffers[name] = known = torch.zeros_like(parameter)
+        return known
+
+    def _clip(self) -> None:
+        """Makes the gradient as long as it may be, if it is longer."""
+        gradients = [tensor.grad for tensor in self.network.tensors().values() if tensor.grad is not None]
+        parts = [PartOfDelta(gradient, gradient, 1.0) for gradient in gradients]
+        length = sum(part.square for part in parts) ** 0.5
+        if length > self.options.clip_norm:
+            for gradient in gradients:
+                gradient.mul_(self.options.clip_norm / length)
+
+    def _stored_tensors(self) -> dict[str, Tensor]:
+        """The memory of all parameters and statistics, frozen ones too, by name."""
+        network = self.network
+        stored = {network.names[node]: node.memory for node in network.stored}
+        return stored | dict(network._component_tensors())
+
+
+def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:
+    """The nodes to watch by the names under which they are told. Raises TrainingError for one that is not 1 x 1."""
+    named = metrics if isinstance(metrics, Mapping) else {}
+    for each in () if named else ([metrics] if isinstance(metrics, Node | str) else metrics):
+        node = network.find(each)
+        named = {**named, each if isinstance(each, str) else network.names[node]: node}
+    found = {name: network.find(node) for name, node in named.items()}
+    for name, node in found.items():
+        if not node.shape.is_scalar or node.is_stored or node.operation.is_given:
+            raise TrainingError(f"metric '{name}': expected a node of 1 x 1 that is computed, got {node.shape}")
+        if name == CRITERION:
+            raise TrainingError(f"the name '{CRITERION}' of a metric is that of the criterion: give it another one")
+    return found

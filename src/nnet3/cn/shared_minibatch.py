@@ -1,0 +1,63 @@
+"""Minibatches that several processes share: each takes some of the sequences, and gradients are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.arrays import as_array
+from nnet3.cn.network import Network
+from nnet3.cn.samples import Sequences, sequences
+from nnet3.components.row_sums import RowReduction
+
+
+def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> tuple[dict[str, Any], int]:
+    """Returns the part of a minibatch that this process takes, and how many processes take the same.
+
+    Of N processes number r takes sequences r, r + N, ... (samples, where these are no sequences), so that all have
+    about equally many frames of what is sorted by length. A minibatch of fewer sequences than processes is taken whole.
+    """
+    given = [node for node in network.inputs if node.shape.has_samples and network.names[node] in batch]
+    axis = -1 if network.layout == "columns" else 0
+    values = {name: batch[name] for name in (network.names[node] for node in given)}
+    arrays = {n: v if isinstance(v, Sequences) else as_array(v, f"input '{n}'") for n, v in values.items()}
+    counts = [len(v) if isinstance(v, Sequences) else v.shape[axis] for v in arrays.values()]
+    if not counts or min(counts) < reduction.size:
+        return dict(batch), reduction.size
+    own = slice(reduction.rank, None, reduction.size)
+    return {**batch, **{name: _some(value, own, axis) for name, value in arrays.items()}}, 1
+
+
+def _some(value: Sequences | np.ndarray, own: slice, axis: int) -> Any:
+    if isinstance(value, Sequences):
+        return sequences(list(value)[own])
+    return value[own] if axis == 0 or value.ndim == 1 else value[..., own]
+
+
+def sum_gradients(gradients: Sequence[Tensor | None], reduction: RowReduction) -> None:
+    """Replaces each by the sum over all processes; sparse ones stay sparse."""
+    found = [gradient for gradient in gradients if gradient is not None]
+    reduction.sum_([gradient for gradient in found if not gradient.is_sparse])
+    for gradient in found:
+        if gradient.is_sparse:
+            _sum_sparse(gradient, reduction)
+
+
+def _sum_sparse(gradient: Tensor, reduction: RowReduction) -> None:
+    """Each process puts the rows that it has into its own places of tables, which are added up."""
+    own = gradient.coalesce()
+    counts = torch.zeros(reduction.size, dtype=torch.float64)
+    counts[reduction.rank] = own.values().shape[0]
+    reduction.sum_([counts])
+    ends = counts.long().cumsum(0).tolist()
+    place = slice(ends[reduction.rank] - own.values().shape[0], ends[reduction.rank])
+    rows = torch.zeros(ends[-1], dtype=torch.float64, device=gradient.device)
+    values = own.values().new_zeros(ends[-1], gradient.shape[1])
+    rows[place], values[place] = own.indices()[0].double(), own.values()
+    reduction.sum_([rows, values])
+    total = torch.sparse_coo_tensor(rows.long()[None], values, gradient.shape, check_invariants=False)
+    gradient.zero_().add_(total)

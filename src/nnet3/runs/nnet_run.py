@@ -1,0 +1,84 @@
+"""NnetRun: a run that trains a network of components, or that of an acoustic model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.runs.plugs import RunObjectives
+from nnet3.runs.settings import RunSettings
+from nnet3.runs.training_run import LoopSettings, TrainingRun
+from nnet3.train.evaluation import evaluate
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import ObjectiveStats
+from nnet3.train.saturation import saturation
+from nnet3.train.schedules import DropoutSchedule, exponential_rate, shrinkage
+from nnet3.train.trainer import StepResult
+
+
+def loop_settings(settings: RunSettings) -> LoopSettings:
+    """Returns what the loop must know of a settings file."""
+    return LoopSettings(
+        epochs=settings.training.epochs,
+        max_skipped=settings.training.max_skipped,
+        round=settings.distributed.round,
+        print_every=settings.output.print_every,
+        validate_every=settings.validation.every,
+        checkpoint_every=settings.checkpoints.every,
+    )
+
+
+@dataclass(kw_only=True)
+class NnetRun(TrainingRun):
+    """Put together by `train_model`. Several output nodes are told of each on its own, too."""
+
+    settings: RunSettings
+    model: Nnet | AcousticModel
+    objectives: RunObjectives
+    dropout: DropoutSchedule
+
+    @property
+    def nnet(self) -> Nnet:
+        return self.model.nnet if isinstance(self.model, AcousticModel) else self.model
+
+    @property
+    def task_names(self) -> Sequence[str]:
+        names = self.nnet.output_names
+        return names if len(names) > 1 else ()
+
+    def told(self, minibatch: Minibatch, result: StepResult) -> tuple[ObjectiveStats, dict[str, ObjectiveStats]]:
+        names = [target.name for target in minibatch.targets]
+        tasks = {name: result.total_of([name]) for name in names} if len(self.nnet.output_names) > 1 else {}
+        return result.total_of(names), tasks
+
+    def num_frames(self, minibatch: Minibatch) -> int:
+        return len(minibatch.targets[0].indexes)
+
+    def set_schedules(self, done: float) -> float:
+        training = self.settings.training
+        self.dropout.apply(self.nnet, done)
+        rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, done)
+        self.nnet.set_learning_rate(rate)  # for who reads the model's file: the trainer has rates of its own
+        return rate
+
+    def shrink(self, rate: float) -> float:
+        """Multiplies all parameters as the settings say."""
+        training = self.settings.training
+        saturated = training.shrink_value < 1.0 and (
+            self.progress.step == 0 or saturation(self.nnet) > training.shrink_saturation_threshold
+        )
+        factor = shrinkage(rate * self.parallel.jobs, training.proportional_shrink, training.shrink_value, saturated)
+        if factor != 1.0:
+            self.nnet.scale_(factor)
+        return factor
+
+    def evaluate(self) -> dict[str, ObjectiveStats]:
+        return evaluate(self.nnet, self.source.validation(), self.objectives.compare)
+
+    def save_model(self, folder: Path) -> None:
+        self.model.save(folder / ("model.mdl" if isinstance(self.model, AcousticModel) else "model.raw"))
+
+    def save_snapshot(self, path: Path) -> None:
+        self.nnet.save(path)

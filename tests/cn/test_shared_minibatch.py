@@ -1,0 +1,113 @@
+"""Processes, played by threads, that share minibatches do together what one process does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import cn
+from nnet3.cn.network_in_training import NetworkInTraining
+from nnet3.cn.network_trainer import NetworkTrainer
+from nnet3.cn.shared_minibatch import share_of
+from nnet3.cn.training_options import NetworkTrainingOptions, OptionsByName
+from nnet3.errors import TrainingError
+from nnet3.runs.world import World
+from tests.runs.thread_world import in_threads
+from tests.seeds import RANDOM
+
+
+def frames(*, norm: bool = True) -> tuple[cn.Network, list[dict[str, Any]]]:
+    """A loop with an initial state over sequences of unequal lengths, batch-norm, a regularization, a metric."""
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    d = cn.delay(None, dim=4, initial=cn.input("state", 4))
+    R = cn.parameter("R", (4, 4))
+    h = d.connect(cn.tanh(cn.macros.affine(x, 4, name="in") + R @ d, name="h"))
+    o = cn.macros.affine(cn.batch_norm(h, name="norm") if norm else h, 2, name="out")
+    far = cn.sum_elements(cn.sum_rows(cn.abs(o - y)), name="far")
+    J = cn.square_error(o, y, name="J") + 0.1 * cn.squared_norm(R, name="N")
+    net = cn.Network(J, {"far": far}, dtype=torch.float64)
+    return net, [_frames(*lengths) for lengths in ((5, 2, 4, 1, 3), (4, 4), (6,), (2, 1, 3))]
+
+
+def _frames(*lengths: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, rows in (("x", 3), ("y", 2)):
+        found[name] = cn.sequences([RANDOM.normal(size=(rows, length)) for length in lengths])
+    return {**found, "state": RANDOM.normal(size=(4, len(lengths)))}
+
+
+def sentences() -> tuple[cn.Network, list[dict[str, Any]]]:
+    """In stages: a table with a sparse gradient, a label for each sentence; a sample a row."""
+    words, label = cn.input("words", classes=30), cn.input("label", classes=3, axis="sequence")
+    h = cn.macros.lstm(cn.embedding(cn.parameter("E", (4, 30)), words), 5).h
+    scores = cn.macros.affine(cn.sequence.last(h), 3, name="scores")
+    J = cn.cross_entropy_with_softmax(label, scores, name="J")
+    net = cn.Network(J, {"far": cn.classification_error(label, scores, name="far")}, dtype=torch.float64, layout="rows")
+    return net, [_sentences(*lengths) for lengths in ((5, 2, 4), (3, 3, 1, 1), (7,))]
+
+
+def _sentences(*lengths: int) -> dict[str, Any]:
+    words = cn.sequences([RANDOM.integers(0, 30, size=length) for length in lengths])
+    return {"words": words, "label": RANDOM.integers(0, 3, size=len(lengths))}
+
+
+def trained(net: cn.Network, batches: list[dict[str, Any]], world: World, **options: Any) -> list[dict[str, float]]:
+    settings = NetworkTrainingOptions(**options)
+    reduction = world if world.size > 1 else None
+    model = NetworkInTraining(net, settings, OptionsByName(settings.of_all, {}), {"far": net.find("far")}, reduction)
+    trainer = NetworkTrainer(model, settings)
+    found = []
+    for batch in batches * 2:
+        stats = trainer.train_minibatch(batch, 0.2).stats
+        found.append({name: each.average for name, each in stats.items()} | {"weight": stats["criterion"].weight})
+    return found
+
+
+@pytest.mark.parametrize("make", [frames, sentences])
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.5, "max_param_change": 0.05, "clip_norm": 0.7}])
+def test_processes_do_what_one_does(make: Any, options: dict[str, Any]) -> None:
+    net, batches = make()
+    if make is sentences:
+        options = {name: value for name, value in options.items() if name != "momentum"}
+    others = [net.copy() for _ in range(2)]
+    expected = trained(net, batches, World(), **options)
+    told = in_threads(2, lambda world: trained(others[world.rank], batches, world, **options))
+    for rank, other in enumerate(others):
+        assert not isinstance(told[rank], Exception), told[rank]
+        for mine, theirs in zip(expected, told[rank], strict=True):
+            assert theirs == pytest.approx(mine, rel=1e-9)
+        for name, value in net.parameters().items():
+            np.testing.assert_allclose(other.parameters()[name], value, rtol=1e-8, atol=1e-12, err_msg=name)
+    for name, value in others[0].parameters().items():
+        np.testing.assert_array_equal(others[1].parameters()[name], value)
+
+
+def test_what_is_not_finite_in_one_process_is_refused_by_all() -> None:
+    net, _ = frames(norm=False)  # it would carry a NaN to all
+    bad = _frames(3, 2)
+    bad["x"][1][0, 1] = np.nan
+    others, before = [net.copy() for _ in range(2)], net.parameters()
+    first, second = in_threads(2, lambda world: trained(others[world.rank], [bad], world))
+    assert isinstance(first, TrainingError)
+    assert "another process" in str(first)
+    assert "input 'x' holds nan in column 1 of sequence 0, row 0" in str(second)
+    for other in others:
+        for name, value in other.parameters().items():
+            np.testing.assert_array_equal(value, before[name])
+
+
+def test_shares_are_every_other_sequence_in_any_layout() -> None:
+    net, _ = frames()
+    batch = _frames(5, 2, 4)
+    parts = [share_of(net, batch, World(rank, 2)) for rank in range(2)]
+    assert [part["x"].lengths for part, _ in parts] == [(5, 4), (2,)]
+    np.testing.assert_array_equal(parts[0][0]["state"], batch["state"][:, [0, 2]])
+    assert [copies for _, copies in parts] == [1, 1]
+    rows, _ = sentences()
+    part, _ = share_of(rows, {"words": cn.sequences([np.arange(2)] * 3), "label": np.arange(3)}, World(1, 2))
+    assert (part["words"].lengths, part["label"].tolist()) == ((2,), [1])
+    whole, copies = share_of(net, _frames(4), World(1, 2))
+    assert (whole["x"].lengths, copies) == ((4,), 2)
