@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
+SECONDS ?= 600
+FIRST ?= 1000
 N ?= 300
 PROCESSES ?= 1
 ROOM ?= computation
@@ -55,8 +57,8 @@ test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SE
 cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime
 
-soak: $(VENV)/installed  ## ten times as many random networks, graphs and programs as in `make test`, against the oracles
-	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/driver tests/decode/test_streams_and_oracle.py tests/cn/test_random_graphs.py tests/cn/test_state_machine.py tests/train/torch_module/test_state_machine.py
+soak: $(VENV)/installed  ## compare random networks, compiled with other passes, for SECONDS seconds from seed FIRST on; seeds are printed
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.differential.soak --seconds $(SECONDS) --first $(FIRST) --workers $(WORKERS)
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

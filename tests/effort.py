@@ -1,4 +1,4 @@
-"""How many random things tests draw: TEST_EFFORT times what is enough for every day (`make soak`: 10)."""
+"""How many random things tests draw: TEST_EFFORT times what is enough for every day (`TEST_EFFORT=10 make test`)."""
 
 from __future__ import annotations
 

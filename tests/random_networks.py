@@ -3,7 +3,7 @@
 `random_network(seed)` makes config text and a ComputationRequest. Not all requested outputs need be computable;
 `computable_request` keeps those that are. With `smooth=True` no component has a kink or cuts gradients, so that finite
 differences hold. Each row of a component's output is a function of the rows it wants, not of
-what else is in the minibatch.
+what else is in the minibatch, unless layers of `ALL_LAYERS` are asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import nnet3
 from nnet3.compiler import lowering_request, nnet_source
 from nnet3.lowering.build_graph import computable_outputs
+from tests.random_layers import MORE_LAYERS, RecipeLayers
 from tests.seeds import shifted
 
 LAYERS = (
@@ -34,6 +35,7 @@ LAYERS = (
     "statistics",
     "distribute",
 )
+ALL_LAYERS = (*LAYERS, *MORE_LAYERS)  # not row by row
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def computable_request(nnet: nnet3.Nnet, request: nnet3.ComputationRequest) -> n
     )
 
 
-class _Builder:
+class _Builder(RecipeLayers):
     def __init__(self, rng: random.Random, smooth: bool):
         self.rng, self.smooth = rng, smooth
         self.use_x = rng.random() < 0.3

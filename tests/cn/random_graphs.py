@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.delay import DelayNode
 
 T = TypeVar("T")
+RandomGraph = tuple[Node, Node, dict[str, cn.Sequences | np.ndarray]]
 ONE_OPERAND = (cn.negate, cn.sigmoid, cn.tanh, cn.softmax, cn.log_softmax, cn.copy)
 TWO_OPERANDS = (cn.plus, cn.minus, cn.element_times)
 ROWS = (1, 2, 3)
@@ -25,20 +27,22 @@ KINDS = (
 class Maker:
     """Draws nodes one after the other; `pool` holds what may be an operand."""
 
-    def __init__(self, draw: st.DrawFn, rng: np.random.Generator):
-        self.draw, self.rng = draw, rng
+    def __init__(self, random: Random):
+        self.random, self.rng = random, np.random.default_rng(random.randrange(2**31))
         self.pool: list[Node] = [cn.input("x", 3), cn.input("y", 2)]
         self.parameters: dict[tuple[int, int], list[Node]] = {}
         self.open: list[DelayNode] = []
 
     def choose(self, choices: Iterable[T]) -> T:
-        known = list(choices)
-        return known[self.draw(st.integers(0, len(known) - 1))]
+        return self.random.choice(list(choices))
+
+    def coin(self) -> bool:
+        return self.random.random() < 0.5
 
     def parameter(self, rows: int, cols: int) -> Node:
         """A parameter of this shape, sometimes one that is used already."""
         known = self.parameters.setdefault((rows, cols), [])
-        if not known or self.draw(st.booleans()):
+        if not known or self.coin():
             name = f"P{rows}{cols}_{len(known)}"
             known.append(cn.parameter(name, (rows, cols), self.rng.normal(size=(rows, cols))))
         return self.choose(known)
@@ -52,7 +56,7 @@ class Maker:
         return cn.times(self.parameter(rows, other.shape.rows), other)
 
     def step(self) -> None:
-        kind = self.draw(st.sampled_from(KINDS))
+        kind = self.choose(KINDS)
         if kind == "one":
             self.pool.append(self.choose(ONE_OPERAND)(self.samples()))
         elif kind == "two":
@@ -64,15 +68,15 @@ class Maker:
             x = self.samples()
             self.pool.append(cn.times(self.parameter(self.choose(ROWS), x.shape.rows), x))
         elif kind == "delay":
-            lag = self.draw(st.sampled_from((1, 2, -1, -2)))
-            self.pool.append(cn.delay(self.samples(), lag, self.draw(st.sampled_from((0.0, 0.5)))))
+            lag = self.choose((1, 2, -1, -2))
+            self.pool.append(cn.delay(self.samples(), lag, self.choose((0.0, 0.5))))
         elif kind == "loop":
             delay = cn.delay(None, self.loop_lag(), dim=self.choose(ROWS))
             self.open.append(delay)
             self.pool.append(delay)
         elif kind == "slice":
             x = self.samples(3)
-            self.pool.append(cn.row_slice(x, self.draw(st.integers(0, 1)), 2))
+            self.pool.append(cn.row_slice(x, self.choose((0, 1)), 2))
         elif kind == "stack":
             self.pool.append(cn.row_slice(cn.row_stack(self.samples(), self.samples()), 0, 2))
         elif kind == "scale":
@@ -114,7 +118,7 @@ class Maker:
 
     def loop_lag(self) -> int:
         """One direction for all loops, which may be nested: else a value might need itself."""
-        return self.draw(st.sampled_from((1, 2)))
+        return self.choose((1, 2))
 
     def close(self) -> None:
         for delay in self.open:
@@ -125,33 +129,36 @@ class Maker:
             delay.connect(cn.tanh(cn.plus(source, self.parameter(delay.shape.rows, 1))))
 
 
-@st.composite
-def networks(draw: st.DrawFn) -> tuple[Node, Node, dict[str, cn.Sequences | np.ndarray]]:
-    """(criterion, outputs, inputs): inputs are independent samples or sequences of random lengths."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
-    maker = Maker(draw, rng)
-    for _ in range(draw(st.integers(2, 9))):
+def networks() -> st.SearchStrategy[RandomGraph]:
+    return st.randoms(use_true_random=False).map(random_graph)
+
+
+def random_graph(random: Random) -> RandomGraph:
+    """(criterion, output, inputs): inputs are independent samples or sequences of random lengths."""
+    maker = Maker(random)
+    for _ in range(random.randint(2, 9)):
         maker.step()
     maker.close()
     last = maker.pool[-1]
     terms = [cn.square_error(cn.tanh(maker.parameter(2, last.shape.rows) @ last), maker.pool[1])]
-    if draw(st.booleans()):
+    if maker.coin():
         norm = maker.choose((cn.l2_norm, cn.squared_norm))
         terms.append(cn.scale(0.1, norm(maker.parameter(2, last.shape.rows))))
-    if draw(st.booleans()):
+    if maker.coin():
         terms.append(cn.sum_elements(cn.sigmoid(maker.choose(maker.pool))))
-    if draw(st.booleans()):
+    if maker.coin():
         one, other = cn.softmax(maker.samples(2)), maker.samples(2)
         criteria: list[Callable[..., Node]] = [cn.cross_entropy, cn.cross_entropy_with_softmax]
         terms.append(maker.choose(criteria)(one, cn.softmax(other)))
-    if draw(st.booleans()):
+    if maker.coin():
         terms.append(cn.l1_norm(cn.tanh(maker.samples())))
     criterion = terms[0]
     for term in terms[1:]:
         criterion = cn.plus(criterion, term)
-    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    lengths = [random.randint(1, 4) for _ in range(random.randint(1, 3))]
+    rng = maker.rng
     inputs: dict[str, cn.Sequences | np.ndarray]
-    if draw(st.booleans()):
+    if maker.coin():
         inputs = {n: cn.sequences([rng.normal(size=(r, t)) for t in lengths]) for n, r in (("x", 3), ("y", 2))}
     else:
         inputs = {n: rng.normal(size=(r, len(lengths))) for n, r in (("x", 3), ("y", 2))}

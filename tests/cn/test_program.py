@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
+from nnet3.driver import ComputationCache, compile_task
+from nnet3.errors import ArgumentError
+from nnet3.options import CompileOptions
 from tests.cn.reference import columns, compare
 from tests.cn.small_networks import batch, recurrence
 from tests.seeds import RANDOM
@@ -37,6 +41,22 @@ def test_the_optimizer_changes_nothing() -> None:
     np.testing.assert_allclose(columns(found[0][0]), columns(found[1][0]), rtol=1e-12)
     for name, gradient in found[0][1].items():
         np.testing.assert_allclose(gradient, found[1][1][name], rtol=1e-10)
+
+
+def test_options_of_the_compiler_say_which_passes_run() -> None:
+    inputs, few = {"x": batch(3), "y": batch(2)}, CompileOptions(level=1, disabled_passes=frozenset(["dead_code"]))
+    net = recurrence()
+    all_of_them = net.program(inputs)
+    net.compile_options = few
+    assert len(net.program(inputs).commands) > len(all_of_them.commands)
+    assert net.copy().compile_options == few
+    net.optimize = False
+    assert net.compile_options == replace(few, optimize=False)
+    assert str(net.program(inputs)) == str(compile_task(net.task(inputs)))
+    made = cn.Network(outputs=net.outputs, optimize=False, compile_options=few)
+    assert made.compile_options == replace(few, optimize=False)
+    with pytest.raises(ArgumentError, match="the compile_options of a network"):
+        cn.Network(outputs=net.outputs, compile_options={"level": 1})
 
 
 def test_networks_that_are_alike_share_compiled_programs(tmp_path) -> None:

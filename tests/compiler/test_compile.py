@@ -46,6 +46,14 @@ def test_passes_that_are_left_out() -> None:
     assert str(compile(nnet, REQUEST, without)) != str(compile(nnet, REQUEST))
 
 
+def test_levels() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    programs = [compile(nnet, REQUEST, CompileOptions(level=level)) for level in range(4)]
+    assert str(programs[0]) == str(compile(nnet, REQUEST, CompileOptions(optimize=False)))
+    assert str(programs[3]) == str(compile(nnet, REQUEST))
+    assert len(programs[0].commands) >= len(programs[1].commands) > len(programs[2].commands)
+
+
 @pytest.mark.parametrize(
     ("options", "times", "between"),
     [(None, 0, False), (CompileOptions(check=True), 1, True), (CompileOptions(optimize=False, check=True), 1, None)],
@@ -56,7 +64,9 @@ def test_programs_are_checked_when_asked(
     checked: list[NnetComputation] = []
     asked: list[bool] = []
 
-    def note(computation: NnetComputation, disabled: Collection[str], check_between: bool) -> NnetComputation:
+    def note(
+        computation: NnetComputation, disabled: Collection[str], check_between: bool, level: int
+    ) -> NnetComputation:
         asked.append(check_between)
         return computation
 
@@ -71,6 +81,8 @@ def test_programs_are_checked_when_asked(
     [
         ({"optimize": 1}, "optimize"),
         ({"check": "yes"}, "check"),
+        ({"level": 4}, r"level.* must be within \[0, 3\]"),
+        ({"level": -1}, "level"),
         ({"disabled_passes": "dead_code"}, "disabled_passes must be a set of names of passes, got 'dead_code'"),
         ({"disabled_passes": b"dead_code"}, "disabled_passes must be a set"),
         ({"disabled_passes": [1]}, "disabled_passes must be a set"),

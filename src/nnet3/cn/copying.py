@@ -97,7 +97,7 @@ def copy_network(network: Network) -> Network:
         cache=network.cache,
         layout=network.layout,
     )
-    result.optimize, result.training = network.optimize, network.training
+    result.compile_options, result.training = network.compile_options, network.training
     result.generator.set_state(network.generator.get_state())
     return result
 
@@ -105,7 +105,7 @@ def copy_network(network: Network) -> Network:
 def copy_contents(network: Network, copy: Network) -> None:
     """Give a copy of the network everything that may have changed since it was made; it stays on its device."""
     copy.to(network.dtype)
-    copy.optimize = network.optimize
+    copy.compile_options = network.compile_options
     for node, name in network.names.items():
         copy.find(name).take_over(node, copy.device)
     for node, operation in network._nodes.components:

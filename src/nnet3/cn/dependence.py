@@ -2,7 +2,7 @@
 
 * A value: on its operands' values; that of an input on the numbers and the layout given, that of a parameter, statistic
   or component on the node's `contents`.
-* A program: on its question (mode and layout included), on the `variant` of each operation, on whether it is optimized.
+* A program: on its question (mode and layout included), on the `variant` of each operation, on how it is compiled.
 * A runner: on its program, the type of numbers and the device, and on the objects and memory that it works on, its
   `bonds`.
 """
@@ -67,7 +67,7 @@ def _integers(tensor: Tensor) -> Tensor:
 def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
     """Equal for questions that one program answers, and one runner while its bonds last."""
     variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
-    return (*question.key, variants, network.optimize, network.dtype, network.device)
+    return (*question.key, variants, network.compile_options, network.dtype, network.device)
 
 
 @dataclass(frozen=True)

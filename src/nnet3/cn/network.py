@@ -41,7 +41,8 @@ class Network(DifferentiatedNetwork):
 
     `criterion`: a node of shape 1 x 1, several of them, or a mapping from such nodes to weights. `outputs`: nodes that
     are wanted, if liked with names. Nodes without a name get one. `seed` is that of dropout. With `optimize` false
-    programs are run as they are lowered. Raises NetworkError for a graph that cannot be computed.
+    programs are run as they are lowered; `compile_options` says which passes run. Raises NetworkError for a graph that
+    cannot be computed.
 
     Values are columns: a value with samples is (rows, samples), of a batch of sequences a list of (rows, frames); one
     without samples is (rows, columns), and a number if it is 1 x 1. A network is used by one thread at a time.

@@ -8,6 +8,7 @@ import math
 import numbers
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -26,6 +27,7 @@ from nnet3.cn.samples import checked_layout
 from nnet3.cn.stamps import Stamps
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
+from nnet3.options import CompileOptions
 from nnet3.runtime.memory import checked_device
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class NetworkState:
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
         optimize: bool = True,
+        compile_options: CompileOptions | None = None,
         cache: ComputationCache | None = None,
         layout: str = "columns",
     ):
@@ -69,12 +72,16 @@ class NetworkState:
             raise NetworkError("a network needs a criterion or an output")
         self._nodes = NodeGraph([*self.criteria, *self.outputs.values()])
         check_kind(seed, int, "the seed of a network", "an integer")
+        check_kind(compile_options, (CompileOptions, type(None)), "the compile_options of a network", "CompileOptions")
         check_kind(cache, (ComputationCache, type(None)), "the cache of a network", "a ComputationCache")
         self._lock = threading.RLock()  # threads take turns
         self.generator = torch.Generator().manual_seed(seed % 2**63)
         self.training = True  # see `train`
         self.layout = checked_layout(layout)
-        self.optimize, self.cache = optimize, default_cache() if cache is None else cache
+        self.compile_options = compile_options or CompileOptions()
+        if not optimize:
+            self.optimize = False
+        self.cache = default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
@@ -85,6 +92,15 @@ class NetworkState:
         self._dtype, self._device = torch.float32, torch.device("cpu")
         self._follow_memory()
         self.to(dtype, device)
+
+    @property
+    def optimize(self) -> bool:
+        """`compile_options.optimize`, which may be set here."""
+        return self.compile_options.optimize
+
+    @optimize.setter
+    def optimize(self, value: bool) -> None:
+        self.compile_options = replace(self.compile_options, optimize=value)
 
     # ---- parameters ----
 
@@ -325,7 +341,7 @@ class NetworkState:
         return Runner(self._program_of(question), self.generator, self._gradient, self.dtype, self.device)
 
     def _program_of(self, question: Question) -> Program:
-        return Program(question, optimize=self.optimize, cache=self.cache)
+        return Program(question, options=self.compile_options, cache=self.cache)
 
 
 def _weights(criterion: Criteria) -> dict[Node, float]:

@@ -81,10 +81,10 @@ class Question:
 class Program:
     """The answer to one question: every stage can be looked at."""
 
-    def __init__(self, question: Question, *, optimize: bool, cache: ComputationCache):
+    def __init__(self, question: Question, *, options: CompileOptions, cache: ComputationCache):
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
-        self.question, self.optimize, self.cache = question, optimize, cache
+        self.question, self.options, self.cache = question, options, cache
         self.source = CnSource(
             question.graph, question.outputs, question.flags, question.given, question.probes, question.training
         )
@@ -151,10 +151,10 @@ class Program:
         length, count = rounded_up(layout.lengths[0]), rounded_up(len(layout.lengths))
         question = replace(self.question, layout=SampleLayout((length,) * count))
         variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
-        key = (*question.key, variants, self.optimize, id(self.cache))
+        key = (*question.key, variants, self.options, id(self.cache))
         ragged = question.graph.ragged.get(key)
         if ragged is None:
-            ragged = self.cache.ragged(Program(question, optimize=self.optimize, cache=self.cache).task, length)
+            ragged = self.cache.ragged(Program(question, options=self.options, cache=self.cache).task, length)
             if ragged is None:
                 return None
             question.graph.ragged[key] = ragged
@@ -175,8 +175,7 @@ class Program:
         )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
         key = {"cn": lines, "promises": promises, "question": self.question.key}
-        options = CompileOptions(optimize=self.optimize)
-        return CompileTask(key, lambda: (self.source, self.request), options, form=partial(self._form, key))
+        return CompileTask(key, lambda: (self.source, self.request), self.options, form=partial(self._form, key))
 
     def _form(self, key: Mapping[str, object]) -> LengthForm | None:
         """The question as one of those for sequences that are some frames longer or shorter, or for fewer of them."""
@@ -218,7 +217,7 @@ class Program:
 
     def _task_of(self, question: Question) -> tuple[CompileTask, list[np.ndarray]]:
         """Returns the task of another question, and the indexes that it names."""
-        program = Program(question, optimize=self.optimize, cache=self.cache)
+        program = Program(question, options=self.options, cache=self.cache)
         return program.task, program.rows
 
     @property

@@ -124,7 +124,7 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        computation = optimize(computation, disabled=options.disabled_passes, check_between=options.check)
+        computation = optimize(computation, options.disabled_passes, options.check, level=options.level)
     computation.fingerprint = dict(task.fingerprint)
     return computation
 

@@ -9,6 +9,7 @@ from nnet3.options.chain import DenominatorOptions as DenominatorOptions
 from nnet3.options.chain import PhoneLmOptions as PhoneLmOptions
 from nnet3.options.chain import SupervisingOptions as SupervisingOptions
 from nnet3.options.chain import Tolerances as Tolerances
+from nnet3.options.compiling import HIGHEST_LEVEL as HIGHEST_LEVEL
 from nnet3.options.compiling import CompileOptions as CompileOptions
 from nnet3.options.compiling import DerivTimes as DerivTimes
 from nnet3.options.declaring import Option as Option

@@ -8,9 +8,10 @@ from typing import Any
 
 from nnet3.errors import ArgumentError
 from nnet3.options.declaring import Options, declared, option
-from nnet3.text.values import Boolean, Integer
+from nnet3.text.values import Boolean, Integer, within
 
 _FIRST, _LAST = -(2**31), 2**31 - 1
+HIGHEST_LEVEL = 3
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,10 @@ class DerivTimes(Options):
 
 @dataclass(frozen=True)
 class CompileOptions(DerivTimes):
-    """`optimize`: run the passes, except those named in `disabled_passes`; `check`: run the checker between them."""
+    """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between."""
 
     optimize: bool = option(True, Boolean(), "Run the passes.")
+    level: int = option(HIGHEST_LEVEL, Integer(within(0, HIGHEST_LEVEL)), "Run the passes up to this level; 0: none.")
     disabled_passes: frozenset[str] = field(default_factory=frozenset)
     check: bool = option(False, Boolean(), "Run the checker between passes.")
 

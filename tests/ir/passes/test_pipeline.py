@@ -67,6 +67,28 @@ def test_with_all_passes_disabled_nothing_changes() -> None:
     assert optimize(computation, disabled={p.name for p in PIPELINE}) is computation
 
 
+def test_levels_are_nested() -> None:
+    """Level 0 runs nothing, 1 what is cheap, 3 all; each keeps results."""
+    computation = recurrence(3)
+    ran: list[list[str]] = []
+    for level in range(4):
+        names: list[str] = []
+        result = optimize(computation, dump=lambda name, _, names=names: names.append(name), level=level)
+        run(result).check_equals(run(computation))
+        ran.append(names[1:])
+    assert ran[0] == []
+    assert ran[1] == ["dead_code", "remove_unneeded_zeroing", "move_sizing"]
+    assert [name for name in ran[3] if name in ran[2]] == ran[2]
+    assert ran[3] == [p.name for p in PIPELINE]
+    assert optimize(computation, level=0) is computation
+
+
+def test_a_level_leaves_out_disabled_passes() -> None:
+    names: list[str] = []
+    optimize(recurrence(3), {"dead_code"}, dump=lambda name, _: names.append(name), level=1)
+    assert names == ["", "remove_unneeded_zeroing", "move_sizing"]
+
+
 def test_an_unknown_pass_is_refused() -> None:
     with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
         optimize(training_step(), disabled=["move_sizes"])

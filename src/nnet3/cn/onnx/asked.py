@@ -62,7 +62,7 @@ class Asked:
         computed = tuple(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
         layout = SampleLayout((frames,)) if self.sequences else None
         question = Question(self.network._nodes, computed, layout)
-        return Program(question, optimize=self.network.optimize, cache=self.network.cache)
+        return Program(question, options=self.network.compile_options, cache=self.network.cache)
 
     def fixed(self, frames: int) -> FixedProgram:
         return FixedProgram(compile_task(self.program(frames).task))

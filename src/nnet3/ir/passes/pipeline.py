@@ -1,4 +1,11 @@
-"""The passes in their order, and the function that runs them."""
+"""The passes in their order, and the function that runs them.
+
+Each has a level, as a compiler's -O1 to -O3: level n runs all passes of level n or below.
+
+1. What only drops, moves and shortens: fewer commands and less memory for little work.
+2. What lays several matrices into one place, so that copies go and memory is used again, and what packs values.
+3. What computes otherwise: sums may be rounded otherwise, and new matrices may take memory.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +25,29 @@ from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
 from nnet3.ir.passes.work_in_place import work_in_place
 from nnet3.ir.repeats import unrolled
+from nnet3.options import HIGHEST_LEVEL
 from nnet3.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A function that returns an equivalent computation, or the one it was given if there is nothing to do."""
+    """A function that returns an equivalent computation, or the one it was given if there is nothing to do.
+
+    With `adds_matrices` the result may need more memory, at most by the matrices that it adds; else it never does.
+    """
 
     name: str
     function: Callable[[NnetComputation], NnetComputation]
+    level: int = 1
+    adds_matrices: bool = False
 
 
 PIPELINE = (
-    Pass("hoist_products", hoist_products),  # while copies still say where columns come from
+    Pass("hoist_products", hoist_products, 3, adds_matrices=True),  # while copies still say where columns come from
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
-    Pass("share_copies", share_copies),
-    Pass("work_in_place", work_in_place),  # after copies are gone that keep a value alive
-    Pass("compress_signs", compress_signs),  # when it is settled what lies where
+    Pass("share_copies", share_copies, 2),
+    Pass("work_in_place", work_in_place, 2),  # after copies are gone that keep a value alive
+    Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
 )
@@ -46,8 +59,9 @@ def optimize(
     disabled: Collection[str] = frozenset(),
     check_between: bool = False,
     dump: Callable[[str, NnetComputation], None] | None = None,
+    level: int = HIGHEST_LEVEL,
 ) -> NnetComputation:
-    """Run the passes of PIPELINE, except those whose names are in `disabled`; the argument is not changed.
+    """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
     Passes see every turn: a Repeat is unrolled first.
     With `check_between` the checker looks at the computation before the first and after each pass, and its
@@ -59,7 +73,7 @@ def optimize(
         if name not in names:
             hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
-    steps = [p for p in PIPELINE if p.name not in disabled]
+    steps = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
     for step in (Pass("", unrolled), *steps):
         result = step.function(computation)
         if result is not computation:

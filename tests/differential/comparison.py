@@ -1,0 +1,59 @@
+"""Comparison of what a network gives when it is compiled with different passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from tests.differential.memory import memory_problems
+from tests.differential.subjects import Subject
+from tests.differential.variants import PLAIN, Variant
+
+BOUNDS = {torch.float64: 1e-10, torch.float32: 1e-5}
+_ROUNDINGS = 16
+
+
+def problems(subject: Subject, variants: Sequence[Variant]) -> Iterator[str]:
+    """Yields what is different with passes, and which passes need more memory than they state.
+
+    In float64 all of `variants` are compared, in float32 the first and the last of them.
+    """
+    for lowered in subject.lowered():
+        yield from memory_problems(lowered)
+    for dtype, compared in ((torch.float64, variants), (torch.float32, [variants[0], variants[-1]])):
+        expected = subject.results(PLAIN, dtype)
+        for variant in compared:
+            found = subject.results(variant, dtype)
+            if found is expected:
+                continue
+            if found.keys() != expected.keys():
+                yield f"{variant.name}: gives {sorted(found)}, expected {sorted(expected)}"
+                continue
+            for name in expected:
+                error, bound = _norm(found[name], expected[name]), BOUNDS[dtype] * _scale(expected[name])
+                if error <= bound or not expected[name].isfinite().all():  # it overflows whatever the passes do
+                    continue
+                bound = max(bound, _ROUNDINGS * _sensitivity(subject, name, dtype))
+                if not error <= bound:
+                    yield f"{variant.name}: {name} in {dtype} is off by {error:.1e}, allowed are {bound:.1e}"
+
+
+def _sensitivity(subject: Subject, name: str, dtype: torch.dtype) -> float:
+    """How far a result is off without passes because numbers are rounded.
+
+    Where numbers cancel, few rows are normalized, or natural gradient divides by what is almost nothing, that is more
+    than the bounds. In float64 it is seen from inputs that are off by a rounding, in float32 from those of float64.
+    """
+    exact = subject.results(PLAIN, torch.float64)[name]
+    other = subject.results(PLAIN, dtype) if dtype == torch.float32 else subject.results_of_disturbed()
+    return _norm(other[name], exact)
+
+
+def _norm(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected.double()).norm())
+
+
+def _scale(expected: Tensor) -> float:
+    return max(1.0, float(expected.double().norm()))

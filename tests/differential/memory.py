@@ -1,0 +1,37 @@
+"""The memory that a program needs, whatever its plan: the largest sum of what lives at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Life
+from nnet3.ir.passes import pipeline
+
+_BYTES = {"": 4, "bfloat16": 2, "float16": 2, "float64": 8}
+
+
+def peak_bytes(computation: NnetComputation) -> int:
+    """With matrices in float32 unless they say otherwise; what is compressed takes one byte a number."""
+    now = peak = 0
+    for command in computation.commands:
+        for name, life in command.form.lives:
+            matrix = computation.matrices[computation.submatrices[getattr(command, name)].matrix]
+            size, width = matrix.num_rows * matrix.num_cols, _BYTES.get(matrix.dtype, 4)
+            factor = {Life.BEGINS: width, Life.ENDS: -width, Life.COMPRESSES: 1 - width, Life.DECOMPRESSES: width - 1}
+            now += size * factor[life]
+        peak = max(peak, now)
+    return peak
+
+
+def memory_problems(lowered: NnetComputation) -> Iterator[str]:
+    """Yields the passes, alone or after those before them, that need more memory than they state."""
+    chained = lowered
+    for each in pipeline.PIPELINE:
+        for before in (lowered, chained) if chained is not lowered else (lowered,):
+            after = each.function(before)
+            added = after.matrices[len(before.matrices) :] if each.adds_matrices else []
+            allowed = peak_bytes(before) + sum(4 * m.num_rows * m.num_cols for m in added)
+            if peak_bytes(after) > allowed:
+                yield f"{each.name}: {peak_bytes(before)} -> {peak_bytes(after)} bytes, allowed {allowed}"
+        chained = after

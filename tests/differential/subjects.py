@@ -1,0 +1,243 @@
+"""Random networks of both kinds, as what a differential test runs: a function of a seed."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import nnet3
+from nnet3 import cn
+from nnet3.driver import CompileTask, ComputationCache, compile_task
+from nnet3.driver.keys import key_digest
+from nnet3.errors import GradientError, NetworkError
+from nnet3.ir.computation import NnetComputation
+from nnet3.options import CompileOptions
+from nnet3.runtime.memory import Lease, pool_of
+from tests.cn.random_graphs import random_graph
+from tests.differential.variants import PLAIN, Variant
+from tests.random_networks import ALL_LAYERS, computable_request, random_network
+
+Results = dict[str, Tensor]
+Inputs = Mapping[str, Any]
+_ROUNDING = 2.0**-52
+_POISONED = 2**21  # bytes: more than nearly all of these networks need
+
+
+class Subject(ABC):
+    """A network, what is asked of it, and what it is given. Equal programs are run once."""
+
+    text: str
+    inputs: Inputs
+
+    def __init__(self) -> None:
+        self._lowered: list[NnetComputation] = []
+        self._optimized: dict[Variant, list[NnetComputation]] = {}
+        self._known: list[tuple[list[NnetComputation], torch.dtype, Results]] = []
+
+    @abstractmethod
+    def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results: ...
+
+    @abstractmethod
+    def _disturbed(self) -> Inputs:
+        """The inputs, each number off by a rounding."""
+
+    def lowered(self) -> list[NnetComputation]:
+        """Its programs before the passes."""
+        return self._lowered
+
+    def programs(self, variant: Variant) -> list[NnetComputation]:
+        """Its programs after the passes."""
+        done = self._optimized.setdefault(variant, [])
+        for lowered in self._lowered[len(done) :]:
+            program = variant.optimized(lowered)
+            program.attachments = {} if program.attachments is None else program.attachments  # plans are kept there
+            done.append(program)
+        return done
+
+    def results(self, variant: Variant, dtype: torch.dtype) -> Results:
+        """Outputs, derivatives, gradients and changes by name, from memory that holds NaN at first."""
+        programs = self.programs(variant)
+        for others, other_dtype, results in self._known:
+            if other_dtype == dtype and len(programs) == len(others) and all(map(_are_equal, programs, others)):
+                return results
+        results = self._run(variant, dtype, self.inputs)
+        self._known.append((list(self.programs(variant)), dtype, results))
+        return results
+
+    def results_of_disturbed(self) -> Results:
+        """The same without passes, of inputs that are off by a rounding."""
+        return self._run(PLAIN, torch.float64, self._disturbed())
+
+
+def subject(seed: int) -> Subject | None:
+    """The subject of a seed, of every fourth one a computational network; None if it asks what cannot be."""
+    with suppress(NetworkError, GradientError):
+        if seed % 4 == 3:
+            return GraphSubject(seed)
+        found = NetworkSubject(seed)
+        return found if found.request is not None else None
+    return None
+
+
+def poison_memory() -> None:
+    """Let what reads memory that nobody has written read NaN."""
+    pool = pool_of(torch.device("cpu"))
+    pool.clear()
+    lease = Lease(pool, _POISONED, object())
+    lease.arena.storage.fill_(255)
+    lease.release()
+
+
+def _are_equal(one: NnetComputation, other: NnetComputation) -> bool:
+    """True if two programs that were made of one by passes are the same."""
+    if one is other:
+        return True
+    if (one.commands, one.submatrices, one.matrices) != (other.commands, other.submatrices, other.matrices):
+        return False
+    if one.kernels != other.kernels or len(one.index_tables) != len(other.index_tables):
+        return False
+    return all(map(np.array_equal, one.index_tables, other.index_tables))
+
+
+def _off(matrix: np.ndarray) -> np.ndarray:
+    signs = np.where(np.arange(matrix.size).reshape(matrix.shape) % 2, 1.0, -1.0)
+    return matrix * (1 + _ROUNDING * signs)
+
+
+class NetworkSubject(Subject):
+    """An nnet3 network with layers of every kind and a random request."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        made = random_network(seed, layers=ALL_LAYERS)
+        self.nnet, self.text = made.nnet(), str(made)
+        self._nnets: dict[torch.dtype, nnet3.Nnet] = {}
+        self.request = computable_request(self.nnet, made.request)
+        if self.request is None:
+            return
+        rng = random.Random(seed)
+        first, last = (rng.choice([None, None, 2]), rng.choice([None, 0, -2])) if rng.random() < 0.15 else (None, None)
+        options = CompileOptions(optimize=False, min_deriv_time=first, max_deriv_time_relative=last)
+        numbers = np.random.default_rng(seed)
+        ios = (*self.request.inputs, *self.request.outputs)
+        self.inputs = {io.name: numbers.standard_normal((len(io.indexes), self.nnet.node_dim(io.name))) for io in ios}
+        self._lowered = [compile_task(self.request.task(self.nnet, options))]
+
+    def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results:
+        """One step with plain gradients and statistics, and two that learn by natural gradient."""
+        assert self.request is not None
+        (program,) = self.programs(variant)
+        if dtype not in self._nnets:
+            self._nnets[dtype] = self.nnet.copy().to(dtype=dtype)
+        nnet, gradient, learns = (
+            self._nnets[dtype],
+            self._nnets[dtype].gradient_copy(),
+            self.request.need_model_derivative,
+        )
+        for number, each in enumerate((nnet, gradient)):
+            each.seed_random(number)
+        computer = nnet3.NnetComputer(program, nnet, gradient if learns else None, dtype=dtype,
+                                      nnet_to_store_stats=gradient, check_finite=False)  # fmt: skip
+        found = self._step(computer, inputs)
+        for name, component in gradient.components.items():
+            values = {key: torch.as_tensor(getattr(component, key)) for key in component.statistic_names}
+            found.update({f"statistic {name}.{key}": value for key, value in values.items() if "num_dims_" not in key})
+        if not learns:
+            return found
+        found.update({f"gradient of {name}": value for name, value in _parameters(gradient).items()})
+        learning = nnet.copy()
+        learning.set_learning_rate(0.1)
+        computer = nnet3.NnetComputer(program, nnet, learning, dtype=dtype, check_finite=False)
+        for _ in range(2):  # the second one by what natural gradient has learned from the first
+            self._step(computer, inputs)
+        before = _parameters(nnet)
+        found.update({f"change of {name}": value - before[name] for name, value in _parameters(learning).items()})
+        return found
+
+    def _step(self, computer: nnet3.NnetComputer, inputs: Inputs) -> Results:
+        assert self.request is not None
+        poison_memory()
+        for io in self.request.inputs:
+            computer.accept_input(io.name, inputs[io.name])
+        computer.run()
+        found = {io.name: computer.get_output(io.name).clone() for io in self.request.outputs}
+        if self.request.needs_backward:
+            for io in self.request.outputs:
+                if io.has_deriv:
+                    computer.accept_input(io.name, inputs[io.name])
+            computer.run()
+        for io in self.request.inputs:
+            if io.has_deriv:
+                found[f"derivative of {io.name}"] = computer.get_output(io.name).clone()
+        return found
+
+    def _disturbed(self) -> Inputs:
+        return {name: _off(matrix) for name, matrix in self.inputs.items()}
+
+
+def _parameters(nnet: nnet3.Nnet) -> Results:
+    return {
+        f"{name}.{key}": value.clone()
+        for name, component in nnet.components.items()
+        for key, value in component.parameters().items()
+    }
+
+
+class _Programs(ComputationCache):
+    """Lowers each task once, and runs the passes of a variant on it."""
+
+    def __init__(self, owner: Subject, variant: Variant, places: dict[str, int]) -> None:
+        super().__init__()
+        self._owner, self._variant, self._places = owner, variant, places
+
+    def program(self, task: CompileTask) -> NnetComputation:
+        digest, lowered = key_digest(task.key), self._owner.lowered()
+        if digest not in self._places:
+            self._places[digest] = len(lowered)
+            lowered.append(compile_task(replace(task, options=PLAIN.options())))
+        return self._owner.programs(self._variant)[self._places[digest]]
+
+
+class GraphSubject(Subject):
+    """A computational network: a criterion with its gradients."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.criterion, self.last, self.inputs = random_graph(random.Random(seed))
+        self._places: dict[str, int] = {}
+        network = self._network(PLAIN, torch.float64)
+        self.inputs = {node.name: self.inputs[node.name] for node in network.inputs}
+        self.text = f"seed {seed}\n{network}\n{self.inputs}"
+        self.results(PLAIN, torch.float64)  # so that all programs are known
+
+    def _network(self, variant: Variant, dtype: torch.dtype) -> cn.Network:
+        cache, options = _Programs(self, variant, self._places), variant.options()
+        return cn.Network(self.criterion, {"last": self.last}, dtype=dtype, compile_options=options, cache=cache)
+
+    def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results:
+        network = self._network(variant, dtype)
+        poison_memory()
+        value, gradients = network.criterion_and_gradients(inputs, wrt=network.inputs)
+        last = network.evaluate("last", inputs)
+        found = {"criterion": value, "last": last, **{f"gradient of {name}": g for name, g in gradients.items()}}
+        return {name: _columns(each) for name, each in found.items()}
+
+    def _disturbed(self) -> Inputs:
+        return {
+            name: cn.sequences([_off(each) for each in value]) if isinstance(value, cn.Sequences) else _off(value)
+            for name, value in self.inputs.items()
+        }
+
+
+def _columns(value: object) -> Tensor:
+    if isinstance(value, list):
+        return torch.cat([torch.as_tensor(each) for each in value], dim=1)
+    return torch.as_tensor(value)

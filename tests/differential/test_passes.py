@@ -1,0 +1,78 @@
+"""Random networks give the same with any passes: a few of what `make soak` compares for as long as asked."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nnet3.ir.passes import pipeline
+from nnet3.ir.passes.pipeline import PIPELINE, Pass
+from tests.differential.comparison import problems
+from tests.differential.mutants import mutant
+from tests.differential.soak import check_seed
+from tests.differential.subjects import subject
+from tests.differential.variants import ALL, all_variants
+from tests.effort import EFFORT
+from tests.random_layers import MORE_LAYERS
+from tests.random_networks import ALL_LAYERS, random_network
+from tests.seeds import shifted
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+_BLOCK = 25
+_RARE = 37  # a seed whose network keeps signs that something else reads too
+
+
+@pytest.mark.parametrize("block", range(8 * EFFORT))
+def test_passes_change_nothing(block: int) -> None:
+    """All passes, or another choice of them, drawn by the seed."""
+    found = {}
+    for seed in range(_BLOCK * block, _BLOCK * (block + 1)):
+        made = subject(shifted(seed))
+        if made is not None:
+            chosen = ALL if seed % 2 else random.Random(seed).choice(all_variants())
+            found[shifted(seed)] = list(problems(made, [chosen]))
+    assert not {seed: different for seed, different in found.items() if different}
+    assert len(found) > _BLOCK / 2
+
+
+@pytest.mark.parametrize("one", PIPELINE, ids=[each.name for each in PIPELINE])
+def test_a_broken_pass_is_found(one: Pass, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [mutant(each) if each is one else each for each in PIPELINE]
+    monkeypatch.setattr(pipeline, "PIPELINE", tuple(broken))
+    seeds = [_RARE] * (one.name == "compress_signs") + list(range(40))
+    assert any(check_seed(seed, [ALL], most=1)[2] for seed in seeds)
+
+
+def test_a_pass_that_takes_more_memory_than_it_states_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    modest = [replace(each, adds_matrices=False) for each in PIPELINE]
+    monkeypatch.setattr(pipeline, "PIPELINE", tuple(modest))
+    found = next(found for seed in range(40) if (found := check_seed(seed, [ALL], most=1)[2]))
+    assert re.match(r"hoist_products: \d+ -> \d+ bytes, allowed \d+", found[0])
+
+
+def test_networks_are_various() -> None:
+    """Each layer is drawn, and most requests go backward."""
+    assert set(MORE_LAYERS) < set(ALL_LAYERS)
+    made = [random_network(seed, layers=ALL_LAYERS) for seed in range(200)]
+    types = Counter(kind for each in made for kind in set(re.findall(r"type=(\w+)Component", each.config)))
+    wanted = {"TimeHeightConvolution", "RestrictedAttention", "LstmNonlinearity", "GruNonlinearity", "BatchNorm"}
+    wanted |= {"OutputGruNonlinearity", "BackpropTruncation", "Tdnn", "StatisticsPooling", "RectifiedLinear"}
+    assert all(types[kind] >= 10 for kind in wanted)
+    assert sum(each.request.need_model_derivative for each in made) > 50
+
+
+def test_a_seed_is_repeated_by_one_command() -> None:
+    command = [sys.executable, "-m", "tests.differential.soak", "--seed", "3"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[0], done.stdout.splitlines()[-1]) == (
+        0,
+        "seed 3",
+        "nothing is different",
+    )
