@@ -15,7 +15,7 @@ from nnet3.cn.evaluation import EvaluatedNetwork
 from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
-from nnet3.cn.order import need_gradient_flags, needed_nodes
+from nnet3.cn.order import gradient_flags, needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import ArgumentError, GradientError, NetworkError
@@ -162,7 +162,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             raise NetworkError("the network has no criterion")
         training = self.training if training is None else training
         roots = tuple(criteria)
-        flags = need_gradient_flags(roots, dict.fromkeys(extra, True))
+        flags = self._flags(roots, extra)
         roots = tuple(dict.fromkeys((*roots, *watched)))
         needed = needed_nodes(self._nodes.nodes, roots, ())
         check_gradients_exist(needed, flags, self.names)
@@ -223,6 +223,12 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 found[node] = tensor.grad
         self._take_statistics(run.stores_statistics and math.isfinite(value))
         return Differentiated(value, run.layouts, found, {node: run.values[node] for node in run.keep})
+
+    def _flags(self, roots: Sequence[Node], extra: Sequence[Node]) -> dict[Node, bool]:
+        """Whether the gradient of each node below the roots is needed, those of `extra` included."""
+        below = set(needed_nodes(self._nodes.nodes, roots, ()))
+        composites = [composite for composite in self._nodes.composites if composite.nodes[0] in below]
+        return gradient_flags(composites, dict.fromkeys(extra, True))
 
     def _clear_gradients(self, extra: Sequence[Node]) -> None:
         for stored in self._differentiated(extra):

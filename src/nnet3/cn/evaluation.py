@@ -115,7 +115,7 @@ class EvaluatedNetwork(NetworkState):
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
         given = {node: self._given(node, inputs[self.names[node]]) for node in leaves}
-        layouts = Layouts({n.shape.axis: SampleLayout.of(given[n], f"input '{self.names[n]}'") for n in plain[::-1]})
+        layouts = Layouts({node.shape.axis: self._layout_given(node, given[node]) for node in plain[::-1]})
         layout = layouts.on("")
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
             self._warn_of_lone_samples(needed, self.names[plain[0]])
@@ -141,6 +141,9 @@ class EvaluatedNetwork(NetworkState):
         if isinstance(value, Sequences) or not node.shape.has_samples:
             return value
         return as_matrix(value, f"input '{self.names[node]}'", self.layout == "rows")
+
+    def _layout_given(self, node: Node, value: Any) -> SampleLayout:
+        return self._stamps.known(node, SampleLayout.of(value, f"input '{self.names[node]}'"))
 
     def _check_classes(self, node: Node, rows: Tensor) -> None:
         """Raise ShapeError for values that are no class indexes, where these are expected."""

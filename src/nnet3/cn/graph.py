@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from nnet3.cn.node import Node, StoredNode, checked_name
@@ -90,8 +90,11 @@ class NodeGraph:
     @property
     def components(self) -> list[tuple[Node, ComponentOperation]]:
         """Asked anew each time, for copies of networks get other operations."""
-        pairs = ((node, node.operation) for node in self.nodes)
-        return [(node, operation) for node, operation in pairs if isinstance(operation, ComponentOperation)]
+        return [(node, cast(ComponentOperation, node.operation)) for node in self._component_nodes]
+
+    @cached_property
+    def _component_nodes(self) -> list[Node]:
+        return [node for node in self.nodes if isinstance(node.operation, ComponentOperation)]
 
     @cached_property
     def inputs(self) -> list[Node]:

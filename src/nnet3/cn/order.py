@@ -157,10 +157,13 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
     """Algorithm 1.5: whether the gradient of each node is needed: of leaves and of nodes that are `wanted`, as stated
     (a parameter's default is `trainable`, an input's False); of others, if that of any child is. Loops are allowed.
     """
-    wanted = wanted or {}
+    return gradient_flags(forward_order_with_loops(roots), wanted or {})
+
+
+def gradient_flags(composites: Iterable[Composite], wanted: Mapping[Node, bool]) -> dict[Node, bool]:
+    """`need_gradient_flags` of all nodes of composites in forward order."""
     flags: dict[Node, bool] = {}
-    order = forward_order_with_loops(roots)
-    for composite in order:
+    for composite in composites:
         needed = False
         for node in composite.nodes:
             own = wanted.get(node, node.is_trained)

@@ -30,6 +30,11 @@ class Stamps:
     def __contains__(self, node: Node) -> bool:
         return node in self._values
 
+    def known(self, node: Node, layout: SampleLayout) -> SampleLayout:
+        """The layout; if that of the value given last is equal, that one, which knows the order of its rows."""
+        last = self._layouts.get(node)
+        return layout if last is None or last != layout else last
+
     def give(self, node: Node, value: Tensor, layout: SampleLayout | None) -> None:
         """The value of an input, and which samples its rows are."""
         if node in self and self._layouts[node] == layout and same_numbers(self._values[node], value):
