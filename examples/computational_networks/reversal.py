@@ -2,9 +2,10 @@
 
     python reversal.py
 
-The encoder is a bidirectional LSTM over the letters of a word, the decoder an LSTM that is given the letter before and
-the encoder's last states; for each letter of the answer dot-product attention looks at all letters of the word. The
-answer is longer than the word, for it begins with a mark: it lies on an axis of its own.
+The encoder is a bidirectional LSTM over the letters of a word, the decoder an LSTM. For each letter of the answer
+dot-product attention looks at all letters of the word. It stands inside the decoder's loop: its query is the state
+before, and what it finds is given to the decoder beside the letter before. The answer lies on an axis of its own, whose
+sequences may have other lengths than the words.
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ def network() -> cn.Network:
     answer = cn.input("answer", classes=LETTERS, axis="answer")
     letters = cn.embedding(cn.parameter("letters", (8, LETTERS)), word, sparse=False)
     states = cn.macros.blstm(letters, CELLS // 2, name="encoder")
-    last = cn.broadcast_as(cn.sequence.mean(states), before)
-    given = cn.row_stack(cn.embedding(cn.parameter("marks", (8, LETTERS + 1)), before, sparse=False), last)
-    query = cn.macros.lstm(given, CELLS, name="decoder").h
+    query = cn.delay(None, dim=CELLS, axis="answer", name="query")
     found = cn.attention(query, states, states, name="found")
-    hidden = cn.tanh(cn.macros.affine(cn.row_stack(query, found), CELLS, name="hidden"))
-    scores = cn.macros.affine(hidden, LETTERS, name="scores")
+    given = cn.row_stack(cn.embedding(cn.parameter("marks", (8, LETTERS + 1)), before, sparse=False), found)
+    h = query.connect(cn.macros.lstm(given, CELLS, name="decoder").h)
+    scores = cn.macros.affine(cn.row_stack(h, found), LETTERS, name="scores")
     J = cn.cross_entropy_with_softmax(answer, scores, name="J")
     errors = cn.classification_error(answer, scores, name="errors")
     return cn.Network(J, {"scores": scores, "errors": errors})

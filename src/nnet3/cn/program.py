@@ -19,7 +19,8 @@ from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout
-from nnet3.cn.source import GRADIENT, PROBE, CnSource
+from nnet3.cn.source import GRADIENT, PROBE, SEQUENCE, CnSource
+from nnet3.cn.stepped import SteppedInputs, contexts_of
 from nnet3.driver import (
     FEWEST_MORE,
     FEWEST_SEQUENCES,
@@ -118,6 +119,9 @@ class Program:
             RequestedRows(self.source.probe[node], names[node] + PROBE, self.layout_of(node).indexes, has_deriv=True)
             for node in self.sample_probes
         ]
+        if self.source.sequence >= 0:
+            assert question.layout is not None, "frames have samples"
+            inputs.append(RequestedRows(self.source.sequence, SEQUENCE, question.layout.indexes))
         outputs = [
             RequestedRows(
                 number[node],
@@ -294,7 +298,7 @@ class Runner:
         if gradient:
             self.memory[gradient] = torch.zeros_like(self.memory[memory])
 
-    def forward(self, values: Mapping[Node, Tensor]) -> dict[Node, Tensor]:
+    def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
         """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
         self.computer.reset()
         for node, number in self.program.source.number.items():
@@ -307,8 +311,20 @@ class Runner:
             rows = self.program.layout_of(node).num_samples
             zeros = torch.zeros(rows, node.shape.rows, dtype=self.dtype, device=self.device)
             self.computer.accept_input(self.names[node] + PROBE, zeros)
+        if stepped is not None:
+            self.computer.accept_input(SEQUENCE, stepped.numbers(torch.empty(0, dtype=self.dtype, device=self.device)))
+            for node, operation in self.program.source.stepped.items():
+                operation.begin([stepped.contexts[operand] for operand in contexts_of(node)])
         self.computer.run()
         return {node: self.computer.get_output(self.names[node]) for node in self.program.question.outputs}
+
+    def context_gradients(self) -> dict[Node, Tensor]:
+        """The gradients of what nodes in a loop read whole, after `backward`."""
+        found: dict[Node, Tensor] = {}
+        for node, operation in self.program.source.stepped.items():
+            for context, gradient in zip(contexts_of(node), operation.gradients(), strict=True):
+                found[context] = found[context] + gradient if context in found else gradient
+        return found
 
     def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
         """Gradients with respect to probed nodes, inputs and given nodes, (rows, columns); those of parameters are

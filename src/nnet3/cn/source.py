@@ -18,8 +18,9 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.delay import Delay
 from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, OperationState
-from nnet3.cn.order import needed_nodes
 from nnet3.cn.shape import Shape
+from nnet3.cn.stepped import SteppedOperation, contexts_of, row_operands
+from nnet3.cn.whole import WholeOperation
 from nnet3.errors import NetworkError
 from nnet3.index import IndexTable
 from nnet3.ir.kernel import Kernel, KernelInfo
@@ -29,6 +30,7 @@ from nnet3.schedule import reached
 # What is made for a node is called as the node is, with an ending that no name of a node can have.
 GRADIENT = ":gradient"
 PROBE = ":probe"
+SEQUENCE = "sequence:number"
 VALUE = ":value"
 OPERAND = ":operand"
 
@@ -57,8 +59,12 @@ class CnSource:
         self.number: dict[Node, int] = {}
         self.probe: dict[Node, int] = {}
         self.names = graph.names
-        ordered = needed_nodes(graph.nodes, roots, given)
-        self.operations = {node: node.operation.in_mode(training) for node in ordered}
+        seen = set(reached(roots, lambda node: () if node in given or node.is_stored else row_operands(node)))
+        ordered = [node for node in graph.nodes if node in seen]
+        #: Nodes of whole sequences that the program computes frame by frame.
+        self.stepped = {node: self._stepped(node) for node in ordered if node.operation.is_whole and node not in given}
+        self.sequence = -1  # the number of each row's sequence, for these
+        self.operations = {node: self.stepped.get(node) or node.operation.in_mode(training) for node in ordered}
         for node in ordered:
             self.number[node] = self._reserve()
         clocks = (
@@ -71,6 +77,18 @@ class CnSource:
             self._add(node, node in given, node in probes)
 
     # ---- making the nodes ----
+
+    def _stepped(self, node: Node) -> SteppedOperation:
+        assert isinstance(node.operation, WholeOperation)
+        is_below = self._flags.get(node, False)
+        wanted = [is_below and self._flags.get(context, False) for context in contexts_of(node)]
+        return SteppedOperation(node.operation, wanted)
+
+    def _number_of_sequence(self) -> int:
+        if self.sequence < 0:
+            self.sequence = self._reserve()
+            self._nodes[self.sequence] = self._provided(SEQUENCE, Shape(1), False)
+        return self.sequence
 
     def _reserve(self) -> int:
         self._nodes.append(SourceNode("", NodeKind.PROVIDED, 0))
@@ -100,14 +118,18 @@ class CnSource:
 
     def _compute(self, number: int, node: Node, name: str) -> None:
         operation = self.operations[node]
-        operands = [self.number[operand] for operand in node.operands]
-        shapes = [operand.shape for operand in node.operands]
+        operands = [self.number[operand] for operand in row_operands(node)]
+        shapes = [operand.shape for operand in row_operands(node)]
+        is_below = self._flags.get(node, False)  # a criterion, not only what is watched
+        wanted = [is_below and self._flags.get(operand, False) for operand in row_operands(node)]
+        if node in self.stepped:
+            operands.append(self._number_of_sequence())
+            shapes.append(Shape(1, node.shape.cols))
+            wanted.append(False)
         form = operation.form(shapes, node.shape)
         if form.clock_for and self._clock < 0:
             raise NetworkError(f"'{name}' {form.clock_for}, but no input says which frames there are")
         if form.kind is NodeKind.KERNEL:
-            is_below = self._flags.get(node, False)  # a criterion, not only what is watched
-            wanted = [is_below and self._flags.get(operand, False) for operand in node.operands]
             self._kernel(number, name, operation, operands, shapes, node.shape, wanted, form.rule)
             return
         seen = (Operand(operands[0]),) if form.kind is NodeKind.VIEW else ()

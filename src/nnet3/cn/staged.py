@@ -17,6 +17,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.program import Question, Runner
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.stages import Stage
+from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands
 from nnet3.cn.whole import SampleRows, WholeOperation
 
 if TYPE_CHECKING:
@@ -29,14 +30,27 @@ class ProgramCall:
 
     runner: Runner
     given: tuple[Node, ...]
+    contexts: Mapping[Node, SampleLayout]  # what nodes in a loop read whole
+    layout: SampleLayout | None
     outputs: tuple[Node, ...]
     probed: dict[Node, Tensor]  # receives gradients of nodes inside
 
+    def forward(self, values: Sequence[Tensor]) -> dict[Node, Tensor]:
+        """What comes out, from the values of what is given, and of contexts."""
+        given = dict(zip(self.given, values[: len(self.given)], strict=True))
+        if not self.contexts:
+            return self.runner.forward(given)
+        whole = zip(values[len(self.given) :], self.contexts.values(), strict=True)
+        contexts = dict(zip(self.contexts, (SampleRows(value, layout) for value, layout in whole), strict=True))
+        assert self.layout is not None, "frames have samples"
+        return self.runner.forward(given, SteppedInputs(contexts, self.layout))
+
     def backward(self, seeds: Mapping[Node, Tensor]) -> list[Tensor | None]:
-        """The gradients of what was given, from those of what came out."""
+        """The gradients of what was given and of contexts, from those of what came out."""
         found = self.runner.backward(seeds)
         self.probed.update(found)
-        return [found.get(node) for node in self.given]
+        whole = self.runner.context_gradients()
+        return [*(found.get(node) for node in self.given), *(whole[node] for node in self.contexts)]
 
 
 class ProgramFunction(torch.autograd.Function):
@@ -44,7 +58,7 @@ class ProgramFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: ProgramCall, anchor: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
-        found = call.runner.forward(dict(zip(call.given, given, strict=True)))
+        found = call.forward(given)
         ctx.call = call
         seeded = call.runner.program.question.criteria
         ctx.mark_non_differentiable(*(found[node] for node in call.outputs if node not in seeded))
@@ -82,10 +96,10 @@ class StagedRun:
     probed: dict[Node, Tensor] = field(default_factory=dict)
 
     def run(self) -> None:
-        exported = self._exported()
+        exported, waiting = self._exported(), set(self.needed) - set(self.values)
         with torch.set_grad_enabled(bool(self.flags)):
             for stage in self.network._nodes.stages:
-                nodes = [node for node in stage.nodes if node in self.needed and node not in self.values]
+                nodes = [node for node in stage.nodes if node in waiting]
                 if nodes and stage.place.is_program:
                     self._program(stage, nodes, exported)
                 elif nodes:
@@ -124,9 +138,10 @@ class StagedRun:
     def _program(self, stage: Stage, nodes: Sequence[Node], exported: Collection[Node]) -> None:
         inside = set(nodes)
         outputs = tuple(node for node in nodes if node in exported)
-        used = dict.fromkeys(operand for node in nodes for operand in node.operands if operand not in inside)
+        used = dict.fromkeys(operand for node in nodes for operand in row_operands(node) if operand not in inside)
+        contexts = tuple(dict.fromkeys(operand for node in nodes for operand in contexts_of(node)))
         given = tuple(node for node in used if not node.is_stored)
-        flagged = {node for node in (*nodes, *used) if self.flags.get(node, False)}
+        flagged = {node for node in (*nodes, *used, *contexts) if self.flags.get(node, False)}
         has_components = any(node.operation.parameters() for node in nodes)
         question = Question(
             self.network._nodes,
@@ -140,12 +155,13 @@ class StagedRun:
             stores_statistics=self.stores_statistics and has_components,
         )
         runner = self.network._runner(question)
-        values = [self.values[node] for node in given]
-        call = ProgramCall(runner, given, outputs, self.probed)
+        values = [self.values[node] for node in (*given, *contexts)]
+        layouts = {node: self.layouts.of(node.shape.axis) for node in contexts}
+        call = ProgramCall(runner, given, layouts, question.layout, outputs, self.probed)
         if question.criteria:
             found = ProgramFunction.apply(call, torch.zeros((), requires_grad=True), *values)
         else:
-            by_node = runner.forward(dict(zip(given, (value.detach() for value in values), strict=True)))
+            by_node = call.forward([value.detach() for value in values])
             found = tuple(by_node[node] for node in outputs)
         self.values.update(zip(outputs, found, strict=True))
 

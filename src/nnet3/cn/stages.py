@@ -5,11 +5,13 @@ A piece is a program over the samples of one axis, or a node that PyTorch comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nnet3.cn.node import Node
 from nnet3.cn.order import Composite
+from nnet3.cn.stepped import contexts_of, row_operands
+from nnet3.cn.whole import WholeOperation
 from nnet3.errors import NetworkError
 
 
@@ -52,18 +54,30 @@ def _place(composite: Composite, places: dict[Node, Place]) -> Place:
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
     below = [places[operand] for operand in operands if operand in places]
-    whole = next((node for node in composite.nodes if node.operation.is_whole), None)
-    if whole is not None:
-        if composite.is_loop:
-            raise NetworkError(
-                f"'{whole.formula}' ({whole.type}) needs whole sequences, and cannot stand in a loop over their frames"
-                f"\n  {whole.place}"
-            )
+    whole = [node for node in composite.nodes if node.operation.is_whole]
+    if whole and not composite.is_loop:
         return Place(1 + max([-1, *(place.level for place in below)]), False, "")
-    axes = {node.shape.axis for node in (*composite.nodes, *operands) if node.shape.has_samples}
+    for node in whole:
+        _check_steps(node, inside)
+    contexts = [places[operand] for node in whole for operand in contexts_of(node) if operand in places]
+    rows = [operand for node in composite.nodes for operand in row_operands(node)]
+    axes = {node.shape.axis for node in (*composite.nodes, *rows) if node.shape.has_samples}
     if not axes:
         highest = max([place.level for place in below], default=0)
         axes = {place.axis for place in below if place.level == highest and place.is_program} or {""}
     axis = min(axes)
     level = max([0, *(place.level + (place.is_program and place.axis != axis) for place in below)])
-    return Place(level, True, axis)
+    return Place(max([level, *(place.level + place.is_program for place in contexts)]), True, axis)
+
+
+def _check_steps(node: Node, inside: Collection[Node]) -> None:
+    """Raise NetworkError unless a node of whole sequences can be computed frame by frame of the loop that it is in."""
+    steps = isinstance(node.operation, WholeOperation) and node.operation.steps
+    within = [operand.formula for operand in contexts_of(node) if operand in inside]
+    if steps and not within:
+        return
+    if steps:
+        needs = f"needs all frames of '{within[0]}', which are not known"
+    else:
+        needs = "needs whole sequences, and cannot stand"
+    raise NetworkError(f"'{node.formula}' ({node.type}) {needs} in a loop over their frames\n  {node.place}")

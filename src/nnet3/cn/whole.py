@@ -66,9 +66,17 @@ class WholeOperation(Operation):
 
     is_whole: ClassVar[bool] = True
     integers: ClassVar[tuple[int, ...]] = ()
+    steps: ClassVar[bool] = False  # whether it can be computed frame by frame of its first operand; then it has `step`
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         """The rows of the value, made of the operands by functions that autograd knows; `own`: which samples."""
+        raise NotImplementedError
+
+    def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
+        """The value at frames (sequences, number, rows) of the first operand: (sequences, number, rows of the value).
+
+        `contexts`: the other operands, (sequences, most frames, rows) each; `there`: which of these frames there are.
+        """
         raise NotImplementedError
 
     def check_gradient(self, operand: int) -> None:

@@ -127,6 +127,7 @@ class Attention(WholeOperation):
 
     type: ClassVar[str] = "attention"
     num_operands: ClassVar[int] = 3
+    steps: ClassVar[bool] = True
     scale: float | None = None
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
@@ -137,13 +138,16 @@ class Attention(WholeOperation):
         return Shape(values.rows, query.cols)
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
-        # softmax(Q K^T / sqrt(D)) V (Vaswani et al. 2017, equation 1)
-        query = operands[0]
         (q, _), (k, there), (v, _) = (each.padded() for each in operands)
-        scale = query.tensor.shape[1] ** -0.5 if self.scale is None else self.scale
-        scores = scale * torch.bmm(q, k.transpose(1, 2))  # (sequences, query frames, key frames)
+        return operands[0].unpadded(self.step(q, (k, v), there))
+
+    def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
+        # softmax(Q K^T / sqrt(D)) V (Vaswani et al. 2017, equation 1)
+        keys, values = contexts
+        scale = frames.shape[2] ** -0.5 if self.scale is None else self.scale
+        scores = scale * torch.bmm(frames, keys.transpose(1, 2))  # (sequences, query frames, key frames)
         scores = scores.masked_fill(~there[:, None, :], torch.finfo(scores.dtype).min)
-        return query.unpadded(torch.bmm(torch.softmax(scores, 2), v))
+        return torch.bmm(torch.softmax(scores, 2), values)
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,8 @@ def attention(query: Node, keys: Node, values: Node, *, scale: float | None = No
     """Dot-product attention: for each frame of `query` a mean of `values`, weighted by softmax(scale * keys^T query).
 
     The frames of keys and values are those of the same sequence, perhaps on another axis. `scale`: by default one over
-    the square root of the number of rows of the keys.
+    the square root of the number of rows of the keys. The query may lie in a loop, as the state of a decoder does whose
+    next step is given what attention has found; keys and values lie outside of it.
     """
     return Node(Attention(scale), (query, keys, values), name)
 

@@ -1,0 +1,120 @@
+"""SteppedOperation: a node of whole sequences inside a loop over frames, such as a decoder's attention.
+
+A step of the loop has one frame of each sequence of the first operand. The other operands, the *contexts*, lie outside
+of the loop, and all their frames are known before it begins. No program holds them: they are given to each run, and
+their gradients are collected where they lie, as those of a component's parameters are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.operation import Matrices, Operation, put
+from nnet3.cn.samples import SampleLayout
+from nnet3.cn.shape import Shape
+from nnet3.cn.whole import SampleRows, WholeOperation
+from nnet3.errors import ShapeError
+from nnet3.ir.kernel import InputPromises, KernelInfo
+
+
+@dataclass(eq=False)
+class SteppedOperation(Operation):
+    """What a program computes of frames (operand 0), whose sequences have these numbers (operand 1), and of contexts.
+
+    `wanted`: for each context, whether its gradient is.
+    """
+
+    type: ClassVar[str] = "stepped"
+    num_operands: ClassVar[int] = 2
+    whole: WholeOperation
+    wanted: Sequence[bool]
+    _contexts: list[SampleRows] = field(default_factory=list)
+    _padded: list[Tensor] = field(default_factory=list)  # (sequences, most frames, rows) each
+    _there: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    _gradients: list[Tensor] = field(default_factory=list)
+
+    def begin(self, contexts: Sequence[SampleRows]) -> None:
+        """Take the contexts of a run, and forget the gradients of the last one."""
+        number = len(contexts[0].samples.lengths)
+        dtype = contexts[0].tensor.dtype
+        if number > 2 / torch.finfo(dtype).eps:
+            raise ShapeError(f"{self.whole.type}: {dtype} does not tell {number} sequences apart: use a wider dtype")
+        self._contexts = list(contexts)
+        padded = [context.padded() for context in contexts]
+        self._padded, self._there = [frames for frames, _ in padded], padded[0][1]
+        self._gradients = [torch.zeros_like(frames) for frames, _ in padded]
+
+    def gradients(self) -> list[Tensor]:
+        """The gradients of the contexts, as their rows lie."""
+        return [each.unpadded(padded) for each, padded in zip(self._contexts, self._gradients, strict=True)]
+
+    def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
+        promises = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
+        return KernelInfo(name, (promises,) * 2, updatable=any(self.wanted), row_by_row=True, merges_updates=True)
+
+    def structure(self) -> dict[str, Any]:
+        return self.whole.structure()
+
+    def replay_state(self) -> list[object] | None:
+        return None  # contexts are others in each run
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        output.copy_(self._value(inputs[0], inputs[1], self._padded))
+
+    def run_backward(
+        self, inputs: Matrices, output: Tensor, output_deriv: Tensor, memo: Any, to_update: Any,
+        input_derivs: Sequence[Tensor | None], accumulate: Sequence[bool], indexes: Any,
+    ) -> None:  # fmt: skip
+        """Autograd's gradients of the frames and, where there is something to update, of the contexts."""
+        dx = input_derivs[0]
+        with torch.enable_grad():
+            frames = inputs[0].detach().requires_grad_(dx is not None and bool(dx.numel()))
+            updates = [to_update is not None and wanted for wanted in self.wanted]
+            contexts = [each.detach().requires_grad_(is_) for each, is_ in zip(self._padded, updates, strict=True)]
+            value = self._value(frames, inputs[1], contexts)
+            leaves = [leaf for leaf in (frames, *contexts) if leaf.requires_grad]
+            found = dict(zip(leaves, torch.autograd.grad(value, leaves, output_deriv), strict=True)) if leaves else {}
+        for context, gradient in zip(contexts, self._gradients, strict=True):
+            if context in found:
+                gradient += found[context]
+        if dx is not None and frames in found:
+            put(dx, found[frames], accumulate[0])
+
+    def _value(self, frames: Tensor, numbers: Tensor, contexts: Sequence[Tensor]) -> Tensor:
+        """The rows of the value: those of one sequence are computed together."""
+        sequence = numbers.detach()[:, 0].long()
+        order = torch.argsort(sequence, stable=True)
+        counts = torch.bincount(sequence, minlength=len(self._there))
+        place = torch.empty_like(sequence)  # of a row among those of its sequence
+        place[order] = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[sequence[order]]
+        together = frames.new_zeros(len(counts), int(counts.max()), frames.shape[1])
+        together = together.index_put((sequence, place), frames)
+        return self.whole.step(together, contexts, self._there)[sequence, place]
+
+
+@dataclass(frozen=True, eq=False)
+class SteppedInputs:
+    """What a run of a program with such nodes is given besides: values by context, and which samples its rows are."""
+
+    contexts: Mapping[Node, SampleRows]
+    layout: SampleLayout
+
+    def numbers(self, like: Tensor) -> Tensor:
+        """The number of the sequence of each row, (samples, 1)."""
+        return torch.as_tensor(self.layout.sequence_of_row).to(like)[:, None]
+
+
+def row_operands(node: Node) -> Sequence[Node]:
+    """The operands of a node that a program reads row by row: of one that steps, not its contexts."""
+    return node.operands[:1] if node.operation.is_whole else node.operands
+
+
+def contexts_of(node: Node) -> Sequence[Node]:
+    """The operands that are known as wholes before a program begins."""
+    return node.operands[1:] if node.operation.is_whole else ()
