@@ -272,6 +272,20 @@ def test_what_steers_internals_acts_where_there_is_something_to_steer(features: 
         np.testing.assert_allclose(_read("out.ark")[key], matrix, rtol=1e-6)
 
 
+def test_passes_that_run_are_chosen_by_kaldis_switches_and_by_level(features: Cli) -> None:
+    words = ["net.raw", "ark:feats.ark", "ark:out.ark"]
+
+    def program(option: str) -> list[str]:
+        err = features.good("compute", "--computation.debug=true", f"--optimization.{option}", *words).err
+        return [line.partition("  |")[0] for line in err.splitlines() if line.startswith("c")]
+
+    assert program("level=3") != program("level=0") == program("optimize=false")
+    assert program("move-sizing-commands=false") == program("disable-pass=move_sizing") != program("level=3")
+    refused = features("compute", "--optimization.disable-pass=x", *words)
+    assert refused.status == 1
+    assert "no pass is called 'x': the passes are hoist_products, " in refused.err
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_asked_for_must_be_there(features: Cli) -> None:
     for use in ("yes", "wait"):

@@ -11,7 +11,7 @@ from tests.ir.programs import training_step
 
 def test_each_pass_has_its_line_and_its_changes(capsys: pytest.CaptureFixture[str]) -> None:
     computation = training_step()
-    result = show_passes(computation, frozenset(), None)
+    result = show_passes(computation, frozenset(), 3, None)
     assert str(result) == str(optimize(computation))
     printed = capsys.readouterr().out.splitlines()
     heads = [line.split(":")[0] for line in printed if line.startswith("pass ")]
@@ -25,7 +25,7 @@ def test_each_pass_has_its_line_and_its_changes(capsys: pytest.CaptureFixture[st
 
 
 def test_lines_are_limited_and_passes_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    show_passes(training_step(), {"share_copies"}, 1)
+    show_passes(training_step(), {"share_copies"}, 3, 1)
     printed = capsys.readouterr().out.splitlines()
     assert not any("share_copies" in line for line in printed)
     changes = [line for line in printed if line.startswith("  ")]

@@ -9,10 +9,11 @@ import click
 from click.core import ParameterSource
 
 from nnet3.cli import later
+from nnet3.cli.compile_options import take_compile_options
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
 from nnet3.cli.options import Decorator, all_of, arguments, flag, number, whole_number
-from nnet3.cli.verb import take_internal, take_use_gpu
+from nnet3.cli.verb import take_use_gpu
 from nnet3.options import (
     AlignmentOptions,
     BatchOptions,
@@ -101,8 +102,8 @@ def _running(given: dict[str, Any]) -> dict[str, Any]:
     device = later.device.choose_device(given.pop("device_name"), take_use_gpu())
     if device == "cuda" and "LOCAL_RANK" in os.environ:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
-    optimize, debug = take_internal("optimization.optimize", True), take_internal("computation.debug", False)
-    return {"device": device, "optimize": optimize, "debug": debug}
+    options = take_compile_options()
+    return {"device": device, "compile_options": options, "debug": options.check}
 
 
 def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **given: Any) -> None:

@@ -107,7 +107,7 @@ class ComputeSettings:
     acoustic_scale: float = 1.0
     apply_exp: bool = False
     use_priors: bool = False
-    optimize: bool = True
+    compile_options: CompileOptions = field(default_factory=CompileOptions)
     debug: bool = False
 
 
@@ -126,7 +126,7 @@ def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Run
         *(nnet, chunks, settings.device),
         scoring=scoring,
         short_last_chunk=settings.short_last_chunk,
-        compile_options=CompileOptions(optimize=settings.optimize),
+        compile_options=settings.compile_options,
         debug=settings.debug,
     )
     return lambda utterances: batch.compute_all(
@@ -159,7 +159,7 @@ def compute_xvectors(
 ) -> None:
     """Computes a vector for each utterance, as `compute_tables` does matrices."""
     nnet = on_device(load_network(network), settings.device, settings.precision)
-    compile_options = CompileOptions(optimize=settings.optimize)
+    compile_options = settings.compile_options
     computer = XvectorComputer(
         nnet, options, settings.device, compile_options=compile_options, cache=cache, debug=settings.debug
     )

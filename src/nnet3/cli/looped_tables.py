@@ -26,11 +26,11 @@ class LoopedRunner:
         device: str,
         online_ivector_period: int,
         *,
-        optimize: bool = True,
+        compile_options: CompileOptions | None = None,
         debug: bool = False,
     ) -> None:
         """Prepare a network that is on its device. Raises Nnet3Error for one that cannot be run in streams."""
-        self._scoring, compile_options = scoring, CompileOptions(optimize=optimize)
+        self._scoring = scoring
         self._streams = StreamComputer(
             nnet, **options.values(), device=device, compile_options=compile_options, debug=debug
         )

@@ -26,6 +26,7 @@ def print_profile(
     factor: int,
     train: bool,
     optimize: bool,
+    level: int,
     by: str,
     limit: int,
     repeats: int,
@@ -45,7 +46,7 @@ def print_profile(
     nnet.to(device=device)
     request = _request(nnet, num_sequences, frames, factor, train)
     start = time.perf_counter()
-    computation = compile(nnet, request, CompileOptions(optimize=optimize))
+    computation = compile(nnet, request, CompileOptions(optimize=optimize, level=level))
     compiled = time.perf_counter()
     computer = NnetComputer(computation, nnet, nnet.gradient_copy() if train else None, device, check_finite=False)
     planned = time.perf_counter()

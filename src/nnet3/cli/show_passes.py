@@ -16,7 +16,9 @@ from nnet3.runtime.planner import plan
 _LINES_AROUND = 1
 
 
-def show_passes(computation: NnetComputation, disabled: Collection[str], max_lines: int | None) -> NnetComputation:
+def show_passes(
+    computation: NnetComputation, disabled: Collection[str], level: int, max_lines: int | None
+) -> NnetComputation:
     """Run the passes; print commands, calls and memory before and after each, and at most `max_lines` of its changes.
 
     Changes are lines of commands: `-` for one that has gone, `+` for a new one. Returns the optimized computation.
@@ -37,7 +39,7 @@ def show_passes(computation: NnetComputation, disabled: Collection[str], max_lin
             click.echo(f"  ... and {len(changes) - max_lines} more lines")
         before = after
 
-    return optimize(computation, disabled=disabled, dump=show)
+    return optimize(computation, disabled, check_between=True, dump=show, level=level)
 
 
 def _sizes(before: NnetComputation, old: Plan, after: NnetComputation, new: Plan) -> str:

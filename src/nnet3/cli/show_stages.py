@@ -33,6 +33,7 @@ def show_stages(
     num_sequences: int,
     backward: bool,
     optimize: bool,
+    level: int,
     disabled: tuple[str, ...],
     graph: bool,
     steps: bool,
@@ -48,7 +49,7 @@ def show_stages(
     for line in str(request).splitlines():
         click.echo(f"request: {line}")
     if family:
-        options = CompileOptions(optimize=optimize, disabled_passes=frozenset(disabled))
+        options = CompileOptions(optimize=optimize, level=level, disabled_passes=frozenset(disabled))
         click.echo(compile_family(nnet, request, options))
         return
     start = time.perf_counter()
@@ -68,10 +69,11 @@ def show_stages(
     if optimize:
         start = time.perf_counter()
         computation = (
-            show_passes(computation, disabled, max_commands) if passes else run_passes(computation, disabled=disabled)
+            show_passes(computation, disabled, level, max_commands)
+            if passes
+            else run_passes(computation, disabled, check_between=True, level=level)
         )
         _report("optimized", f"{len(computation.commands)} commands", start)
-        check_computation(computation)
     click.echo(grouped_commands(computation, nnet, max_commands, _seconds(computation, nnet) if profiled else None))
 
 

@@ -6,9 +6,10 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.click_types import integer
+from nnet3.cli.compile_options import take_compile_options
 from nnet3.cli.declared import takes
 from nnet3.cli.options import KALDI_BOOL, all_of, arguments
-from nnet3.cli.verb import take_internal, take_use_gpu
+from nnet3.cli.verb import take_use_gpu
 from nnet3.options import EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
 xvector_options = all_of(
@@ -33,11 +34,12 @@ def compute_xvectors(
     cached_compiler_out: str | None,
 ) -> None:
     """Computes and writes the vectors of a table."""
+    compile_options = take_compile_options()
     settings = later.compute_tables.ComputeSettings(
         device=later.device.choose_device(device_name, take_use_gpu()),
         precision=precision,
-        optimize=take_internal("optimization.optimize", True),
-        debug=take_internal("computation.debug", False),
+        compile_options=compile_options,
+        debug=compile_options.check,
     )
     with later.caches.kept_cache(cached_compiler_in, cached_compiler_out) as cache:
         tables = later.compute_tables.ComputedTables(features, output)

@@ -5,6 +5,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.options import arguments, flag, whole_number
 from nnet3.cli.verb import SEEING, take_use_gpu, verb
+from nnet3.options import HIGHEST_LEVEL
 
 
 @verb("see where the time of a network goes", SEEING)
@@ -13,6 +14,8 @@ from nnet3.cli.verb import SEEING, take_use_gpu, verb
 @whole_number("--frame-subsampling-factor", "factor", least=1, default=3, help="Input frames per output.")
 @flag("--train", show_default=True, help="A training step, not test mode.")
 @flag("--optimize", default=True, show_default=True, help="Run the passes.")
+@click.option("-O", "level", type=click.IntRange(0, HIGHEST_LEVEL), default=HIGHEST_LEVEL, show_default=True,
+              metavar="LEVEL", help="Run the passes up to -O0, none, -O1, -O2 or -O3, all.")  # fmt: skip
 @click.option(
     "--by",
     default="kind,type",

@@ -5,6 +5,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.options import arguments, flag, whole_number
 from nnet3.cli.verb import SEEING, run_on_cpu, verb
+from nnet3.options import HIGHEST_LEVEL
 
 
 @verb("compile for a request and print every stage", SEEING)
@@ -13,6 +14,8 @@ from nnet3.cli.verb import SEEING, run_on_cpu, verb
 @whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
 @flag("--backward", show_default=True, help="With derivatives and update.")
 @flag("--optimize", default=True, show_default=True, help="Run the passes.")
+@click.option("-O", "level", type=click.IntRange(0, HIGHEST_LEVEL), default=HIGHEST_LEVEL, show_default=True,
+              metavar="LEVEL", help="Run the passes up to -O0, none, -O1, -O2 or -O3, all.")  # fmt: skip
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
 @flag("--graph", show_default=True, help="Print the graph in full.")
 @flag("--schedule", "--show-steps", "steps", show_default=True, help="Print every step of the schedule, in full.")
@@ -37,6 +40,7 @@ def command(network: str, **options: Any) -> None:
       nnet3 show-computation --output output=0:9 --num-sequences 2 network.config
       nnet3 show-computation --graph --schedule --profile final.raw
       nnet3 show-computation --passes --backward true --max-commands 20 final.raw
+      nnet3 show-computation -O1 --disable-pass dead_code final.raw
       nnet3 show-computation --family --num-sequences 5 --backward true final.raw
     """
     run_on_cpu()
