@@ -15,6 +15,7 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.pooling import Pooling
 from nnet3.cn.operation import Operation
 from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
 
 
 def _images(operation: Convolution | Pooling, columns: Tensor) -> Tensor:
@@ -183,7 +184,9 @@ def compare(network: cn.Network, inputs: Mapping[str, object], rtol: float = 1e-
         return
     terms = [weight * reference.matrix(node)[0, 0] for node, weight in network.criteria.items()]
     total = torch.stack(terms).sum()
-    check_computation(network.program(inputs))
+    program = network.program(inputs)
+    assert isinstance(program, NnetComputation)
+    check_computation(program)
     value, ours = network.criterion_and_gradients(inputs, training=False)
     np.testing.assert_allclose(value, float(total.detach()), rtol=rtol)
     trainable = {name: reference.parameters[network.find(name)] for name in ours}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -11,24 +9,8 @@ import torch
 from nnet3 import cn
 from nnet3.cn.stages import Place, find_stages
 from nnet3.errors import ExportError, NetworkError, ShapeError
+from tests.cn.staged_networks import WORDS, classifier, sentences
 from tests.seeds import RANDOM
-
-WORDS = 50
-
-
-def classifier(dtype: torch.dtype = torch.float64, carry: bool = False) -> cn.Network:
-    """Words, an LSTM over them, a label for each sentence, and a regularization of the table's neighbour."""
-    words, label = cn.input("words", classes=WORDS), cn.input("label", classes=3, axis="sequence")
-    h = cn.macros.lstm(cn.embedding(cn.parameter("E", (4, WORDS)), words, name="e"), 5, carry=carry).h
-    W = cn.parameter("W", (3, 5))
-    scores = cn.plus(W @ cn.sequence.last(h, name="last"), cn.parameter("b", (3, 1)), name="scores")
-    J = cn.cross_entropy_with_softmax(label, scores, name="J")
-    return cn.Network({J: 1.0, cn.squared_norm(cn.tanh(W), name="K"): 0.1}, {"scores": scores}, dtype=dtype)
-
-
-def sentences(*lengths: int) -> dict[str, Any]:
-    words = cn.sequences([RANDOM.integers(0, WORDS, size=length) for length in lengths])
-    return {"words": words, "label": RANDOM.integers(0, 3, size=len(lengths))}
 
 
 def test_gradients_are_those_of_differences():
@@ -146,9 +128,8 @@ def test_frozen_parameters_get_no_gradient():
 
 def test_what_one_program_alone_can_do_is_refused(tmp_path):
     net, batch = classifier(), sentences(3, 1)
-    for call in (lambda: net.program(batch), lambda: net.graph(batch), lambda: net.profile(batch)):
-        with pytest.raises(NetworkError, match="computed by several programs"):
-            call()
+    with pytest.raises(NetworkError, match="computed by several programs"):
+        net.graph(batch)
     with pytest.raises(NetworkError, match=r"are evaluated by Network.evaluate"):
         cn.AsynchronousEvaluator(net).evaluate("scores", batch)
     with pytest.raises(ExportError, match="cannot be exported"):

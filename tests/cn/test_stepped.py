@@ -11,24 +11,8 @@ from torch import Tensor
 
 from nnet3 import cn
 from nnet3.errors import NetworkError, ShapeError
+from tests.cn.staged_networks import batch_of, decoder
 from tests.seeds import RANDOM
-
-
-def decoder(dtype: torch.dtype = torch.float64, lag: int = 1) -> cn.Network:
-    """A state whose next value depends on what attention finds for it among the words."""
-    word, before, y = cn.input("word", 3), cn.input("before", 2, axis="answer"), cn.input("y", 4, axis="answer")
-    keys = cn.tanh(cn.parameter("K", (4, 3)) @ word, name="keys")
-    values = cn.tanh(cn.parameter("V", (5, 3)) @ word, name="values")
-    d = cn.delay(None, lag, dim=4, axis="answer", name="d")
-    found = cn.attention(d, keys, values, name="found")
-    plain = cn.parameter("A", (4, 2)) @ before + cn.parameter("R", (4, 4)) @ d
-    h = d.connect(cn.tanh(plain + cn.parameter("C", (4, 5)) @ found, name="h"))
-    return cn.Network(cn.square_error(h, y, name="J"), {"h": h, "found": found}, dtype=dtype)
-
-
-def batch_of(words: tuple[int, ...], answers: tuple[int, ...]) -> dict[str, Any]:
-    rows = {"word": (3, words), "before": (2, answers), "y": (4, answers)}
-    return {name: cn.sequences([RANDOM.normal(size=(n, each)) for each in ls]) for name, (n, ls) in rows.items()}
 
 
 def by_hand(parameters: dict[str, Tensor], batch: dict[str, Any]) -> tuple[Tensor, list[Tensor]]:

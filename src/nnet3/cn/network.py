@@ -23,6 +23,8 @@ from nnet3.cn.order import (
     needed_nodes,
 )
 from nnet3.cn.program import Program, Question
+from nnet3.cn.staged import StagedRun
+from nnet3.cn.staged_views import StagedProgram, StagesProfiler, title_of_whole
 from nnet3.drawing import MOST_SHOWN_BOXES, Picture, can_paint
 from nnet3.driver import CompileTask
 from nnet3.errors import NetworkError
@@ -92,10 +94,22 @@ class Network(DifferentiatedNetwork):
 
     def program(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
-    ) -> NnetComputation:
-        """The commands that compute `nodes` (default: the criteria with their gradients, or else all outputs)."""
+    ) -> NnetComputation | StagedProgram:
+        """The commands that compute `nodes` (default: the criteria with their gradients, or else all outputs).
+
+        Of a network in stages the programs of all stages.
+        """
         wants = bool(self.criteria) and not nodes if gradients is None else gradients
-        return self._program(inputs, nodes, gradients=wants).computation
+        if not self._nodes.is_staged:
+            return self._program(inputs, nodes, gradients=wants).computation
+        parts: list[tuple[str, NnetComputation | None]] = []
+        for part in self._staged_run(inputs, nodes, gradients=wants).parts():
+            if isinstance(part, Node):
+                parts.append((title_of_whole(part, self.names), None))
+            else:
+                outputs = ", ".join(self.names[node] for node in part.question.outputs)
+                parts.append((f"a program for {outputs}", self._program_of(part.question).computation))
+        return StagedProgram(tuple(parts))
 
     def task(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
@@ -109,7 +123,7 @@ class Network(DifferentiatedNetwork):
         if self._nodes.is_staged:
             raise NetworkError(
                 "this network is computed by several programs, one for each stage: it has nodes of whole sequences, or "
-                "samples on several axes"
+                "samples on several axes; program(...) shows them all"
             )
         layout = self._take(roots, inputs).on("")
         flags = need_gradient_flags(roots) if gradients else {}
@@ -119,11 +133,23 @@ class Network(DifferentiatedNetwork):
         question = Question(self._nodes, tuple(roots), layout, (), criteria, flags, training=training)
         return self._program_of(question)
 
+    def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagedRun:
+        """The stages that compute what `_program` would, with the inputs as values."""
+        roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
+        layouts, values = self.given_values(roots, inputs)
+        flags = need_gradient_flags(roots) if gradients else {}
+        roots = [root for root in roots if root.is_evaluated]
+        needed = needed_nodes(self._nodes.nodes, roots, ())
+        return StagedRun(self, layouts, needed, roots, values, flags, training=gradients and self.training)
+
     def profile(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, repeats: int = 3
     ) -> ProfileReport:
         """The times of commands: for the criteria with their gradients, or the values of `nodes`. Prints as a table."""
-        program = self._program(inputs, nodes, gradients=bool(self.criteria) and not nodes)
+        gradients = bool(self.criteria) and not nodes
+        if self._nodes.is_staged:
+            return self._profile_of_stages(inputs, nodes, gradients, repeats)
+        program = self._program(inputs, nodes, gradients=gradients)
         runner = self._runner(program.question)
         values = {node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps}
         profiler = Profiler(runner.computer.computation)
@@ -134,6 +160,22 @@ class Network(DifferentiatedNetwork):
                 runner.forward(values)
                 if program.question.criteria:
                     runner.backward(self.criteria)
+        return profiler.report()
+
+    def _profile_of_stages(
+        self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], gradients: bool, repeats: int
+    ) -> ProfileReport:
+        profiler = StagesProfiler(self.names)
+        for repeat in range(1 + repeats):
+            if repeat == 1:  # the first was to warm up
+                profiler = StagesProfiler(self.names)
+            run = self._staged_run(inputs, nodes, gradients=gradients)
+            run.profiler = profiler
+            with profiler.run():
+                if gradients:
+                    self._backward_in_stages(run, self.criteria, (), ())
+                else:
+                    run.run()
         return profiler.report()
 
     def draw(

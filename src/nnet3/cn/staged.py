@@ -5,7 +5,8 @@ Autograd goes through all of it: a program is a function whose derivative is the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from nnet3.cn.layouts import Layouts
 from nnet3.cn.node import Node
 from nnet3.cn.program import Question, Runner
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.staged_views import StagesProfiler
 from nnet3.cn.stages import Stage
 from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands
 from nnet3.cn.whole import SampleRows, WholeOperation
@@ -34,20 +36,27 @@ class ProgramCall:
     layout: SampleLayout | None
     outputs: tuple[Node, ...]
     probed: dict[Node, Tensor]  # receives gradients of nodes inside
+    profiler: StagesProfiler | None = None
+
+    def _observed(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.profiler is None else self.profiler.program(self.runner)
 
     def forward(self, values: Sequence[Tensor]) -> dict[Node, Tensor]:
         """What comes out, from the values of what is given, and of contexts."""
         given = dict(zip(self.given, values[: len(self.given)], strict=True))
-        if not self.contexts:
-            return self.runner.forward(given)
-        whole = zip(values[len(self.given) :], self.contexts.values(), strict=True)
-        contexts = dict(zip(self.contexts, (SampleRows(value, layout) for value, layout in whole), strict=True))
-        assert self.layout is not None, "frames have samples"
-        return self.runner.forward(given, SteppedInputs(contexts, self.layout))
+        stepped = None
+        if self.contexts:
+            whole = zip(values[len(self.given) :], self.contexts.values(), strict=True)
+            contexts = dict(zip(self.contexts, (SampleRows(value, layout) for value, layout in whole), strict=True))
+            assert self.layout is not None, "frames have samples"
+            stepped = SteppedInputs(contexts, self.layout)
+        with self._observed():
+            return self.runner.forward(given, stepped)
 
     def backward(self, seeds: Mapping[Node, Tensor]) -> list[Tensor | None]:
         """The gradients of what was given and of contexts, from those of what came out."""
-        found = self.runner.backward(seeds)
+        with self._observed():
+            found = self.runner.backward(seeds)
         self.probed.update(found)
         whole = self.runner.context_gradients()
         return [*(found.get(node) for node in self.given), *(whole[node] for node in self.contexts)]
@@ -75,6 +84,15 @@ class ProgramFunction(torch.autograd.Function):
         return (None, None, *ctx.call.backward(seeds))
 
 
+@dataclass(frozen=True, eq=False)
+class ProgramPart:
+    """One program of a staged run, what it is given, and what nodes in its loops read whole."""
+
+    question: Question
+    given: tuple[Node, ...]
+    contexts: tuple[Node, ...]
+
+
 @dataclass(eq=False)
 class StagedRun:
     """One computation of `needed` nodes: `run` leaves the values of those to `keep` in `values`.
@@ -94,16 +112,24 @@ class StagedRun:
     stores_statistics: bool = False
     leaves: dict[Node, Tensor] = field(default_factory=dict)
     probed: dict[Node, Tensor] = field(default_factory=dict)
+    profiler: StagesProfiler | None = None
 
     def run(self) -> None:
-        exported, waiting = self._exported(), set(self.needed) - set(self.values)
         with torch.set_grad_enabled(bool(self.flags)):
-            for stage in self.network._nodes.stages:
-                nodes = [node for node in stage.nodes if node in waiting]
-                if nodes and stage.place.is_program:
-                    self._program(stage, nodes, exported)
-                elif nodes:
-                    self._whole(nodes[0])
+            for part in self.parts():
+                if isinstance(part, ProgramPart):
+                    self._program(part)
+                else:
+                    with nullcontext() if self.profiler is None else self.profiler.whole(part):
+                        self._whole(part)
+
+    def parts(self) -> Iterator[ProgramPart | Node]:
+        """What is computed, one after the other: programs, and nodes of whole sequences."""
+        exported, waiting = self._exported(), set(self.needed) - set(self.values)
+        for stage in self.network._nodes.stages:
+            nodes = [node for node in stage.nodes if node in waiting]
+            if nodes:
+                yield self._part(stage, nodes, exported) if stage.place.is_program else nodes[0]
 
     def _exported(self) -> set[Node]:
         """Nodes whose values are wanted, or used by other stages."""
@@ -135,7 +161,7 @@ class StagedRun:
             self.leaves[node] = node.memory.detach().requires_grad_(self.flags.get(node, False))
         return self.leaves[node]
 
-    def _program(self, stage: Stage, nodes: Sequence[Node], exported: Collection[Node]) -> None:
+    def _part(self, stage: Stage, nodes: Sequence[Node], exported: Collection[Node]) -> ProgramPart:
         inside = set(nodes)
         outputs = tuple(node for node in nodes if node in exported)
         used = dict.fromkeys(operand for node in nodes for operand in row_operands(node) if operand not in inside)
@@ -154,10 +180,14 @@ class StagedRun:
             training=self.training,
             stores_statistics=self.stores_statistics and has_components,
         )
+        return ProgramPart(question, given, contexts)
+
+    def _program(self, part: ProgramPart) -> None:
+        question, outputs = part.question, part.question.outputs
         runner = self.network._runner(question)
-        values = [self.values[node] for node in (*given, *contexts)]
-        layouts = {node: self.layouts.of(node.shape.axis) for node in contexts}
-        call = ProgramCall(runner, given, layouts, question.layout, outputs, self.probed)
+        values = [self.values[node] for node in (*part.given, *part.contexts)]
+        layouts = {node: self.layouts.of(node.shape.axis) for node in part.contexts}
+        call = ProgramCall(runner, part.given, layouts, question.layout, outputs, self.probed, self.profiler)
         if question.criteria:
             found = ProgramFunction.apply(call, torch.zeros((), requires_grad=True), *values)
         else:
