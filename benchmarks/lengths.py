@@ -2,7 +2,8 @@
 
 For networks of published recipes at full width (`golden/bench` of the shared folder): requests of lengths drawn at
 random, each once, in a random order. Each is run with a program from a cache, which continues short programs to other
-lengths, and with one that is compiled for its length; both in turns, one thread, processor time. Nothing is asserted.
+lengths, by one computer that is changed to it, and with one that is compiled for its length; both in turns, one thread,
+processor time. Nothing is asserted.
 
 Then requests for sequences of several lengths, likewise. Then training steps of a computational network on minibatches
 whose sequences have lengths of their own, against minibatches that were seen before and packed sequences in
@@ -49,17 +50,33 @@ SHORTEST, LONGEST = 20, 100  # frames of output
 
 
 def seconds_of(
-    make: Callable[[Nnet, ComputationRequest], NnetComputation], nnet: Nnet, request: ComputationRequest
+    make: Callable[[Nnet, ComputationRequest], NnetComputation],
+    nnet: Nnet,
+    request: ComputationRequest,
+    kept: list[NnetComputer] | None = None,
 ) -> tuple[float, float]:
-    """Processor time of making and linking a program, and of running it."""
-    delta = nnet.copy() if request.need_model_derivative else None
+    """Processor time of making, planning and linking a program, and of running it.
+
+    A computer in `kept` is changed to run it; else one is made, and kept.
+    """
+    delta = nnet.copy() if request.need_model_derivative and not kept else None
     start = time.process_time()
-    computer = NnetComputer(make(nnet, request), nnet, delta, check_finite=False)
+    program = make(nnet, request)
+    if kept:
+        computer = kept[0]
+        computer.change(program)
+    else:
+        computer = NnetComputer(program, nnet, delta, check_finite=False)
+        if kept is not None:
+            kept.append(computer)
+    with torch.no_grad():
+        computer._linked()
+    computer._release()
     linked = time.process_time()
     for io in request.inputs:
         computer.accept_input(io.name, torch.zeros(len(io.indexes), nnet.node_dim(io.name)))
     computer.run()
-    if delta is not None:
+    if request.need_model_derivative:
         computer.accept_input("output", torch.zeros(len(request.outputs[0].indexes), nnet.node_dim("output")))
         computer.run()
     return linked - start, time.process_time() - linked
@@ -75,7 +92,10 @@ def measure(folder: Path, name: str, sequences: int, train: bool, count: int) ->
     lengths = random.Random(1).sample(range(SHORTEST, LONGEST + 1), count)
     seconds_of(compiled, nnet, request_for(nnet, Case(name, sequences, SHORTEST, train)))
     requests = [request_for(nnet, Case(name, sequences, frames, train)) for frames in lengths]
-    both = [[seconds_of(make, nnet, request) for make in (compiled, cache.compile)] for request in requests]
+    kept: list[NnetComputer] = []
+    both = [
+        (seconds_of(compiled, nnet, request), seconds_of(cache.compile, nnet, request, kept)) for request in requests
+    ]
     made = [sum(each[way][0] for each in both) for way in (0, 1)]
     run = sum(seconds for each in both for _, seconds in each) / 2
     middle = [median(each[way][0] for each in both) for way in (0, 1)]

@@ -47,7 +47,8 @@ def check_tensors(nnet: Any, dtype: torch.dtype) -> None:
     for name, component in nnet.components.items():
         for key, tensor in getattr(component, "parameters", dict)().items():
             found.add(tensor.dtype)
-            warn_of_gradient(tensor, f"'{key}' of component '{name}'")
+            if tensor.requires_grad:
+                warn_of_gradient(tensor, f"'{key}' of component '{name}'")
     if found and dtype not in found:
         types = ", ".join(sorted(str(each) for each in found))
         raise ExecutionError(
