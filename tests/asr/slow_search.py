@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.asr.raw_lattice import RawLattice, longest_paths
+from nnet3.asr.levels import longest_paths
+from nnet3.asr.raw_lattice import RawLattice
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings
 

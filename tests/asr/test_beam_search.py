@@ -128,7 +128,7 @@ def test_max_active_narrows_and_min_active_widens() -> None:
         "widened": DecodingOptions(beam=0.1, min_active=50),
     }.items():
         search = _search(fst, scores, options)
-        cost = search._rows[-1].cost
+        cost = search.tokens.last.cost
         tokens[name] = len(cost)
     assert tokens["few"] < tokens["all"]
     assert tokens["narrow"] < tokens["widened"] <= tokens["all"]
@@ -177,7 +177,7 @@ def test_too_many_links_narrow_the_beam(monkeypatch: pytest.MonkeyPatch) -> None
     search = _search(random_graph(RANDOM, states=100), _scores(30), DecodingOptions(beam=20, lattice_beam=20))
     assert search.notices
     assert search.best_path() is not None
-    assert search._links == sum(len(row.emitting.arc) + len(row.epsilons.arc) for row in search._rows)
+    assert search.tokens.num_links == sum(len(row.emitting.arc) + len(row.epsilons.arc) for row in search.tokens._rows)
 
 
 def test_graphs_that_cannot_be_searched() -> None:

@@ -5,28 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.lattice_path import best_paths
-from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.word_lattice import word_lattice
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings
-from nnet3.options import SearchOptions
-from tests.asr.slow_search import paths_of, random_graph
-from tests.seeds import RANDOM
-
-
-def _lattice() -> Lattice:
-    search = BeamSearch(SearchGraph(random_graph(RANDOM)), SearchOptions(beam=1000, lattice_beam=4))
-    search.advance(RANDOM.normal(size=(4, 4)).astype(np.float32))
-    raw = search.lattice()
-    assert raw is not None
-    return word_lattice(raw, 4).lattice
+from tests.asr.slow_search import paths_of
+from tests.asr.toy_lattices import random_word_lattice
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_the_best_of_all_paths_come_in_order(scale: float) -> None:
-    lattice = _lattice()
+    lattice = random_word_lattice()
     of_words = paths_of(lattice, scale)
     every = sorted((cost, words, ids) for words, paths in of_words.items() for cost, ids in paths)
     for number in (1, 3, len(every) + 5):
@@ -40,7 +28,7 @@ def test_the_best_of_all_paths_come_in_order(scale: float) -> None:
 
 
 def test_a_path_as_a_lattice_is_that_path() -> None:
-    for path in best_paths(_lattice(), 4):
+    for path in best_paths(random_word_lattice(), 4):
         [[(cost, ids)]] = paths_of(path.as_lattice()).values()
         assert cost == pytest.approx(path.cost, abs=1e-4)
         assert ids == tuple(path.transition_ids.tolist())

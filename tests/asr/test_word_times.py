@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.word_times import WordBoundaries, word_times
+from nnet3.asr.word_times import WordBoundaries
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.lattice import Lattice, Strings
 from tests.asr.toy_phones import KINDS, PHONES, chain_model, hmm_model, ids_of_phones
 
 
@@ -46,34 +44,17 @@ def test_words_of_phones(boundaries: WordBoundaries) -> None:
     assert (begin.tolist(), end.tolist()) == ([2, 7, 11, -1], [7, 8, 13, -1])
 
 
-def _lattice(arcs: list[tuple[int, int, int, float, list[int]]], states: int, last: list[int]) -> Lattice:
-    src, dst, word, cost, ids = zip(*arcs, strict=True)
-    final = np.full(states, np.inf)
-    final[-1] = 0
-    strings = Strings(np.append(0, np.cumsum([len(each) for each in ids])), np.concatenate(ids).astype(np.int32))
-    finals = Strings(np.append(np.zeros(states, np.int64), len(last)), np.array(last, np.int32))
-    none = np.zeros(len(arcs), np.float32)
-    return Lattice(Fst.from_arcs(0, final, src, dst, word, cost), none, np.zeros(states, np.float32), strings, finals)
-
-
-def test_words_whose_arcs_hold_other_rows(boundaries: WordBoundaries) -> None:
-    """A label may come in the middle of its word; the rest of the word is then in the string of the arc behind."""
-    whole = ids_of_phones(chain_model(), (1, 2), (2, 2), (3, 3), (1, 1), (4, 4), (1, 2))
-    lattice = _lattice([(0, 1, 7, 1.0, whole[:3]), (1, 2, 8, 1.0, whole[3:9])], 3, whole[9:])
-    times = word_times(lattice, boundaries)
-    assert (times.begin.tolist(), times.end.tolist()) == ([2, 8], [7, 12])
-    approximate = word_times(lattice, None)
-    assert (approximate.begin.tolist(), approximate.end.tolist()) == ([0, 3], [3, 9])
-
-
-def test_each_arc_has_the_times_of_the_best_path_through_it(boundaries: WordBoundaries) -> None:
-    """Two words in the same rows; the cheaper one decides where the word behind both is said to begin."""
+def test_the_first_word_or_silence_of_a_sequence(boundaries: WordBoundaries) -> None:
+    """0 rows where it may go on behind the end, or does not begin a word."""
     model = chain_model()
-    early, late = ids_of_phones(model, (4, 2), (1, 3)), ids_of_phones(model, (1, 1), (4, 4))
-    end = ids_of_phones(model, (4, 2))
-    lattice = _lattice([(0, 1, 7, 2.0, early), (0, 1, 8, 1.0, late), (1, 2, 9, 0.0, end)], 3, [])
-    times = word_times(lattice, boundaries)
-    assert (times.begin.tolist(), times.end.tolist()) == ([0, 1, 5], [2, 5, 7])
+    said = [((1, 2), (4, 1)), ((2, 1), (5, 2), (3, 1), (1, 1)), ((4, 3), (4, 1)), ((2, 2), (3, 1)), ((3, 1), (4, 1))]
+    sequences = [ids_of_phones(model, *phones) for phones in said]
+    table = np.zeros((len(said), 6), np.int32)
+    for row, ids in zip(table, sequences, strict=True):
+        row[: len(ids)] = ids
+    rows, is_word = boundaries.first_units(table, np.array([len(ids) for ids in sequences]))
+    assert rows.tolist() == [2, 4, 3, 0, 0]
+    assert is_word.tolist() == [False, True, True, True, False]
 
 
 @pytest.mark.parametrize("line", ["1", "x begin", "1 middle", "1 begin 2"])

@@ -54,7 +54,9 @@ def main() -> None:
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     source, python = install(folder), folder / "env" / "bin" / "python"
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", _SPEAKER], check=True)
+    if not (folder / "speaker").exists():
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", _SPEAKER], check=True)
+        (folder / "speaker").touch()
     model = plain_folder(source, source / "am" / "final.mdl", folder / "original")
     recordings = make_corpus(folder / "corpus", python, arguments.recordings)
     theirs, ours = [], []

@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.raw_lattice import longest_paths
-from nnet3.asr.word_times import WordTimes, rows_of_states
-from nnet3.kaldi_io.lattice import Lattice
+from nnet3.asr.levels import longest_paths
+from nnet3.asr.timed_lattice import TimedLattice
 
 Integers = npt.NDArray[np.integer]
 Doubles = npt.NDArray[np.float64]
 _MOST_ROUNDS = 101
-_TIE = 1e-12  # edit distances this close are equal
+_TIE = 1e-12  # edit distances this close are equal; in Kaldi rounding decides
 _DELETION = 1 + 1e-5  # of a word of the lattice: a little more than the other edits
 _MATCH, _DELETE, _INSERT = 1, 2, 3
 
@@ -33,33 +32,27 @@ class HeardWord(NamedTuple):
     confidence: float
 
 
-def least_risk_words(lattice: Lattice, times: WordTimes, graph_scale: float = 1.0) -> list[HeardWord]:
+def least_risk_words(lattice: TimedLattice) -> list[HeardWord]:
     """Returns the words with the least expected number of errors."""
-    return _without_overlaps(_Recursion(lattice, times, graph_scale).words())
+    return _without_overlaps(_Recursion(lattice).words())
 
 
 class _Recursion:
     """Expected edit distances between the paths of a lattice and one sequence of words."""
 
-    def __init__(self, lattice: Lattice, times: WordTimes, graph_scale: float):
-        fst, last = lattice.fst, lattice.fst.num_states
-        ending = np.flatnonzero(fst.final < np.inf)
-        over = rows_of_states(lattice)[ending] + lattice.final_transition_ids.lengths[ending]
-        self.num_states = last + 1  # one more, in which all paths end
-        self.src = np.append(fst.src, ending).astype(np.int64)
-        self.dst = np.append(fst.dst, np.full(len(ending), last)).astype(np.int64)
-        self.begin, self.end = np.append(times.begin, over), np.append(times.end, over)
-        self.labels, word = np.unique(np.append(fst.ilabel, np.zeros(len(ending) + 1, np.int64)), return_inverse=True)
+    def __init__(self, lattice: TimedLattice):
+        self.num_states = len(lattice.row)
+        self.src, self.dst = lattice.src, lattice.dst
+        self.begin, self.end = lattice.row[lattice.src], lattice.row[lattice.dst]
+        self.labels, word = np.unique(np.append(lattice.label, 0), return_inverse=True)
         self.word = word[:-1]  # numbers in `labels`, of which 0 is label 0
-        graph = np.append(fst.cost, fst.final[ending]).astype(np.float64)
-        cost = graph_scale * graph + np.append(lattice.acoustic_cost, lattice.final_acoustic_cost[ending])
-        self.start = fst.start
+        self.start = 0
         depth = longest_paths(self.num_states, self.src, self.dst)
         order = np.argsort(depth[self.dst], kind="stable")
-        edges = np.searchsorted(depth[self.dst][order], np.arange(1, int(depth.max()) + 2))
+        edges = np.searchsorted(depth[self.dst][order], np.arange(1, int(depth.max(initial=0)) + 2))
         self.levels = [order[first:end] for first, end in pairwise(edges.tolist())]
-        self.probability = self._probabilities(cost)
-        self.best = self._best_words(cost)
+        self.probability = self._probabilities(lattice.cost)
+        self.best = self._best_words(lattice.cost)
 
     def _probabilities(self, cost: Doubles) -> Doubles:
         """Returns the probability of each arc among those that lead to its end, (arcs,)."""

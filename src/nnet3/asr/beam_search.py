@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,47 +11,17 @@ import numpy.typing as npt
 from nnet3.asr.composition import Composition
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
+from nnet3.asr.token_rows import Links, TokenRow, TokenRows
 from nnet3.errors import ExecutionError, is_out_of_memory
 from nnet3.options import SearchOptions
 
 Integers = npt.NDArray[np.integer]
 Doubles = npt.NDArray[np.float64]
 _NONE = -1
-_PRUNE_SCALE = 0.1  # of the lattice beam: smaller changes are not followed further back
 _MOST_LINKS = 1 << 24  # half a GiB
 _NARROWER = 0.75
 _NARROWEST_BEAM = 1.0
 _MOST_ROUNDS = 2_000  # of epsilons
-
-
-@dataclass
-class _Links:
-    """Arcs between tokens: src of the row before, or of the same row for epsilons, and dst of the row."""
-
-    src: Integers
-    dst: Integers
-    arc: Integers
-    cost: Doubles
-
-    def kept(self, kept: npt.NDArray[np.bool_]) -> _Links:
-        return _Links(self.src[kept], self.dst[kept], self.arc[kept], self.cost[kept])
-
-
-@dataclass
-class _Row:
-    """The tokens behind a row: state of the graph, cost, and the best arc into each, with the token that it leaves.
-
-    `excess`: what the best path through a token costs more than the best one, as far as was known at the last pruning;
-    None before the first one.
-    """
-
-    state: Integers
-    cost: Doubles
-    back_src: Integers
-    back_arc: Integers
-    emitting: _Links
-    epsilons: _Links
-    excess: Doubles | None = None
 
 
 class BestPath(NamedTuple):
@@ -75,20 +45,19 @@ class BeamSearch:
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         none = np.zeros(0, np.int64)
-        nothing = _Links(none, none, none, np.zeros(0))
+        nothing = Links(none, none, none, np.zeros(0))
         state = np.array([graph.start], np.int64)
-        row = _Row(state, np.zeros(1), np.full(1, _NONE), np.full(1, _NONE), nothing, nothing)
+        row = TokenRow(state, np.zeros(1), np.full(1, _NONE), np.full(1, _NONE), nothing, nothing)
         scratch = graph.take_scratch()
         scratch[state] = 0
         scratch = self._follow_epsilons(row, options.beam, scratch)
         self._clean(scratch, row.state)
-        self._rows = [row]
-        self._links = len(row.epsilons.arc)
+        self.tokens = TokenRows(graph, row)
 
     @property
     def num_rows(self) -> int:
         """The rows of scores that were taken so far."""
-        return len(self._rows) - 1
+        return len(self.tokens)
 
     def advance(self, scores: npt.NDArray[np.float32]) -> None:
         """Takes rows of scores, (rows, columns), log-likelihoods of which nothing is scaled any more."""
@@ -109,11 +78,10 @@ class BeamSearch:
                 if not is_out_of_memory(error) or not self._narrow():
                     raise
                 continue
-            self._rows.append(row)
-            self._links += len(row.emitting.arc) + len(row.epsilons.arc)
-            while self._links > _MOST_LINKS:
+            self.tokens.append(row)
+            while self.tokens.num_links > _MOST_LINKS:
                 self.prune()
-                if self._links > _MOST_LINKS // 2 and not self._narrow():
+                if self.tokens.num_links > _MOST_LINKS // 2 and not self._narrow():
                     break
             return
 
@@ -128,8 +96,8 @@ class BeamSearch:
 
     # ---- one row ----
 
-    def _next(self, scores: npt.NDArray[np.float32]) -> _Row:
-        graph, last = self.graph, self._rows[-1]
+    def _next(self, scores: npt.NDArray[np.float32]) -> TokenRow:
+        graph, last = self.graph, self.tokens.last
         cutoff, beam = self._cutoff(last.cost)
         good = np.flatnonzero(last.cost <= cutoff)
         arc, place = graph.emitting_arcs(last.state[good])
@@ -147,8 +115,8 @@ class BeamSearch:
         winner = np.full(len(state), _NONE)
         wins = np.flatnonzero(cost == best[token])
         winner[token[wins][::-1]] = wins[::-1]  # the first of equals
-        nothing = _Links(src[:0], src[:0], arc[:0], weight[:0])
-        row = _Row(state, best, src[winner], arc[winner], _Links(src, token, arc, weight), nothing)
+        nothing = Links(src[:0], src[:0], arc[:0], weight[:0])
+        row = TokenRow(state, best, src[winner], arc[winner], Links(src, token, arc, weight), nothing)
         scratch = self._follow_epsilons(row, cutoff, scratch)
         self._clean(scratch, row.state)
         return row
@@ -170,7 +138,7 @@ class BeamSearch:
                 return least, least - best + options.beam_delta
         return best + options.beam, options.beam
 
-    def _follow_epsilons(self, row: _Row, cutoff: float, scratch: Integers) -> Integers:
+    def _follow_epsilons(self, row: TokenRow, cutoff: float, scratch: Integers) -> Integers:
         """Follows arcs that take no row, as long as tokens get better, then lists all such arcs between tokens.
 
         Returns the scratch, which is another one if the graph has grown.
@@ -207,7 +175,7 @@ class BeamSearch:
         arc, place = graph.epsilon_arcs(row.state[tokens])
         src, weight = tokens[place], graph.cost[arc].astype(np.float64)
         kept = np.flatnonzero(row.cost[src] + weight < cutoff)
-        row.epsilons = _Links(src[kept], scratch[graph.dst[arc[kept]]].astype(np.int64), arc[kept], weight[kept])
+        row.epsilons = Links(src[kept], scratch[graph.dst[arc[kept]]].astype(np.int64), arc[kept], weight[kept])
         return scratch
 
     def _clean(self, scratch: Integers, states: Integers) -> None:
@@ -218,114 +186,42 @@ class BeamSearch:
 
     def prune(self) -> None:
         """Removes what is no part of a path within the lattice beam, as far back as the last rows changed anything."""
-        beam = self.options.lattice_beam
-        excess = np.zeros(len(self._rows[-1].state))
-        for number in range(self.num_rows, 0, -1):
-            row, before = self._rows[number], self._rows[number - 1]
-            link_excess = excess[row.emitting.dst] + _excess(row.emitting, before.cost, row.cost)
-            kept = link_excess <= beam
-            self._links -= len(kept)
-            row.emitting = row.emitting.kept(kept)
-            self._links += len(row.emitting.arc)
-            excess = np.full(len(before.state), np.inf)
-            np.minimum.at(excess, row.emitting.src, link_excess[kept])
-            excess = self._prune_epsilons(before, excess, beam)
-            tokens = np.flatnonzero(excess < np.inf)
-            if len(tokens) < len(excess):
-                self._keep_tokens(before, row, tokens)
-            known, before.excess = before.excess, excess[tokens]
-            if known is not None and (np.abs(known - before.excess) <= _PRUNE_SCALE * beam).all():
-                return
-            excess = before.excess
+        self.tokens.prune(self.options.lattice_beam)
 
-    def _prune_epsilons(self, row: _Row, excess: Doubles, beam: float) -> Doubles:
-        """Returns the excess of tokens with that of their epsilon arcs; infinite beyond the beam."""
-        links = row.epsilons
-        if len(links.arc):
-            own = _excess(links, row.cost, row.cost)
-            while True:
-                before = excess.copy()
-                np.minimum.at(excess, links.src, excess[links.dst] + own)
-                if (excess == before).all():
-                    break
-            kept = excess[links.dst] + own <= beam
-            self._links -= len(kept) - int(kept.sum())
-            row.epsilons = links.kept(kept)
-        return np.where(excess <= beam, excess, np.inf)
-
-    def _keep_tokens(self, row: _Row, following: _Row, tokens: Integers) -> None:
-        """Keeps only these tokens of a row, and numbers them anew wherever this row and the following one name them."""
-        number = np.full(len(row.state), _NONE)
-        number[tokens] = np.arange(len(tokens))
-        row.state, row.back_src, row.back_arc = (values[tokens] for values in (row.state, row.back_src, row.back_arc))
-        row.cost = row.cost[tokens]
-        within = self._is_epsilon(row.back_arc)
-        row.back_src[within] = number[row.back_src[within]]
-        if row.excess is not None:
-            row.excess = row.excess[tokens]
-        self._links -= len(row.emitting.arc)
-        row.emitting = row.emitting.kept(number[row.emitting.dst] >= 0)
-        self._links += len(row.emitting.arc)
-        row.emitting.dst = number[row.emitting.dst]
-        row.epsilons.src, row.epsilons.dst = number[row.epsilons.src], number[row.epsilons.dst]
-        following.emitting.src = number[following.emitting.src]
-        across = (following.back_arc >= 0) & ~self._is_epsilon(following.back_arc)
-        following.back_src[across] = number[following.back_src[across]]
-
-    def _is_epsilon(self, arcs: Integers) -> npt.NDArray[np.bool_]:
-        """Marks the arcs that take no row; -1 is none."""
-        return (arcs >= 0) & (self.graph.ilabel[arcs] == 0)
-
-    def lattice(self, use_final: bool = True) -> RawLattice | None:
+    def lattice(self, use_final: bool = True, first: int = 0) -> RawLattice | None:
         """Returns the lattice of all paths so far within the lattice beam; None if no path is left.
 
         With `use_final`: if any token can end, only those that can, with their final costs; otherwise all of them.
+        With `first`: that of the rows from this one on; its start leads to the tokens of the first row.
         """
         self.prune()
-        last = self._rows[-1]
-        if not len(last.state):
+        tokens = self.tokens
+        if not len(tokens.last.state):
             return None
-        final = self.graph.final[last.state].astype(np.float64)
+        final = self.graph.final[tokens.last.state].astype(np.float64)
         has_ended = use_final and bool((final < np.inf).any())
-        if not has_ended:
-            final = np.zeros(len(final))
-        sizes = np.array([len(row.state) for row in self._rows])
-        base = np.append(0, np.cumsum(sizes))
-        src, dst, arc, total = [], [], [], []
-        for number, row in enumerate(self._rows):
-            for links, offset in ((row.emitting, base[number - 1]), (row.epsilons, base[number])):
-                src.append(links.src + offset)
-                dst.append(links.dst + base[number])
-                arc.append(links.arc)
-                total.append(links.cost)
-        arcs, costs = np.concatenate(arc), np.concatenate(total)
-        graph_cost = self.graph.cost[arcs].astype(np.float64)
-        finals = np.full(base[-1], np.inf)
-        finals[base[-2] :] = final
-        lattice = RawLattice.sorted(
-            row_of_state=np.repeat(np.arange(len(sizes)), sizes),
-            src=np.concatenate(src),
-            dst=np.concatenate(dst),
-            word=self.graph.olabel[arcs],
-            transition_id=self.graph.ilabel[arcs],
-            graph_cost=graph_cost,
-            acoustic_cost=costs - graph_cost,
-            final_cost=finals,
-            has_ended=has_ended,
-        )
-        return lattice.pruned(self.options.lattice_beam)
+        raw = tokens.lattice(first, len(tokens), final if has_ended else np.zeros(len(final)), has_ended)
+        return raw.pruned(self.options.lattice_beam)
+
+    def forget(self, row: int, graph: SearchGraph | Composition) -> None:
+        """Forgets the rows before this one but for the best paths to it, and goes on in this graph if it is another
+        one, a composition of the same parts that has less states."""
+        self.tokens.forget(row)
+        if graph is not self.graph and isinstance(graph, Composition):
+            self.tokens.move(graph)
+            self.graph = graph
 
     # ---- the best path ----
 
     @property
     def can_end(self) -> bool:
         """True if some token is in a final state."""
-        return bool((self.graph.final[self._rows[-1].state] < np.inf).any())
+        return bool((self.graph.final[self.tokens.last.state] < np.inf).any())
 
     @property
     def relative_cost(self) -> float:
         """What the best path costs more if it must end now; infinite if none can."""
-        last = self._rows[-1]
+        last = self.tokens.last
         if not len(last.cost):
             return np.inf
         return float((last.cost + self.graph.final[last.state]).min() - last.cost.min())
@@ -333,31 +229,13 @@ class BeamSearch:
     def best_path(self, use_final: bool = False) -> BestPath | None:
         """Returns the best path so far; None if no path is left. With `use_final`: the best of those that can end, if
         any can."""
-        last = self._rows[-1]
+        last = self.tokens.last
         if not len(last.cost):
             return None
         final = self.graph.final[last.state]
         cost = last.cost + final if use_final and (final < np.inf).any() else last.cost
         token = int(np.argmin(cost))
-        number = self.num_rows
-        emitted, leaving, epsilons = np.full(number, _NONE), np.full(number, _NONE), []
-        while True:  # a token knows only the one before it
-            row = self._rows[number]
-            arc = int(row.back_arc[token])
-            if arc < 0:
-                break
-            token = int(row.back_src[token])
-            if self.graph.ilabel[arc] == 0:
-                epsilons.append((number, arc))
-                continue
-            number -= 1
-            emitted[number], leaving[number] = arc, self._rows[number].state[token]
-        arcs = np.array(epsilons[::-1], np.int64).reshape(-1, 2)
-        rows = np.append(np.arange(1, len(emitted) + 1), arcs[:, 0])
-        order = np.argsort(rows, kind="stable")
-        words, rows = self.graph.olabel[np.append(emitted, arcs[:, 1])][order], rows[order]
-        spoken = words > 0
-        return BestPath(float(cost.min()), self.graph.ilabel[emitted], leaving, words[spoken], rows[spoken])
+        return BestPath(float(cost.min()), *self.tokens.path_to(token))
 
 
 def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:
@@ -383,8 +261,3 @@ def _distinct(states: Integers, scratch: Integers, first: int = 0) -> tuple[Inte
     distinct = states[scratch[states] == places].astype(np.int64)
     scratch[distinct] = np.arange(first, first + len(distinct))
     return distinct, scratch[states].astype(np.int64)
-
-
-def _excess(links: _Links, cost_before: Doubles, cost: Doubles) -> Doubles:
-    """What the path through each link costs more than the best one to the token that it leads to."""
-    return cost_before[links.src] + links.cost - cost[links.dst]

@@ -137,6 +137,17 @@ class Composition:
         """Takes the array back, which must be all -1 again."""
         self._scratch.append(scratch)
 
+    def adopted(self, other: Composition, states: Integers) -> Integers:
+        """Returns the numbers of states that another composition of the same parts has numbered, (n,)."""
+        with self._lock:
+            return self._numbers(part(other._states, states))
+
+    def adopted_arcs(self, other: Composition, states: Integers, arcs: Integers) -> Integers:
+        """Returns the numbers of arcs that leave states of another composition of the same parts, (n,) each."""
+        own = self.adopted(other, states)
+        self._expand(own)
+        return arcs - other._first[states] + self._first[own]
+
     # ---- states ----
 
     def _numbers(self, states: _States) -> Integers:

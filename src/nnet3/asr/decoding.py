@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +12,19 @@ import numpy.typing as npt
 
 from nnet3.asr.bayes_risk import HeardWord, least_risk_words
 from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.composition import LookaheadSearch
+from nnet3.asr.composition import Composition, LookaheadSearch
 from nnet3.asr.grammar import phrase_model
+from nnet3.asr.growing_lattice import GrowingLattice
+from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.lookahead import LookaheadGraph
 from nnet3.asr.model_folder import GraphFiles
 from nnet3.asr.n_best import Alternative, n_best
 from nnet3.asr.search_graph import SearchGraph
+from nnet3.asr.timed_lattice import timed_lattice
 from nnet3.asr.vosk_json import SpokenText, TextAlternative, TimedWord
-from nnet3.asr.word_lattice import word_lattice
-from nnet3.asr.word_times import WordBoundaries, word_times
+from nnet3.asr.word_lattice import PhoneLabels, narrowed_notices
+from nnet3.asr.word_times import WordBoundaries
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
@@ -31,7 +34,7 @@ from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.options import DecodingOptions
 
 _GRAPH_SCALE = 0.9  # of costs where risks are compared
-_BEYOND = 2.0  # the beam of the lattice: words that lie within it one by one, but not together, count for risks
+_MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its end, or for a first word
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +44,20 @@ class DecodingGraph:
     search: SearchGraph | LookaheadSearch
     words: SymbolTable
     boundaries: WordBoundaries | None
+    phones: PhoneLabels
 
     @classmethod
     def load(cls, files: GraphFiles, model: TransitionModel) -> DecodingGraph:
         """Reads the graph of a model directory. Raises ModelFormatError for one of another model."""
         columns = np.append(-1, model.pdf(np.arange(1, model.num_transition_ids + 1)))
+        phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
             graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries)
+            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         search = LookaheadSearch(_load_lookahead(files), BackoffModel(grammar.fst), columns)
-        return cls(search, _words(files, grammar), boundaries)
+        return cls(search, _words(files, grammar), boundaries, phones)
 
     @property
     def takes_phrases(self) -> bool:
@@ -81,16 +86,40 @@ class DecodingGraph:
 
 
 class Segment:
-    """The search of one segment, fed with rows of scores."""
+    """The search of one segment, fed with rows of scores.
+
+    Its lattice is made in pieces while rows come, as Vosk does it: rows that are in it are forgotten.
+    """
 
     def __init__(self, graph: DecodingGraph, options: DecodingOptions):
         self.graph, self.options = graph, options
         self.search = BeamSearch(graph.search.begin(), options)
-        self._of_lattice: list[str] = []
+        self._lattice = GrowingLattice(options.lattice_beam, graph.phones, options.max_mem or np.inf)
 
     def accept(self, scores: npt.NDArray[np.float32]) -> None:
         """Takes scores (rows, pdfs), scaled log-likelihoods."""
         self.search.advance(scores)
+        waiting = self.search.num_rows - self._lattice.num_rows
+        if waiting >= self.options.determinize_max_delay:
+            self._grow(waiting)
+
+    def _grow(self, waiting: int) -> None:
+        """Takes rows into the lattice, up to where fewest tokens are left, unless these are many still."""
+        self.search.prune()
+        first = self._lattice.num_rows + self.options.determinize_min_chunk_size
+        tokens = self.search.tokens.num_tokens(first)
+        if tokens.min() > self.options.determinize_max_active and waiting < _MOST_ROWS:
+            return
+        last = self.search.num_rows - int(np.argmin(tokens[::-1]))
+        self._lattice.add(self.search.tokens.piece(self._lattice.first_row, last))
+        if last > _MOST_ROWS:
+            self._lattice.close_start()
+        if self._lattice.first_row:
+            before = self.search.graph
+            self.search.forget(last, self.graph.search.begin())
+            now = self.search.graph
+            if now is not before and isinstance(now, Composition) and isinstance(before, Composition):
+                self._lattice.rename_tokens(partial(now.adopted, before))
 
     def trace(self) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
         """Returns the best path so far, the transition-id of each row and the state that it leaves: (rows,) each."""
@@ -100,17 +129,19 @@ class Segment:
     @property
     def notices(self) -> list[str]:
         """What was narrowed because memory did not suffice."""
-        return self.search.notices + self._of_lattice
+        return self.search.notices + narrowed_notices(self._lattice.narrowest, self.options.lattice_beam)
 
     def found(self, use_final: bool = True) -> DecodedSegment | None:
         """Returns what was found so far; None if nothing fits the graph."""
-        lattice = self.search.lattice(use_final)
-        if lattice is None:
-            return None
-        beam = self.options.lattice_beam
-        found = word_lattice(lattice, beam + _BEYOND, self.options.max_mem or np.inf)
-        self._of_lattice = found.notices(beam)
-        return DecodedSegment(self.graph, found.lattice)
+        whole = self._lattice
+        if self.search.num_rows > whole.num_rows or not whole.num_rows:
+            raw = self.search.lattice(use_final, whole.first_row)
+            if raw is None:
+                return None
+            whole = whole.with_piece(raw)
+        can_end = use_final and self.search.can_end
+        lattice = whole.lattice(self.search.graph.final if can_end else None)
+        return None if lattice is None else DecodedSegment(self.graph, lattice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +149,17 @@ class DecodedSegment:
     """A lattice of words, and what can be read off it."""
 
     graph: DecodingGraph
-    lattice: Lattice
+    labelled: LabelLattice
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """As tables have it."""
+        return self.labelled.lattice()
 
     @cached_property
     def words(self) -> list[HeardWord]:
         """The words with the least risk, with times in rows and confidences."""
-        times = word_times(self.lattice, self.graph.boundaries)
-        return least_risk_words(self.lattice, times, _GRAPH_SCALE)
+        return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, _GRAPH_SCALE))
 
     def alternatives(self, number: int) -> list[Alternative]:
         """The best paths."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.raw_lattice import longest_paths
+from nnet3.asr.levels import longest_paths
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.kaldi_io.lattice import Lattice, Strings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.word_lattice import WordLattice, word_lattice
+from nnet3.asr.word_lattice import PhoneLabels, word_lattice
 from nnet3.errors import ExecutionError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.fst import Fst
@@ -76,23 +77,13 @@ class UtteranceDecoder:
         if not (options.word_determinize or options.phone_determinize):
             return _compact(raw).with_costs(acoustic=(0.0, scale)), []
         beam, most = self.search.lattice_beam, self.search.max_mem or np.inf
-        make = word_lattice if options.word_determinize else self._phone_lattice
-        found = make(raw, beam, most, options.minimize)
+        phones = self._phones if options.phone_determinize else None
+        found = word_lattice(raw, beam, most, options.minimize, phones, phones_alone=not options.word_determinize)
         return found.lattice.with_costs(acoustic=(0.0, scale)), found.notices(beam)
 
-    def _phone_lattice(self, raw: RawLattice, beam: float, most_bytes: float, minimize: bool) -> WordLattice:
-        """Returns the paths within the beam; no two of them have the same words and phones."""
-        begins = np.flatnonzero(raw.transition_id)
-        ids = raw.transition_id[begins]
-        begins = begins[(self.model.hmm_state(ids) == 0) & ~self.model.is_self_loop(ids)]
-        base = self.model.num_phones + 1
-        code = raw.word.astype(np.int64) * base
-        code[begins] += self.model.phone(raw.transition_id[begins])
-        distinct, label = np.unique(np.append(0, code), return_inverse=True)
-        found = word_lattice(replace(raw, word=label[1:]), beam, most_bytes, minimize)
-        words = (distinct[found.lattice.fst.ilabel] // base).astype(np.int32)
-        fst = replace(found.lattice.fst, ilabel=words, olabel=words)
-        return found._replace(lattice=replace(found.lattice, fst=fst))
+    @cached_property
+    def _phones(self) -> PhoneLabels:
+        return PhoneLabels(self.model)
 
 
 def _compact(raw: RawLattice) -> Lattice:

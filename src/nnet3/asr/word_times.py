@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.raw_lattice import longest_paths
+from nnet3.asr.levels import longest_paths
 from nnet3.errors import ModelFormatError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
-from nnet3.kaldi_io.fst_reach import arcs_of
-from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.kaldi_io.lattice import Lattice
 
 Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 _BEGINS, _PARTS = ("begin", "singleton"), ("internal", "end")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)
-_MOST_CELLS = 1 << 24  # paths times rows at once
-
-
-class WordTimes(NamedTuple):
-    """Rows of the arcs of a lattice, (arcs,) each: the word of arc a is spoken in rows begin[a] .. end[a] - 1."""
-
-    begin: Integers
-    end: Integers
 
 
 class WordBoundaries:
@@ -79,6 +68,15 @@ class WordBoundaries:
         starts[:, 1:] = is_over[:, :-1] & ~continues
         return starts
 
+    def first_units(self, ids: Integers, lengths: Integers) -> tuple[Integers, Flags]:
+        """Returns of sequences of transition-ids (sequences, rows), which begin with a phone, how many rows their first
+        word or other phone has, and if it is a word. 0 rows: it may go on behind the sequence, or begins in a word."""
+        place = np.arange(ids.shape[1])
+        starts = self.phone_starts(ids) & (place > 0) & (place < lengths[:, None])
+        is_word, is_inside = self.begins_word[ids[:, 0]], self.is_inside[ids[:, 0]]
+        ends = starts & ~(self.is_inside[ids] & is_word[:, None]) & ~is_inside[:, None]
+        return np.argmax(ends, axis=1), is_word
+
     def words(self, ids: Integers, number: Integers) -> tuple[Integers, Integers]:
         """Returns first rows, and rows behind, of word `number` (from 0) of each sequence (sequences, rows); -1 where a
         sequence has no such word."""
@@ -100,79 +98,3 @@ def rows_of_states(lattice: Lattice) -> Integers:
         arcs = np.flatnonzero(depth[fst.dst] == level)
         rows[fst.dst[arcs]] = rows[fst.src[arcs]] + lattice.transition_ids.lengths[arcs]
     return rows
-
-
-def word_times(lattice: Lattice, boundaries: WordBoundaries | None) -> WordTimes:
-    """Returns when the word of each arc is spoken on the best path through that arc.
-
-    Without boundaries, or where phones and words do not fit together, the word takes the rows of its arc.
-    """
-    fst, rows = lattice.fst, rows_of_states(lattice)
-    begin, end = rows[fst.src], rows[fst.dst]
-    if boundaries is None or fst.num_arcs == 0:
-        return WordTimes(begin, end)
-    walk = _Walk(lattice, rows)
-    size = max(1, _MOST_CELLS // max(1, walk.num_rows))
-    for first in range(0, fst.num_arcs, size):
-        arcs = np.arange(first, min(first + size, fst.num_arcs))
-        ids, number = walk.paths(arcs)
-        found, behind = boundaries.words(ids, number)
-        spoken = arcs[found >= 0]
-        begin[spoken], end[spoken] = found[found >= 0], behind[found >= 0]
-    return WordTimes(begin, end)
-
-
-class _Walk:
-    """Walks along the best path through each arc of a lattice."""
-
-    def __init__(self, lattice: Lattice, rows: Integers):
-        fst = self.fst = lattice.fst
-        self.lattice, self.rows = lattice, rows
-        self.cost = fst.cost.astype(np.float64) + lattice.acoustic_cost
-        final = fst.final.astype(np.float64) + np.where(fst.final < np.inf, lattice.final_acoustic_cost, 0)
-        depth = longest_paths(fst.num_states, fst.src, fst.dst)
-        ahead, behind = np.full(fst.num_states, np.inf), final.copy()
-        ahead[fst.start] = 0
-        self.into, self.out = np.full((2, fst.num_states), -1)
-        levels = range(int(depth.max(initial=0)) + 1)
-        for level in levels:
-            _relax(np.flatnonzero(depth[fst.dst] == level), fst.src, fst.dst, self.cost, ahead, self.into)
-        for level in reversed(levels):
-            _relax(np.flatnonzero(depth[fst.src] == level), fst.dst, fst.src, self.cost, behind, self.out)
-        lengths = lattice.final_transition_ids.lengths
-        self.num_rows = int((rows + lengths).max(initial=0))
-
-    def paths(self, arcs: Integers) -> tuple[Integers, Integers]:
-        """Returns the transition-ids along the paths through `arcs`, (arcs, rows), 0 behind their end, and how many
-        words there are before the arc's, (arcs,)."""
-        fst, ids = self.fst, np.zeros((len(arcs), self.num_rows), np.int32)
-        number = np.zeros(len(arcs), np.int64)
-        path, arc = np.arange(len(arcs)), arcs
-        while len(path):
-            self._fill(ids, path, self.lattice.transition_ids, arc, fst.src[arc])
-            before = self.into[fst.src[arc]]
-            path, arc = path[before >= 0], before[before >= 0]
-            number[path] += fst.ilabel[arc] > 0
-        path, state = np.arange(len(arcs)), fst.dst[arcs].astype(np.int64)
-        while len(path):
-            arc = self.out[state]
-            over = arc < 0
-            self._fill(ids, path[over], self.lattice.final_transition_ids, state[over], state[over])
-            path, arc = path[~over], arc[~over]
-            self._fill(ids, path, self.lattice.transition_ids, arc, fst.src[arc])
-            state = fst.dst[arc].astype(np.int64)
-        return ids, number
-
-    def _fill(self, ids: Integers, path: Integers, strings: Strings, which: Integers, state: Integers) -> None:
-        """Writes strings into rows `path`, from the rows of scores on that are over in these states."""
-        lengths = strings.lengths[which]
-        column = np.arange(lengths.sum()) + np.repeat(self.rows[state] - np.cumsum(lengths) + lengths, lengths)
-        ids[np.repeat(path, lengths), column] = strings.values[arcs_of(strings.offsets, which)]
-
-
-def _relax(arcs: Integers, src: Integers, dst: Integers, cost: Doubles, best: Doubles, link: Integers) -> None:
-    """Lowers `best` of the states that arcs lead to, and notes the best arc into each."""
-    through = best[src[arcs]] + cost[arcs]
-    np.minimum.at(best, dst[arcs], through)
-    wins = arcs[through == best[dst[arcs]]]
-    link[dst[wins]] = wins

@@ -217,6 +217,17 @@ class DecodingOptions(SearchOptions):
     extra_left_context_initial: int = option(
         0, Integer(within(0, 1000000)), "Frames more at the left of the first chunk.", unit="frames"
     )
+    determinize_max_delay: int = option(
+        60, _PERIOD, "Rows after which the next piece of the lattice is made.", unit="rows"
+    )
+    determinize_min_chunk_size: int = option(20, _PERIOD, "Least rows of a piece of the lattice.", unit="rows")
+    determinize_max_active: int = option(200, _COUNT, "Most tokens where a piece of the lattice ends.")
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        yield from super().conflicts()
+        if self.determinize_min_chunk_size > self.determinize_max_delay:
+            most = self.determinize_max_delay
+            yield "determinize_min_chunk_size", f"must be at most determinize_max_delay, {most}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,329 @@
+"""Determinization of lattices: of all paths with the same labels, the best one alone, within a beam."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.columns import Waiting, joined, part
+from nnet3.asr.label_lattice import LabelLattice
+from nnet3.asr.search_graph import arcs_leaving
+from nnet3.asr.strings import (
+    StringPool,
+    chained,
+    chosen,
+    common_lengths,
+    concatenated,
+    first_values,
+    hashes,
+    mixed,
+    no_strings,
+    without_first,
+)
+from nnet3.kaldi_io.lattice import Strings
+
+Integers = npt.NDArray[np.integer]
+Doubles = npt.NDArray[np.float64]
+_NONE = -1
+_BYTES = 8  # of a number
+_NUMBERS_OF_SET = 16  # with its place in a dictionary
+_SAME = 2.0**-10  # costs this close are taken for equal
+_ROUNDING = 1e-5  # that costs may have along a path
+
+
+class _Pieces(NamedTuple):
+    """Ways without labels from the start, or from where an arc with a label leads to: `entry` (the state that each
+    begins at), `state` (where it is), `cost`, and the way and the arc that it goes on from (-1 where it begins)."""
+
+    entry: Integers
+    state: Integers
+    cost: Doubles
+    before: Integers
+    arc: Integers
+
+
+class _Members(NamedTuple):
+    """States in sets: the number of the set, the lattice's state, what it costs more than the best one of its set
+    (graph, acoustic), and the number of its string, which is what its path has beyond those of all the others."""
+
+    set: Integers
+    state: Integers
+    graph: Doubles
+    acoustic: Doubles
+    string: Integers
+
+
+class _Arcs(NamedTuple):
+    """Arcs between sets, with their labels and costs."""
+
+    src: Integers
+    dst: Integers
+    label: Integers
+    graph: Doubles
+    acoustic: Doubles
+
+
+class _Ends(NamedTuple):
+    """Sets that can end, and what that costs."""
+
+    set: Integers
+    graph: Doubles
+    acoustic: Doubles
+
+
+class TooLargeError(Exception):
+    """What is made of a lattice needs more memory than it may have."""
+
+
+class Memory:
+    """Counts what is held of so many bytes, by the numbers of rows and columns. Infinite: any number."""
+
+    def __init__(self, most_bytes: float):
+        self._left = most_bytes
+
+    def hold(self, rows: int, columns: int) -> None:
+        self._left -= _BYTES * rows * columns
+        if self._left < 0:
+            raise TooLargeError
+
+    def release(self, rows: int, columns: int) -> None:
+        self._left += _BYTES * rows * columns
+
+    def check(self, rows: int, columns: int) -> None:
+        """Raises TooLargeError if so much could not be held besides."""
+        self.hold(rows, columns)
+        self.release(rows, columns)
+
+
+def determinized(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
+    """Returns the paths within the beam; no two of them have the same labels, and each arc has one.
+
+    A set of states that the same labels lead to, each with what it costs more than the best one and with the ids that
+    it has beyond those of all of them, is one state. An arc stays if the best path through its set and itself is within
+    the beam; so paths beyond it that consist of such arcs stay too, as in Kaldi's lattices. Raises TooLargeError where
+    that needs more than the memory.
+    """
+    return _Sets(lattice, beam, memory).result()
+
+
+class _Sets:
+    """The sets that labels lead to, level by level. Only states with labels ahead, or ends, are members."""
+
+    def __init__(self, lattice: LabelLattice, beam: float, memory: Memory):
+        self._lattice, self._memory = lattice, memory
+        self._most = lattice.best_cost + beam + _ROUNDING
+        self._labelled = np.flatnonzero(lattice.label)
+        self._offsets = np.searchsorted(lattice.src[self._labelled], np.arange(lattice.num_states + 1))
+        self._leaps = Leaps(lattice, memory)
+        self._number_of_hash: dict[int, int] = {}
+        self._best = np.zeros(0)  # cost of the best path to each set
+        self._waiting, self._strings = Waiting[_Members](), StringPool()
+        self._levels: list[Integers] = []
+        self._arcs: list[_Arcs] = []
+        self._ids: list[Strings] = []
+        self._ends: list[_Ends] = []
+        self._end_ids: list[Strings] = []
+        self._begin()
+        for level in np.unique(lattice.level).tolist():
+            members = self._waiting.take(level)
+            if members is not None:
+                strings = self._strings.take(members.string)
+                self._end(members, strings)
+                self._expand(members, strings)
+                memory.release(len(members.set), len(members))
+
+    def _begin(self) -> None:
+        """Enters the states that no label leads to; what they have in common stays with them."""
+        leaps = self._leaps
+        leap = np.arange(leaps.offsets[1])
+        members = _Members(0 * leap, leaps.state[leap], leaps.graph[leap], leaps.acoustic[leap], leap)
+        self._enter(members, chosen(leaps.ids, leap), np.zeros(1))
+
+    def _expand(self, members: _Members, strings: Strings) -> None:
+        """Follows all labels from some sets, to which no further path leads."""
+        lattice, leaps = self._lattice, self._leaps
+        arc, place, group = self._ways(members)
+        if not len(arc):
+            return
+        self._memory.check(int(np.diff(leaps.offsets)[lattice.dst[arc]].sum()), 2 * len(_Members._fields))
+        leap, way = arcs_leaving(leaps.offsets, lattice.dst[arc])
+        arc, place, group, state = arc[way], place[way], group[way], leaps.state[leap]
+        graph = members.graph[place] + lattice.graph_cost[arc] + leaps.graph[leap]
+        acoustic = members.acoustic[place] + lattice.acoustic_cost[arc] + leaps.acoustic[leap]
+        total = graph + acoustic
+        order = np.lexsort((total, state, group))
+        order = order[changes(group[order], state[order])]
+        arc, place, group, state, leap = arc[order], place[order], group[order], state[order], leap[order]
+        graph, acoustic, total = graph[order], acoustic[order], total[order]
+        whole = chained(chosen(strings, place), chosen(lattice.ids, arc), chosen(leaps.ids, leap))
+        is_first = changes(group)
+        starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+        best = np.lexsort((total, group))[starts]
+        common = common_lengths(whole, starts)
+        excess = graph - graph[best][group], acoustic - acoustic[best][group]
+        source = members.set[place[best]]
+        found = _Members(group, state, *excess, group)
+        target = self._enter(found, without_first(whole, common[group]), self._best[source] + total[best])
+        self._memory.hold(len(target), len(_Arcs._fields))
+        self._arcs.append(_Arcs(source, target, lattice.label[arc[best]], graph[best], acoustic[best]))
+        self._ids.append(first_values(chosen(whole, best), common))
+
+    def _ways(self, members: _Members) -> tuple[Integers, Integers, Integers]:
+        """Returns the arcs with labels out of members that are good enough, the place of the member that each leaves,
+        and numbers of groups of one set and label, in order."""
+        lattice = self._lattice
+        number, place = arcs_leaving(self._offsets, members.state)
+        arc = self._labelled[number]
+        order = np.lexsort((lattice.label[arc], members.set[place]))
+        arc, place = arc[order], place[order]
+        is_first = changes(members.set[place], lattice.label[arc])
+        through = self._best[members.set[place]] + members.graph[place] + members.acoustic[place]
+        through += lattice.cost[arc] + lattice.backward[lattice.dst[arc]]
+        group = np.cumsum(is_first) - 1
+        least = np.full(int(is_first.sum()), np.inf)
+        np.minimum.at(least, group, through)
+        good = (least <= self._most)[group]
+        return arc[good], place[good], group[good]
+
+    def _end(self, members: _Members, strings: Strings) -> None:
+        """Lets the sets end that can; each as its best member does."""
+        lattice = self._lattice
+        can = np.flatnonzero(lattice.final_cost[members.state] < np.inf)
+        state, of = members.state[can], members.set[can]
+        graph = members.graph[can] + lattice.final_graph[state]
+        acoustic = members.acoustic[can] + lattice.final_acoustic[state]
+        order = np.lexsort((graph + acoustic, of))
+        order = order[changes(of[order])]
+        order = order[self._best[of[order]] + (graph + acoustic)[order] <= self._most]
+        self._ends.append(_Ends(of[order], graph[order], acoustic[order]))
+        self._end_ids.append(chained(chosen(strings, can[order]), chosen(lattice.final_ids, state[order])))
+
+    def _enter(self, members: _Members, strings: Strings, path_cost: Doubles) -> Integers:
+        """Finds the sets of groups of members, in order, or makes them; returns the set of each group.
+
+        path_cost: (groups,), the cost of the best path that leads there.
+        """
+        starts = np.flatnonzero(changes(members.set))
+        sizes = np.diff(np.append(starts, len(members.set)))
+        excess = np.round((members.graph + members.acoustic) / _SAME).astype(np.int64)
+        key = np.add.reduceat(mixed(members.state, excess, hashes(strings)), starts).tolist()
+        known = len(self._number_of_hash)
+        number = np.array([self._number_of_hash.setdefault(each, len(self._number_of_hash)) for each in key], np.int64)
+        made = np.unique(number, return_index=True)[1]
+        made = made[number[made] >= known]  # groups that are new sets, in the order of their numbers
+        self._best = np.append(self._best, np.full(len(made), np.inf))
+        np.minimum.at(self._best, number, path_cost)
+        if not len(made):
+            return number
+        index, place = arcs_leaving(np.append(starts, len(members.set)), made)
+        kept = chosen(strings, index)
+        self._memory.hold(len(index) + len(kept.values) // 2, 1 + len(_Members._fields))
+        self._memory.hold(len(made), _NUMBERS_OF_SET)
+        first = np.cumsum(sizes[made]) - sizes[made]
+        level = np.minimum.reduceat(self._lattice.level[members.state[index]], first)
+        self._levels.append(level)
+        new = part(members, index)._replace(set=number[made][place], string=self._strings.add(kept))
+        self._waiting.add(new, level[place])
+        return number
+
+    def result(self) -> LabelLattice:
+        """Returns the lattice whose states are the sets, without those from which no path goes on."""
+        _, number = np.unique(np.concatenate(self._levels), return_inverse=True)
+        order = np.argsort(number, kind="stable")
+        place: Integers = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        nothing = np.zeros(0, np.int64)
+        arcs = joined([_Arcs(nothing, nothing, nothing, np.zeros(0), np.zeros(0)), *self._arcs])
+        arc = np.argsort(place[arcs.src], kind="stable")
+        ends, end_ids = joined(self._ends), concatenated(self._end_ids)
+        final_graph, final_acoustic = np.full((2, len(order)), np.inf)
+        final_graph[place[ends.set]], final_acoustic[place[ends.set]] = ends.graph, ends.acoustic
+        end_of_state = np.full(len(order), len(ends.set))
+        end_of_state[place[ends.set]] = np.arange(len(ends.set))
+        final_ids = chosen(concatenated([end_ids, no_strings(1)]), end_of_state)
+        arcs, ids = part(arcs, arc), chosen(concatenated(self._ids), arc)
+        found = LabelLattice(
+            number[order],
+            *(place[arcs.src], place[arcs.dst], arcs.label, arcs.graph, arcs.acoustic, ids),
+            *(final_graph, final_acoustic, final_ids),
+        )
+        return found.pruned(np.inf)
+
+
+class Leaps:
+    """The best ways without labels from the start, and from where labels lead to, to states with labels ahead or ends.
+
+    They are sorted by the state that they leave, of which offsets, (states + 1,), tells the first one. state: where
+    each leads to; graph, acoustic: costs; ids.
+    """
+
+    def __init__(self, lattice: LabelLattice, memory: Memory):
+        pieces = _pieces(lattice, memory)
+        is_kept = lattice.final_cost < np.inf
+        is_kept[lattice.src[lattice.label > 0]] = True
+        kept = np.flatnonzero(is_kept[pieces.state])
+        kept = kept[np.lexsort((pieces.state[kept], pieces.entry[kept]))]
+        self.state = pieces.state[kept]
+        self.offsets = np.searchsorted(pieces.entry[kept], np.arange(lattice.num_states + 1))
+        self.ids, self.graph, self.acoustic = _walked(lattice, pieces, kept)
+
+
+def _walked(lattice: LabelLattice, pieces: _Pieces, piece: Integers) -> tuple[Strings, Doubles, Doubles]:
+    """Returns ids, graph costs and acoustic costs of pieces from where they begin."""
+    count, way = len(piece), np.arange(len(piece))
+    whole: list[tuple[Integers, Integers]] = [(way[:0], way[:0])]
+    while len(way):
+        way, piece = way[pieces.arc[piece] >= 0], piece[pieces.arc[piece] >= 0]
+        whole.append((way, pieces.arc[piece]))
+        piece = pieces.before[piece]
+    way, arc = (np.concatenate(column) for column in zip(*whole[::-1], strict=True))
+    order = np.argsort(way, kind="stable")
+    way, arc = way[order], arc[order]
+    graph, acoustic = np.zeros((2, count))
+    np.add.at(graph, way, lattice.graph_cost[arc])
+    np.add.at(acoustic, way, lattice.acoustic_cost[arc])
+    lengths = np.bincount(way, lattice.ids.lengths[arc], count).astype(np.int64)
+    return Strings(np.append(0, np.cumsum(lengths)), chosen(lattice.ids, arc).values), graph, acoustic
+
+
+def _pieces(lattice: LabelLattice, memory: Memory) -> _Pieces:
+    """Follows arcs without labels from the start and from behind each label, level by level."""
+    is_entry = np.zeros(lattice.num_states, bool)
+    is_entry[0] = is_entry[lattice.dst[lattice.label > 0]] = True
+    silent = np.flatnonzero(lattice.label == 0)
+    offsets = np.searchsorted(lattice.src[silent], np.arange(lattice.num_states + 1))
+    waiting = Waiting[_Pieces]()
+    entries = np.flatnonzero(is_entry)
+    started = _Pieces(entries, entries, np.zeros(len(entries)), *np.full((2, len(entries)), _NONE))
+    columns = len(started)
+    memory.hold(len(entries), columns)
+    waiting.add(started, lattice.level[entries])
+    found, count = [], 0
+    for level in np.unique(lattice.level).tolist():
+        arrived = waiting.take(level)
+        if arrived is None:
+            continue
+        order = np.lexsort((arrived.cost, arrived.state, arrived.entry))
+        here = part(arrived, order[changes(arrived.entry[order], arrived.state[order])])
+        found.append(here)
+        memory.release(len(arrived.entry) - len(here.entry), columns)
+        memory.check(int(np.diff(offsets)[here.state].sum()), columns)
+        number, place = arcs_leaving(offsets, here.state)
+        arc = silent[number]
+        cost = here.cost[place] + lattice.cost[arc]
+        further = _Pieces(here.entry[place], lattice.dst[arc], cost, count + place, arc)
+        memory.hold(len(arc), columns)
+        waiting.add(further, lattice.level[further.state])
+        count += len(here.entry)
+    return joined(found)
+
+
+def changes(*columns: Integers) -> npt.NDArray[np.bool_]:
+    """Marks rows that differ from the one before; the first one too."""
+    different = np.zeros(len(columns[0]), bool)
+    different[:1] = True
+    for column in columns:
+        different[1:] |= column[1:] != column[:-1]
+    return different

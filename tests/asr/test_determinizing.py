@@ -1,0 +1,59 @@
+"""Determinization: against Kaldi's own, and all paths written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nnet3.asr.determinizing import Memory, TooLargeError, determinized
+from nnet3.asr.word_lattice import PhoneLabels, within_memory
+from tests.asr.golden_lattices import BEAM, lattice, model
+from tests.asr.slow_search import paths_of
+from tests.asr.toy_lattices import random_lattice
+
+
+@pytest.mark.parametrize("name", ["", "last_"])
+def test_what_kaldi_makes_of_pieces(name: str) -> None:
+    """As many states and arcs, the same paths, costs and transition-ids."""
+    expected = lattice(f"{name}determinized")
+    found, beam = within_memory(lattice(f"{name}piece"), BEAM, np.inf, PhoneLabels(model()))
+    assert beam == BEAM
+    assert (found.num_states, len(found.src)) == (expected.num_states, len(expected.src))
+    paths, kaldi = paths_of(found.lattice()), paths_of(expected.lattice())
+    assert set(paths) == set(kaldi)
+    for words, [(cost, ids)] in paths.items():
+        [(kaldi_cost, kaldi_ids)] = kaldi[words]
+        assert cost == pytest.approx(kaldi_cost, abs=2e-3)
+        assert ids == kaldi_ids
+
+
+def test_each_sequence_of_labels_once_with_its_best_path() -> None:
+    for _ in range(10):
+        raw = random_lattice(rows=4)
+        best = {words: min(paths) for words, paths in paths_of(raw).items()}
+        found = determinized(raw.labelled(), 100.0, Memory(np.inf))
+        assert (found.level[found.src] < found.level[found.dst]).all()
+        assert found.label.min(initial=1) > 0
+        paths = paths_of(found.lattice())
+        assert set(paths) == set(best)
+        for words, [(cost, ids)] in paths.items():
+            assert cost == pytest.approx(best[words][0], abs=1e-4)
+            assert len(ids) == 4
+
+
+def test_states_that_lead_on_alike_are_one() -> None:
+    """Two words of equal rows lead to the same state, whatever they cost; the transition-ids of each are its own."""
+    raw = random_lattice(rows=1)
+    label = np.arange(1, 1 + len(raw.src))
+    whole = replace(raw.labelled(label), ids=raw.labelled().ids)
+    found = determinized(whole, 100.0, Memory(np.inf))
+    assert found.num_states <= raw.num_states
+    assert len(found.src) == len(raw.src)
+
+
+def test_memory_that_is_too_small() -> None:
+    whole = random_lattice(rows=6).labelled()
+    with pytest.raises(TooLargeError):
+        determinized(whole, 100.0, Memory(1000))

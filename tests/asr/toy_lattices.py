@@ -1,0 +1,47 @@
+"""Small random lattices, and strings of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnet3.asr.beam_search import BeamSearch
+from nnet3.asr.raw_lattice import RawLattice
+from nnet3.asr.search_graph import SearchGraph
+from nnet3.asr.word_lattice import word_lattice
+from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.options import SearchOptions
+from tests.asr.slow_search import random_graph
+from tests.seeds import RANDOM
+
+
+def strings_of(lists: Sequence[Sequence[int]]) -> Strings:
+    offsets = np.append(0, np.cumsum([len(each) for each in lists], dtype=np.int64))
+    return Strings(offsets, np.array([value for each in lists for value in each], np.int32))
+
+
+def random_lattice(rows: int = 4) -> RawLattice:
+    """Three states a row; arcs to the next row, and within rows. The states are given in a wild order."""
+    row = np.append(0, np.repeat(np.arange(1, rows + 1), 3))
+    is_first = np.append(True, np.diff(row) > 0)
+    some = (RANDOM.random((len(row), len(row))) < 0.8) | (is_first[:, None] & is_first)
+    src, dst = np.nonzero((row[:, None] == row - 1) & some)
+    low, high = np.nonzero((row[:, None] == row) & np.triu(RANDOM.random((len(row), len(row))) < 0.4, 1))
+    order = np.append(0, 1 + RANDOM.permutation(len(row) - 1))
+    src, dst, row_of = order[np.append(src, low)], order[np.append(dst, high)], np.empty_like(row)
+    row_of[order] = row
+    emits = row_of[src] != row_of[dst]
+    final = np.where(row_of == rows, RANDOM.random(len(row)), np.inf)
+    word = RANDOM.integers(0, 3, len(src))
+    return RawLattice.sorted(
+        row_of, src, dst, word, emits * 1, RANDOM.random(len(src)), RANDOM.normal(size=len(src)), final, row_of
+    )
+
+
+def random_word_lattice() -> Lattice:
+    search = BeamSearch(SearchGraph(random_graph(RANDOM)), SearchOptions(beam=1000, lattice_beam=4))
+    search.advance(RANDOM.normal(size=(4, 4)).astype(np.float32))
+    raw = search.lattice()
+    assert raw is not None
+    return word_lattice(raw, 4).lattice
