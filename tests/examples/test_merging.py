@@ -69,6 +69,11 @@ def test_what_is_no_rule(text: str, message: str) -> None:
 def test_of_several_processes_together() -> None:
     rule = MinibatchSizes.parse("128=64/256=40,10:20").times(3)
     assert rule == MinibatchSizes.parse("128=192/256=120,30:60")
+
+
+def test_rules_of_half_the_size() -> None:
+    rule = MinibatchSizes.parse("128=65/256=40,1:20").halved()
+    assert rule == MinibatchSizes.parse("128=32/256=20,1:10")
     assert rule.times(1) == rule
 
 

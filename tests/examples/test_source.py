@@ -112,7 +112,7 @@ def test_processes_divide_minibatches_of_one_structure(archives: list[str], coun
     assert any(max(each) != min(each) for each in sizes)
     assert all(len({int(key.split("-")[1]) % 2 for key in keys}) == 1 for keys in alone)  # 4 frames, or 5
     source = _source(archives, minibatch_size="1:6", rank=1, num_ranks=count)
-    assert source.count() == len(alone)
+    assert source.count()[0] == len(alone)
     assert source.statistics.num_discarded == 75 - sum(map(len, alone))
 
 
@@ -123,7 +123,24 @@ def _keys_of(source: Source) -> list[tuple[str, ...]]:
 def test_examples_that_are_minibatches_go_to_processes_in_turn(archives: list[str]) -> None:
     ranks = [_keys_of(_source(archives[:1], rank=rank, num_ranks=2)) for rank in range(2)]
     assert [keys for pair in zip(*ranks, strict=True) for keys in pair] == [(f"egs.1-{k}",) for k in range(24)]
-    assert _source(archives[:1], rank=1, num_ranks=2).count() == 12
+    assert _source(archives[:1], rank=1, num_ranks=2).count() == (12, 24)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_first_minibatches_of_the_first_epoch_may_be_halved(archives: list[str], count: int) -> None:
+    options = {"minibatch_size": "1:8", "shuffle_buffer": 20, "num_halved": 3, "num_ranks": count}
+    ranks = [_epoch(_source(archives, rank=rank, **options)) for rank in range(count)]
+    assert [len(made.example_keys) for made in ranks[0]][:5] == [4, 4, 4, 8, 8]
+    keys = [key for parts in zip(*ranks, strict=True) for made in parts for key in made.example_keys]
+    assert len(set(keys)) == len(keys)
+    done = np.cumsum([sum(len(made.example_keys) for made in parts) for parts in zip(*ranks, strict=True)])
+    assert [made.examples_done for made in ranks[0]] == done.tolist()
+    later = _epoch(_source(archives, rank=0, **options), 1)
+    assert [len(made.example_keys) for made in later][:3] == [8, 8, 8]
+    position = Position(0, 2)
+    assert _epoch(_source(archives, rank=0, **options), *vars(position).values()) == ranks[0][2:]
+    with pytest.raises(ArgumentError, match="made already cannot be halved"):
+        SourceOptions(num_halved=1)
 
 
 def test_changes_by_epoch(archives: list[str]) -> None:

@@ -12,6 +12,7 @@ import nnet3
 from nnet3.options import TrainerOptions
 from nnet3.runs.averaged_models import AveragedModels, JobCounts
 from nnet3.runs.packing import same
+from nnet3.runs.parallel import TrainingRounds
 from nnet3.runs.world import World
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
@@ -44,7 +45,7 @@ def _in_threads(work: Callable[[AveragedModels, int], None], round_size: int) ->
 
     def run(world: World) -> nnet3.Nnet:
         nnet = NNET.copy()
-        work(AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, round_size), world.rank)
+        work(AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(round_size)), world.rank)
         return nnet
 
     nnets = []
@@ -132,7 +133,7 @@ def _after_rounds(objectives: list[float], weights: list[float], round_number: i
 
     def run(world: World) -> float:
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(1))
         models.load_state({**models.state(), "round": round_number, "steps": 1})
         models._stats = ObjectiveStats(objectives[world.rank], 0.0, weights[world.rank])
         nnet.components["affine"].parameters()["bias_params"].fill_(10.0**world.rank)
@@ -171,7 +172,7 @@ def test_whose_models_count(objectives: list[float], weights: list[float], round
 def test_a_model_that_does_not_count_leaves_no_nan() -> None:
     def run(world: World) -> bool:
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(1))
         models._stats = ObjectiveStats(-1.0 if world.is_first else NAN, 0.0, 1.0)
         if not world.is_first:
             nnet.flat_parameters()[0].fill_(NAN)
@@ -185,7 +186,7 @@ def test_a_model_that_does_not_count_leaves_no_nan() -> None:
 def test_auxiliary_terms_count() -> None:
     def run(world: World) -> float:
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(1))
         models.load_state({**models.state(), "steps": 1})
         models._stats = ObjectiveStats(-1.0 - world.rank, -5.0 * world.is_first, 1.0)
         return models._shares()[0]
@@ -245,7 +246,7 @@ def test_a_process_whose_minibatches_were_all_skipped_has_no_statistics_to_avera
 
     def work(world: World) -> tuple[list[float], list[tuple[int, ...]]]:
         own = nnet.copy()
-        models = AveragedModels(own, OPTIONS, ObjectiveByNode(own), world, 1)
+        models = AveragedModels(own, OPTIONS, ObjectiveByNode(own), world, TrainingRounds(1))
         for step in range(2):  # of the first round only the best model is kept
             minibatch = _minibatch(step)
             if world.rank == 0:
@@ -275,7 +276,7 @@ def test_the_number_of_jobs_grows_by_whole_models_of_each_process() -> None:
 def _of_jobs(steps: int, stops_at: int | None = None) -> nnet3.Nnet:
     """A process alone that trains two models a round, of two minibatches each."""
     nnet = NNET.copy()
-    models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), 2, JobCounts(2, 2))
+    models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), TrainingRounds(2), JobCounts(2, 2))
     for step in range(steps):
         if step == stops_at:
             state = models.state()
@@ -285,7 +286,7 @@ def _of_jobs(steps: int, stops_at: int | None = None) -> nnet3.Nnet:
             models.load_state(state)
             assert same(models.state(), state)
         rank, round_ = step // 2 % 2, step // 4
-        models.begin_minibatch(step / steps)
+        models.begin_minibatch(step, step / steps)
         models.train_minibatch(_minibatch(10 * rank + 2 * round_ + step % 2), 0.01)
         assert models.jobs == 2
         models.after_minibatch(step + 1)
@@ -316,9 +317,9 @@ def test_the_rate_is_held_over_a_round() -> None:
     found = []
     for rates in ([0.01, 0.02], [0.01, 0.01]):
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), 2, JobCounts(1, 1))
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), TrainingRounds(2), JobCounts(1, 1))
         for step, rate in enumerate(rates):
-            models.begin_minibatch(0.0)
+            models.begin_minibatch(step, 0.0)
             models.train_minibatch(_minibatch(step), rate)
             models.after_minibatch(step + 1)
         found.append(_parameters(nnet))

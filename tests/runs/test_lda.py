@@ -13,6 +13,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Writer, load_matrix
 from tests.road_case import relative_error, run_good
 from tests.runs.task import Task
+from tests.runs.thread_world import run_in_threads
 
 XCONFIG = """
 input name=input dim=5
@@ -59,6 +60,24 @@ def test_it_is_what_the_verbs_make(lda_task: Task) -> None:
     np.testing.assert_array_equal(_linear(lda_task.exp / "final.raw"), matrix[:, :-1])
     assert [event["estimated"] for event in lda_task.events("lda")] == [f"{lda_task.folder}/configs/lda.mat"]
     assert not (lda_task.folder / "configs").exists()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_processes_begin_with_one_transform(lda_task: Task, size: int) -> None:
+    """The first one estimates it for all, of all examples, not of its part."""
+    lda_task.use_folder("alone")
+    assert lda_task.run() == 0
+    lda_task.use_folder("together")
+    assert run_in_threads(lda_task, size) == [0] * size
+    assert (lda_task.exp / "lda.mat").read_bytes() == (lda_task.folder / "alone" / "lda.mat").read_bytes()
+    matrix = load_matrix(lda_task.exp / "lda.mat")
+    np.testing.assert_array_equal(_linear(lda_task.exp / "final.raw"), matrix[:, :-1])
+    assert len(lda_task.events("lda")) == 1
+    lda_task.change(lda__examples=1)
+    path = lda_task.folder / "net.xconfig"
+    path.write_text(path.read_text().replace(".mat", ".mat dim=16"))
+    lda_task.use_folder("failed")
+    assert any("cannot be estimated" in str(end) for end in run_in_threads(lda_task, size))
 
 
 def test_keys_are_those_of_the_verbs(lda_task: Task) -> None:

@@ -55,6 +55,7 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "checkpoints.keep": (2, [1], [0]),
     "distributed.mode": ("all-reduce", ["all-reduce", "averaging"], ["none"]),
     "distributed.round": (400, [1], [0]),
+    "distributed.halve_first_round": (False, [True], ["x"]),
     "distributed.num_jobs_initial": (0, [1], [-1]),
     "distributed.num_jobs_final": (0, [1], [-1]),
     "distributed.meeting_timeout": (300.0, [0.1], [0]),

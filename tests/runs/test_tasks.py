@@ -100,6 +100,13 @@ def test_as_many_outputs_as_tables(task: Task) -> None:
         task.run()
 
 
+def test_some_task_must_count(task: Task) -> None:
+    _two_outputs(task)
+    task.change(data__train_weights="[0.0, 0.0]")
+    with pytest.raises(ConfigError, match=r"train-weights: all are 0: there would be nothing to train on"):
+        task.run()
+
+
 def test_no_task_needs_to_be_called_output(task: Task) -> None:
     path = _two_outputs(task)
     path.write_text(path.read_text().replace("output-node name=output ", "output-node name=output-a "))

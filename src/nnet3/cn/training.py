@@ -143,7 +143,6 @@ def _loop_settings(epochs: int, settings: NetworkTrainingOptions, source: BatchS
     return LoopSettings(
         epochs=epochs,
         max_skipped=settings.max_skipped,
-        round=1,
         print_every=settings.print_every,
         validate_every=settings.validate_every,
         checkpoint_every=settings.checkpoint_every,

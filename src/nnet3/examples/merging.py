@@ -48,6 +48,14 @@ class MinibatchSizes:
             tuple((size, tuple((first * count, last * count) for first, last in ranges)) for size, ranges in self.rules)
         )
 
+    def halved(self) -> MinibatchSizes:
+        """Returns the rules with all sizes divided by 2, rounded down, but at least 1 (Kaldi: on iteration 0)."""
+        half = tuple(
+            (size, tuple((max(first // 2, 1), max(last // 2, 1)) for first, last in ranges))
+            for size, ranges in self.rules
+        )
+        return MinibatchSizes(half)
+
     def largest(self, size_of_example: int) -> int:
         """Returns the largest minibatch of examples of this size."""
         return max(last for _, last in self._ranges(size_of_example))
@@ -141,12 +149,15 @@ class ExampleGroup(Generic[E]):
 
 
 class Grouper(Generic[E]):
-    """Keeps a queue for each structure, which is emptied at the largest size that the rules allow, and at the end."""
+    """Keeps a queue for each structure, which is emptied at the largest size that the rules allow, and at the end.
+
+    `sizes`, the rules, may change between examples.
+    """
 
     def __init__(self, kind: ExampleKind[E], sizes: MinibatchSizes, statistics: MergingStatistics | None = None):
         """`statistics` are added to."""
         self.statistics = MergingStatistics() if statistics is None else statistics
-        self._kind, self._sizes = kind, sizes
+        self._kind, self.sizes = kind, sizes
         self._queues: dict[Hashable, list[tuple[str, E]]] = {}
         self._number = 0
 
@@ -157,7 +168,7 @@ class Grouper(Generic[E]):
         queue = self._queues.setdefault(structure, [])
         queue.append((key, example))
         size = self._kind.size(example)
-        if len(queue) < self._sizes.largest(size):
+        if len(queue) < self.sizes.largest(size):
             return None
         del self._queues[structure]
         return self._group(queue, size)
@@ -167,7 +178,7 @@ class Grouper(Generic[E]):
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             size = self._kind.size(queue[0][1])
-            while count := self._sizes.largest_within(size, len(queue)):
+            while count := self.sizes.largest_within(size, len(queue)):
                 yield self._group(queue[:count], size)
                 del queue[:count]
             if queue:

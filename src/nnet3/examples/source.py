@@ -39,6 +39,8 @@ class SourceOptions:
 
     `num_ranks` processes that train together divide minibatches `num_ranks` times as large, so that their parts have
     equal structure. Minibatches that are made already go to the processes in turn, and all processes take equally many.
+
+    `num_halved`: the first so many minibatches of epoch 0 have half the size.
     """
 
     minibatch_size: str | None = None
@@ -48,22 +50,29 @@ class SourceOptions:
     ahead: int = 4
     rank: int = 0
     num_ranks: int = 1
+    num_halved: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.num_ranks:
             raise ArgumentError(f"rank {self.rank} is none of {self.num_ranks}")
         if self.minibatch_size is not None:
             MinibatchSizes.parse(self.minibatch_size)
+        elif self.num_halved:
+            raise ArgumentError("minibatches that are made already cannot be halved")
 
 
 @dataclass(frozen=True)
 class Prepared(Generic[M]):
-    """A minibatch, its key, the keys of its examples, and the position of training after it."""
+    """A minibatch, its key, the keys of its examples, and the position of training after it.
+
+    `examples_done`: how many examples all processes have had of this epoch then; a minibatch made already counts 1.
+    """
 
     minibatch: M
     key: str
     example_keys: tuple[str, ...]
     position: Position
+    examples_done: int
 
 
 class MinibatchSource(Generic[E, M]):
@@ -103,19 +112,23 @@ class MinibatchSource(Generic[E, M]):
 
     def prepared(self, position: Position) -> Iterator[Prepared[M]]:
         """Yields what `epoch` does, without a thread. Raises NoMinibatchesError."""
-        number = 0
-        for number, group in enumerate(self._groups_of_rank(position.epoch), 1):
+        number = examples = 0
+        for number, (group, size) in enumerate(self._groups_of_rank(position.epoch), 1):
+            examples += size
             if number > position.minibatch:
-                yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number))
+                yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number), examples)
         if number == 0:
             raise self._no_minibatches()
 
-    def count(self) -> int:
-        """Returns the number of minibatches of each process in an epoch; makes none. Raises NoMinibatchesError."""
-        number = sum(1 for _ in self._groups_of_rank(0))
-        if number == 0:
+    def count(self) -> tuple[int, int]:
+        """Returns the number of minibatches of each process in epoch 0, and that of the examples of all processes.
+
+        Makes no minibatch. Raises NoMinibatchesError.
+        """
+        sizes = [size for _, size in self._groups_of_rank(0)]
+        if not sizes:
             raise self._no_minibatches()
-        return number
+        return len(sizes), sum(sizes)
 
     def _no_minibatches(self) -> NoMinibatchesError:
         options = self.options
@@ -134,18 +147,18 @@ class MinibatchSource(Generic[E, M]):
         except Nnet3Error as error:
             raise TrainingError(f"{' '.join(self._rspecifiers)}: {group}: {error}") from error
 
-    def _groups_of_rank(self, epoch: int) -> Iterator[ExampleGroup[E]]:
-        """Yields this process's part of each step."""
+    def _groups_of_rank(self, epoch: int) -> Iterator[tuple[ExampleGroup[E], int]]:
+        """Yields this process's part of each step, and the number of examples of all parts."""
         rank, count = self.options.rank, self.options.num_ranks
         if self.options.minibatch_size is not None:
             for group in self._groups(epoch):
-                yield group.part(rank, count)
+                yield group.part(rank, count), len(group.keys)
             return
         round_: list[ExampleGroup[E]] = []
         for group in self._groups(epoch):
             round_.append(group)
             if len(round_) == count:
-                yield round_[rank]
+                yield round_[rank], count
                 round_.clear()
 
     def _groups(self, epoch: int) -> Iterator[ExampleGroup[E]]:
@@ -159,8 +172,14 @@ class MinibatchSource(Generic[E, M]):
                 self.statistics.num_examples += 1
                 yield ExampleGroup(key, (key,), (example,))
             return
-        sizes = MinibatchSizes.parse(self.options.minibatch_size).times(self.options.num_ranks)
-        yield from group_examples(entries, Grouper(self._kind, sizes, self.statistics))
+        rules = MinibatchSizes.parse(self.options.minibatch_size)
+        sizes, num_halved = rules.times(self.options.num_ranks), self.options.num_halved if epoch == 0 else 0
+        first = rules.halved().times(self.options.num_ranks) if num_halved else sizes
+        grouper = Grouper(self._kind, first, self.statistics)
+        for number, group in enumerate(group_examples(entries, grouper), 1):
+            if number == num_halved:
+                grouper.sizes = sizes
+            yield group
 
     def _examples(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[str, E]]:
         """Yields the examples of all archives; these come in random order if examples are shuffled."""

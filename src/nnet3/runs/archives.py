@@ -49,8 +49,8 @@ class ArchiveSource(Generic[E]):
     """Data of a run in archives of examples of any kind.
 
     `prepare` makes a minibatch of a merged example and its key; `change`, if given, makes of an example its form in an
-    epoch (from 0). The minibatches of an epoch, equally many in every epoch, are counted at the beginning, which reads
-    all training examples once: schedules depend on that number.
+    epoch (from 0). The examples of an epoch that make minibatches are counted at the beginning, which reads all of them
+    once: schedules depend on the part of them that is done.
     """
 
     def __init__(
@@ -66,6 +66,10 @@ class ArchiveSource(Generic[E]):
         if not section.train:
             raise SettingError("train", "expected tables of training examples such as ark:train.ark, got none")
         self._section, self._kind, self._prepare, self._tasks = section, kind, prepare, tasks
+        if share.num_halved and section.minibatch_size == AS_IT_IS:
+            raise SettingError(
+                "minibatch-size", f"{AS_IT_IS} cannot be halved: leave out halve-first-round, or give a rule"
+            )
         options = SourceOptions(
             minibatch_size=_rule(section.minibatch_size),
             on_damage="skip" if section.on_damage == "skip" else "error",
@@ -77,12 +81,12 @@ class ArchiveSource(Generic[E]):
         with _naming("train"):
             of_table = tasks.of_tables(section.train_outputs, section.train_weights)
             counted = MinibatchSource(section.train, kind, prepare, options, of_table=of_table)
-            self._per_epoch = counted.count()
+            self._per_epoch, self._examples_per_epoch = counted.count()
         self._num_examples, self._num_damaged = counted.statistics.num_examples, counted.num_damaged
         for key in ("valid", "combine"):
             with _naming(key), closing(self._held_out(key)) as held_out:
                 next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
-        options = replace(options, shuffle_buffer=section.shuffle_buffer)
+        options = replace(options, shuffle_buffer=section.shuffle_buffer, num_halved=share.num_halved)
         mixed = counted.table_sizes if section.train_outputs else None
         self._training = MinibatchSource(section.train, kind, prepare, options, change, of_table, mixed)
         self._idle_share = 0.0
@@ -93,7 +97,8 @@ class ArchiveSource(Generic[E]):
             for item in items:
                 number = item.position.minibatch
                 minibatch = _named(item.minibatch, item.example_keys)
-                yield Placed(minibatch, number, number / self._per_epoch, item.example_keys)
+                done = min(item.examples_done / self._examples_per_epoch, 1.0)  # halved minibatches may discard fewer
+                yield Placed(minibatch, number, done, item.example_keys)
             self._idle_share = items.idle_share
 
     def validation(self) -> Iterator[Minibatch]:

@@ -11,7 +11,7 @@ import torch
 
 from nnet3.nnet import Nnet
 from nnet3.options import TrainerOptions
-from nnet3.runs.parallel import sum_over_processes
+from nnet3.runs.parallel import TrainingRounds, sum_over_processes
 from nnet3.runs.world import World
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
@@ -52,11 +52,11 @@ class AveragedModels:
         options: TrainerOptions,
         objective: Objective,
         world: World,
-        round_size: int,
+        rounds: TrainingRounds,
         jobs: JobCounts | None = None,
     ):
         self._nnet, self._options, self._objective = nnet, options, objective
-        self._world, self._round_size, self._counts = world, round_size, jobs
+        self._world, self._rounds, self._counts = world, rounds, jobs
         self._round, self._steps, self._stats = 0, 0, ObjectiveStats()
         self._own_jobs, self._rate = 1, 0.0  # of this round
         self._start: Any = None  # the model that the round began with, if there are several jobs
@@ -71,9 +71,10 @@ class AveragedModels:
     def jobs(self) -> int:
         return self._own_jobs * self._world.size
 
-    def begin_minibatch(self, done: float) -> None:
+    def begin_minibatch(self, step: int, done: float) -> bool:
         if self._counts is not None and self.models_agree:
             self._own_jobs = self._counts.of_process(done, self._world.size)
+        return self.models_agree
 
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
         if self.models_agree:
@@ -87,7 +88,7 @@ class AveragedModels:
         return result
 
     def after_minibatch(self, step: int) -> None:
-        if self._steps < self._round_size:
+        if self._steps < (self._rounds.first if self._round == 0 else self._rounds.size):
             return
         if len(self._finished) + 1 == self._own_jobs:
             self._end_round()
@@ -125,7 +126,7 @@ class AveragedModels:
     def _new_trainer(self) -> Trainer:
         number = self._world.rank + self._world.size * len(self._finished)
         options = replace(
-            self._options,
+            self._rounds.options(self._options, is_first=self._round == 0),
             seed=self._options.seed + 1_000 * self._round + number,
             l2_regularize_factor=self._options.l2_regularize_factor / self.jobs,
         )

@@ -190,6 +190,20 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 
 @contextlib.contextmanager
+def run_folder(folder: Path) -> Iterator[None]:
+    """Makes the folder of a run, and keeps other processes out of it; if nothing is written there it goes again."""
+    is_new = not folder.exists()
+    prepare_folder(folder)
+    with locked(folder):
+        try:
+            yield
+        finally:
+            if is_new and [each.name for each in folder.iterdir()] == [_LOCK]:
+                (folder / _LOCK).unlink()
+                folder.rmdir()
+
+
+@contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from locking the folder; the lock goes when this process ends, however it does.
 

@@ -59,6 +59,8 @@ class ArchivesSection(Options):
             given, tables = getattr(self, key), getattr(self, key.partition("_")[0])
             if given and len(given) != len(tables):
                 yield key, f"expected one for each of {len(tables)} tables, got {len(given)}"
+        if self.train_weights and not any(self.train_weights):
+            yield "train_weights", "all are 0: there would be nothing to train on; give one above 0"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ def loop_settings(settings: RunSettings) -> LoopSettings:
     return LoopSettings(
         epochs=settings.training.epochs,
         max_skipped=settings.training.max_skipped,
-        round=settings.distributed.round,
         print_every=settings.output.print_every,
         validate_every=settings.validation.every,
         checkpoint_every=settings.checkpoints.every,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 
+from nnet3.options import TrainerOptions
 from nnet3.runs.world import World
-from nnet3.train.trainer import MinibatchTrainer, StepResult
+from nnet3.train.trainer import MinibatchTrainer, StepResult, Trainer
 
 
 class Parallel(Protocol):
@@ -22,9 +25,11 @@ class Parallel(Protocol):
     def jobs(self) -> int:
         """By how much learning rates are multiplied now: the number of models that are averaged, or 1."""
 
-    def begin_minibatch(self, done: float) -> None:
-        """Called before each step, when the part `done` of training is over; by default nothing is done."""
-        return
+    def begin_minibatch(self, step: int, done: float) -> bool:
+        """Called before each step, after `step` others, when the part `done` of training is over.
+
+        Returns true if a round begins.
+        """
 
     def train_minibatch(self, minibatch: Any, rate: float) -> StepResult:
         """Takes one step of this process. `rate` is the learning rate that one process alone would have."""
@@ -47,6 +52,32 @@ class Parallel(Protocol):
         """Sums each step's statistics over all processes; a minibatch that the processes share is counted once."""
 
 
+@dataclass(frozen=True)
+class TrainingRounds:
+    """Rounds of `size` minibatches. `halved`: the first one has twice as many, of half the size.
+
+    Then max-param-change is divided by the square root of 2, since there are twice as many steps.
+    """
+
+    size: int
+    halved: bool = False
+
+    @property
+    def first(self) -> int:
+        """The number of minibatches of the first round."""
+        return 2 * self.size if self.halved else self.size
+
+    def begins_at(self, step: int) -> bool:
+        """Returns true if a round begins after so many minibatches."""
+        return step == 0 or (step >= self.first and (step - self.first) % self.size == 0)
+
+    def options(self, options: TrainerOptions, *, is_first: bool) -> TrainerOptions:
+        """Returns the options of a trainer in the first round, or in a later one."""
+        if not (self.halved and is_first):
+            return options
+        return replace(options, max_param_change=options.max_param_change / math.sqrt(2))
+
+
 def sum_over_processes(world: World, numbers: Sequence[float]) -> list[float]:
     """Returns the sum of each number over all processes."""
     total = torch.tensor(numbers, dtype=torch.float64)
@@ -63,8 +94,12 @@ class SharedSteps(Parallel):
     models_agree = True
     jobs = 1
 
-    def __init__(self, trainer: MinibatchTrainer[Any]):
-        self._trainer = trainer
+    def __init__(self, trainer: MinibatchTrainer[Any], rounds: TrainingRounds | None = None):
+        """`rounds`: by default each minibatch is one."""
+        self._trainer, self._rounds = trainer, rounds or TrainingRounds(1)
+
+    def begin_minibatch(self, step: int, done: float) -> bool:
+        return self._rounds.begins_at(step)
 
     def train_minibatch(self, minibatch: Any, rate: float) -> StepResult:
         return self._trainer.train_minibatch(minibatch, rate)
@@ -79,3 +114,15 @@ class SharedSteps(Parallel):
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
         """Returns them as they are: a step counts the rows of all processes already."""
         return list(numbers)
+
+
+class LimitedSteps(SharedSteps):
+    """The same for networks of components, whose steps are smaller in the first round if minibatches are halved."""
+
+    def __init__(self, trainer: Trainer, rounds: TrainingRounds):
+        super().__init__(trainer, rounds)
+        self._changed, self._options = trainer, trainer.options
+
+    def begin_minibatch(self, step: int, done: float) -> bool:
+        self._changed.options = self._rounds.options(self._options, is_first=step < self._rounds.first)
+        return super().begin_minibatch(step, done)

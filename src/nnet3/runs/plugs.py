@@ -44,10 +44,14 @@ class Placed:
 
 @dataclass(frozen=True)
 class Share:
-    """This process's part of the data: one of `size`, numbered from 0."""
+    """This process's part of the data: one of `size`, numbered from 0.
+
+    `num_halved`: the first so many minibatches of each process are to have half the size.
+    """
 
     rank: int = 0
     size: int = 1
+    num_halved: int = 0
 
 
 class DataSource(Protocol):

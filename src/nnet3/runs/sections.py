@@ -131,6 +131,12 @@ class DistributedSection(Options):
         "all-reduce", choice("all-reduce", "averaging"), "of gradients each minibatch, or of models each round"
     )
     round: int = option(400, _SIZE, "minibatches of each process between averages (averaging), and between shrinkings")
+    halve_first_round: bool = option(
+        False,
+        Boolean(),
+        "minibatches of the first round (of the first epoch) have half the size and are twice as many, and "
+        "max-param-change is divided by the square root of 2, as in Kaldi's scripts",
+    )
     num_jobs_initial: int = option(
         0, _COUNT, "models that are averaged (averaging), at the beginning of training; 0: one of each process"
     )

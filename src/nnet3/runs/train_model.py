@@ -22,8 +22,7 @@ from nnet3.runs.beginning import (
     dropout_schedule,
     environment,
     load_start,
-    locked,
-    prepare_folder,
+    run_folder,
     take_threads,
 )
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints
@@ -31,7 +30,7 @@ from nnet3.runs.display import Display
 from nnet3.runs.ending import finish_run
 from nnet3.runs.nnet_run import NnetRun, loop_settings
 from nnet3.runs.packing import check_can_save
-from nnet3.runs.parallel import Parallel, SharedSteps
+from nnet3.runs.parallel import LimitedSteps, Parallel, TrainingRounds
 from nnet3.runs.plugs import Kinds, SettingError, Share
 from nnet3.runs.reports import Reports
 from nnet3.runs.settings import RunSettings
@@ -73,15 +72,14 @@ def train_model(
         device = choose_device(settings, world)
         folder = Path(settings.output.folder)
         if world.is_first:
-            prepare_folder(folder)
-            opened.enter_context(locked(folder))
+            opened.enter_context(run_folder(folder))
         checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
         checkpoint = checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
-        data_kind, share = kinds.data[settings.data_kind].kind(), Share(world.rank, world.size)
+        data_kind = kinds.data[settings.data_kind].kind()
         matrices = lda.estimated_matrices(settings, data_kind, world, goes_on=checkpoint is not None)
         model, nnet = _model(settings, device, matrices)
         with _naming_the_place(settings, "data"):
-            source = data_kind.open(settings.data, nnet, share, settings.training.seed)
+            source = data_kind.open(settings.data, nnet, _share(settings, world), settings.training.seed)
         with contextlib.closing(source):
             kind = kinds.objective[settings.objective_kind].kind()
             with _naming_the_place(settings, "objective"):
@@ -152,11 +150,25 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
     steps |= training.deriv_times_for(*(nnet.left_context, nnet.right_context) if truncates else (0, 0))
     steps["max_skipped"] = _NO_LIMIT  # the run counts them, also over resumptions
     options = TrainerOptions(**steps, seed=training.seed)
+    rounds, jobs = _rounds(settings), _jobs(settings)
+    if settings.distributed.mode == "averaging" and (world.size > 1 or jobs):
+        return AveragedModels(nnet, options, objective, world, rounds, jobs)
+    return LimitedSteps(Trainer(nnet, options, objective, reduction=world if world.size > 1 else None), rounds)
+
+
+def _rounds(settings: RunSettings) -> TrainingRounds:
+    return TrainingRounds(settings.distributed.round, settings.distributed.halve_first_round)
+
+
+def _jobs(settings: RunSettings) -> JobCounts | None:
     distributed = settings.distributed
-    jobs = JobCounts(distributed.num_jobs_initial, distributed.num_jobs_final) if distributed.num_jobs_final else None
-    if distributed.mode == "averaging" and (world.size > 1 or jobs):
-        return AveragedModels(nnet, options, objective, world, distributed.round, jobs)
-    return SharedSteps(Trainer(nnet, options, objective, reduction=world if world.size > 1 else None))
+    return JobCounts(distributed.num_jobs_initial, distributed.num_jobs_final) if distributed.num_jobs_final else None
+
+
+def _share(settings: RunSettings, world: World) -> Share:
+    rounds, jobs = _rounds(settings), _jobs(settings)
+    halved = rounds.first * (jobs.of_process(0.0, world.size) if jobs else 1) if rounds.halved else 0
+    return Share(world.rank, world.size, halved)
 
 
 @contextlib.contextmanager

@@ -76,7 +76,6 @@ class LoopSettings:
 
     epochs: int
     max_skipped: int
-    round: int
     print_every: int
     validate_every: int
     checkpoint_every: int
@@ -219,8 +218,7 @@ class TrainingRun:
         before = progress.part_done(epochs)
         progress.scheduled_at = before
         rate = self.set_schedules(before)
-        self.parallel.begin_minibatch(before)
-        if progress.step % self.loop.round == 0 and self.parallel.models_agree:
+        if self.parallel.begin_minibatch(progress.step, before):
             factor = self.shrink(rate)
             if factor != 1.0:
                 self.reports.event("shrink", step=progress.step, factor=factor)
