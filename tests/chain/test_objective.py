@@ -267,6 +267,6 @@ _NODES = "input-node name=input dim=3\noutput-node name=output input=input\n"
 def test_it_is_looked_at_where_the_network_has_it(name: str) -> None:
     nnet = nnet3.Nnet.from_config(f"{_NODES}output-node name={name} input=input\n")
     objective = ChainObjective(Denominator(small_graph(), 0.1), ChainOptions(xent_regularize=0.0))
-    made = objective.with_second_output(nnet)
+    made = objective.with_second_outputs(nnet)
     assert made.outputs(TARGET) == (("output", "output-xent") if name == "output-xent" else ("output",))
     assert made.denominator is objective.denominator

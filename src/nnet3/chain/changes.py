@@ -12,7 +12,7 @@ from nnet3.chain.supervision import ChainTarget
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples.copying import filter_times, shift_times
 
-_OUTPUT = "output"
+_OUTPUT, _LANG = "output", "lang="
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,26 @@ def weighted(example: ChainExample, factor: float) -> ChainExample:
 def renamed(example: ChainExample, name: str) -> ChainExample:
     """Returns the example with another name for `output`."""
     return _with_output(example, lambda target: replace(target, name=name))
+
+
+def language_of_key(key: str) -> str:
+    """Returns fr of a key such as merged-1-64?lang=fr, and `default` of one that names no language (as in Kaldi)."""
+    _, mark, query = key.rpartition("?")
+    found = [value.removeprefix(_LANG) for value in query.split("&") if value.startswith(_LANG)] if mark else []
+    return found[0] if found else "default"
+
+
+def key_with_language(key: str, example: ChainExample) -> str:
+    """Returns the key with the language of the first output behind it, ?lang=fr for output-fr; `output` has none."""
+    _, dash, language = example.outputs[0].name.partition("-")
+    return f"{key}?{_LANG}{language}" if dash else key
+
+
+def in_language(example: ChainExample, language: str) -> ChainExample:
+    """Returns the example with `output`, if it has that, as the output of a language, output-LANG."""
+    if all(target.name != _OUTPUT for target in example.outputs):
+        return example
+    return renamed(example, f"{_OUTPUT}-{language}")
 
 
 def _with_output(example: ChainExample, change: Callable[[ChainTarget], ChainTarget]) -> ChainExample:

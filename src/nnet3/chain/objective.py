@@ -161,7 +161,7 @@ class ChainObjective:
             results.append(OutputResult(f"{target.name}-xent", xent, _weighted(deriv, weights)))
         return results
 
-    def with_second_output(self, nnet: Nnet, name: str = OUTPUT) -> ChainObjective:
+    def with_second_outputs(self, nnet: Nnet, name: str = OUTPUT) -> ChainObjective:
         """Returns an objective that looks at the output NAME-xent too, if the network has one."""
         if f"{name}-xent" not in nnet.output_names:
             return self
@@ -184,7 +184,7 @@ class ChainObjectives:
 
     def with_second_outputs(self, nnet: Nnet) -> ChainObjectives:
         """Returns objectives that look at the outputs NAME-xent too, where the network has them."""
-        return ChainObjectives({name: own.with_second_output(nnet, name) for name, own in self.by_output.items()})
+        return ChainObjectives({name: own.with_second_outputs(nnet, name) for name, own in self.by_output.items()})
 
     def _own(self, target: Target) -> ChainObjective:
         if target.name not in self.by_output:

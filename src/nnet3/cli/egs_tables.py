@@ -29,12 +29,21 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 
-def merge(kind: ExampleKind[E], examples: str, output: str, options: MergingOptions) -> None:
-    """Merge examples into minibatches, and say what became of them."""
+def merge(
+    kind: ExampleKind[E],
+    examples: str,
+    output: str,
+    options: MergingOptions,
+    key_of: Callable[[str, E], str] | None = None,
+) -> None:
+    """Merge examples into minibatches, and say what became of them. `key_of` makes other keys of theirs."""
     sizes = MinibatchSizes.parse(options.minibatch_size)
     statistics = MergingStatistics()
     with ExampleReader(examples, kind) as entries:
-        write(kind, output, merge_examples(entries, kind, sizes, options.compress, statistics), statistics)
+        merged = merge_examples(entries, kind, sizes, options.compress, statistics)
+        if key_of is not None:
+            merged = ((key_of(key, example), example) for key, example in merged)
+        write(kind, output, merged, statistics)
         say(f"{statistics}{_damaged(entries.num_damaged)}")
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EgsKind:
-    """A kind of training examples, as command lines speak of it: `prefix` begins the names of verbs and tables."""
+    """A kind of training examples, as command lines speak of it: `prefix` begins the names of verbs and tables.
+
+    `key_of`: makes of options of merging a function from a usual key and a minibatch to its key; None: keys stay.
+    """
 
     prefix: str
     adjective: str
@@ -28,6 +31,7 @@ class EgsKind:
     family: str
     merging: type[Options]
     examples: Callable[[], ExampleKind[Any]]
+    key_of: Callable[[Any], Callable[[str, Any], str] | None] = lambda options: None
 
     def verb(
         self, action: str, summary: str, help: str, options: type[Options], *more: Decorator
@@ -45,7 +49,10 @@ class EgsKind:
 
 
 PLAIN = EgsKind("", "training", "egs", EXAMPLES, MergingOptions, lambda: later.examples.EXAMPLES)
-CHAIN_KIND = EgsKind("chain-", "chain", "cegs", CHAIN, ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES)
+CHAIN_KIND = EgsKind(
+    *("chain-", "chain", "cegs", CHAIN, ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES),
+    key_of=lambda options: later.changes.key_with_language if options.multilingual_eg else None,
+)
 
 _IGNORED = [
     click.option(f"--{name}", type=KALDI_BOOL, hidden=True, expose_value=False)
@@ -58,7 +65,7 @@ def merge_egs(kind: EgsKind) -> Verb:
 
     @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *_IGNORED)
     def command(examples: str, output: str, options: MergingOptions) -> None:
-        later.egs_tables.merge(kind.examples(), examples, output, options)
+        later.egs_tables.merge(kind.examples(), examples, output, options, kind.key_of(options))
 
     return command
 

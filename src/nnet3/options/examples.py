@@ -117,6 +117,9 @@ class ChainMergingOptions(MergingOptions):
     """Merging chain examples into minibatches."""
 
     minibatch_size: str = again(MergingOptions, "minibatch_size", "64")
+    multilingual_eg: bool = option(
+        False, Boolean(), "Keys name the language of the output node, such as ?lang=fr of output-fr."
+    )
 
 
 @dataclass(frozen=True)

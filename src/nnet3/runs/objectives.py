@@ -50,7 +50,7 @@ class ChainKind:
             train[output] = ChainObjective(denominator, options, section.apply_deriv_weights)
             compare[output] = ChainObjective(denominator, without_xent)
         if section.den_fst:
-            return RunObjectives(train[""], compare[""], train[""].with_second_output(nnet))
+            return RunObjectives(train[""], compare[""], train[""].with_second_outputs(nnet))
         by_output = ChainObjectives(train)
         return RunObjectives(by_output, ChainObjectives(compare), by_output.with_second_outputs(nnet))
 

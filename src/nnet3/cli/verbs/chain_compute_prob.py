@@ -38,8 +38,8 @@ def command(
     if output and not settings["gradient"]:
         raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
     nnet = later.files.load_network_to(later.device.given_device(), model)
-    objective = later.chain_files.load_objective(den_fst, nnet, denominator, options)
-    minibatches = later.chain_files.minibatches(examples, nnet)
+    files = later.chain_files.ChainFiles(den_fst, denominator, options)
+    objective, minibatches = files.objective(nnet), files.minibatches(examples, nnet)
     evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **settings)
     for name, own in evaluator.stats.items():
         say(later.compute_prob.report_line(f"log-probability for '{name}'", own))
