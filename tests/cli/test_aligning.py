@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from nnet3 import load
-from nnet3.kaldi_io import Fst, open_fst_table, open_vector_table
+from nnet3.kaldi_io import Fst, fst_writer, open_fst_table, open_int_vector_table, open_vector_table
 from nnet3.nnet import AcousticModel, load_transition_model
+from tests.chain.graphs.small_hmms import linear
 from tests.cli.run_command import Cli
 from tests.road_case import ROAD, RoadCase, needs_road, road_cases, run_good
 
@@ -83,6 +84,11 @@ def test_kaldis_lines_give_kaldis_files(cli: Cli, folder: Path) -> None:
         for (key, ours), (wanted_key, theirs) in zip(made, expected, strict=True):
             assert key == wanted_key
             _check_same_graph(ours, theirs)
+    with open_int_vector_table("ark:text.txt") as texts, fst_writer("ark:fsts.ark") as writer:
+        for key, words in texts:
+            writer.write(key, linear(words.tolist()))
+    run_good("compile-train-graphs-fsts tree final.mdl L.fst ark:fsts.ark ark:of_fsts.ark")
+    assert Path("of_fsts.ark").read_bytes() == Path("graphs.ark").read_bytes()
     for suffix in ALIGNED[1:]:
         _check_alignments(case, suffix)
     ours_scores, theirs_scores = _texts("scores.txt"), _texts(case.golden("scores.txt"))

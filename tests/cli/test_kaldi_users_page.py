@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,13 @@ def test_every_command_line_runs(cli: Cli, shell: Shell) -> None:
         for key in ("utt1", "utt2"):
             writer.write(key, np.ones((7, 12), np.float32))
             post.write(key, Posterior(np.arange(8), np.zeros(7, np.int32), np.ones(7, np.float32)))
+    for key in ("utt1", "utt2"):
+        with wave.open(f"{key}.wav", "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(np.random.default_rng(0).integers(-999, 999, 4000).astype("<i2").tobytes())
+    Path("wav.scp").write_text("utt1 utt1.wav\nutt2 utt2.wav\n")
+    Path("spk2utt").write_text("speaker utt1 utt2\n")
+    Path("utt2spk").write_text("utt1 speaker\nutt2 speaker\n")
     blocks = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "kaldi_users.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 4
     outcome = shell("\n".join(blocks))

@@ -113,6 +113,11 @@ def test_a_command_whose_output_is_no_recording(cli: Cli, folder: Path) -> None:
 
 
 def test_empty_and_cut_samples_without_a_header(cli: Cli, folder: Path) -> None:
+    silent = np.concatenate([np.zeros(800, np.int16), AUDIO])
+    (folder / "silent.raw").write_bytes(silent.tobytes())
+    (folder / "raw.scp").write_text("piped cat silent.raw |\nfile silent.raw\n")
+    texts = cli.good("transcribe", "--raw", f"--sample-rate={RATE}", "model", "scp:raw.scp").out.splitlines()
+    assert [line.split()[1:] for line in texts] == [" ".join(heard_in(folder / "model", silent)).split()] * 2
     (folder / "empty.raw").write_bytes(b"\0")
     (folder / "cut.raw").write_bytes(AUDIO.tobytes()[:-1])
     outcome = cli.good("transcribe", "--raw", f"--sample-rate={RATE}", "model", "empty.raw", "cut.raw")

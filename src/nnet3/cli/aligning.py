@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
@@ -36,19 +36,42 @@ from nnet3.options import AlignmentOptions, TrainingGraphOptions
 G = TypeVar("G")
 
 
-def compile_graphs(
-    tree: str, model: str, lexicon: str, texts: str, output: str, options: TrainingGraphOptions, disambiguation: str
-) -> int:
+@dataclass(frozen=True)
+class TrainingGraphFiles:
+    """What training graphs are made with; `disambiguation`: labels of the lexicon that are no phones, "" for none."""
+
+    tree: str
+    model: str
+    lexicon: str
+    disambiguation: str
+
+    def load(self, options: TrainingGraphOptions) -> TrainingGraphs:
+        """Raises Nnet3Error for files that do not fit together."""
+        hmms = PhoneHmms(ContextDependency.read(open_file(self.tree)), load_transitions(self.model))
+        symbols = read_integers(self.disambiguation) if self.disambiguation else ()
+        return TrainingGraphs(hmms, read_fst(open_file(self.lexicon)), options, symbols)
+
+
+def compile_graphs(files: TrainingGraphFiles, texts: str, output: str, options: TrainingGraphOptions) -> int:
     """Writes the training graph of each transcript. Returns 1, an exit status, if there was none, else 0."""
-    hmms = PhoneHmms(ContextDependency.read(open_file(tree)), load_transitions(model))
-    graphs = TrainingGraphs(
-        hmms, read_fst(open_file(lexicon)), options, read_integers(disambiguation) if disambiguation else ()
-    )
+    graphs = files.load(options)
+    with open_int_vector_table(texts) as table:
+        return _write_graphs(table, graphs.make, output)
+
+
+def compile_graphs_of_fsts(files: TrainingGraphFiles, fsts: str, output: str, options: TrainingGraphOptions) -> int:
+    """Writes the training graph of each acceptor of words. Returns 1, an exit status, if there was none, else 0."""
+    graphs = files.load(options)
+    with open_fst_table(fsts) as table:
+        return _write_graphs(table, graphs.make_of, output)
+
+
+def _write_graphs(said: Iterable[tuple[str, G]], make: Callable[[G], Fst], output: str) -> int:
     failed = 0
-    with open_int_vector_table(texts) as table, fst_writer(output) as writer:
-        for key, words in table:
+    with fst_writer(output) as writer:
+        for key, each in said:
             try:
-                writer.write(key, graphs.make(words))
+                writer.write(key, make(each))
             except Nnet3Error as error:
                 failed += 1
                 say(f"warning: utterance '{key}' left out: {error}")

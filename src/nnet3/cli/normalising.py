@@ -1,54 +1,31 @@
-"""Normalises means and variances of tables of features by statistics."""
+"""Normalises means and variances of tables of features by statistics, which it also makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from nnet3.asr.cmvn import Normalising, add_to_stats
+from nnet3.asr.features import OnlineCmvn
+from nnet3.cli.files import open_file
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
-    load_matrix,
+    RandomAccessTable,
+    Reader,
+    TableWriter,
+    Writer,
     matrix_writer,
     open_matrix_table,
+    open_words_table,
     random_access_matrices,
     random_access_tokens,
+    random_access_vectors,
+    write_wxfilename,
 )
 from nnet3.kaldi_io.specifiers import is_table
-
-_LEAST_VARIANCE = 1e-20
-
-
-@dataclass(frozen=True)
-class Normalising:
-    """What is done to features: variances too, the other way round, and not to some columns."""
-
-    variances: bool = False
-    reverse: bool = False
-    skipped: tuple[int, ...] = ()
-
-    def apply(self, features: np.ndarray, stats: np.ndarray) -> np.ndarray:
-        """Returns features (frames, columns) normalised by sums and count, and sums of squares, (2, columns + 1).
-
-        Raises Nnet3Error for statistics that do not fit.
-        """
-        columns = features.shape[1]
-        if stats.shape != (2, columns + 1):
-            raise Nnet3Error(f"its statistics are {stats.shape}, expected (2, {columns + 1}) for {columns} columns")
-        count = float(stats[0, -1])
-        if not count > 0:
-            raise Nnet3Error(f"its statistics are of {count:g} frames")
-        if any(column >= columns for column in self.skipped):
-            raise Nnet3Error(f"--skip-dims names column {max(self.skipped)}, but there are {columns}, from 0")
-        mean = stats[0, :-1].astype(np.float64) / count
-        variance = np.maximum(stats[1, :-1].astype(np.float64) / count - mean**2, _LEAST_VARIANCE)
-        deviation = np.sqrt(variance) if self.variances else np.ones(columns)
-        mean[list(self.skipped)], deviation[list(self.skipped)] = 0.0, 1.0
-        if self.reverse:
-            return (features * deviation + mean).astype(np.float32)
-        return (features / deviation - mean / deviation).astype(np.float32)
+from nnet3.options import OnlineCmvnOptions
 
 
 def normalise_tables(stats: str, features: str, output: str, utt2spk: str, options: Normalising | None) -> int:
@@ -67,14 +44,135 @@ def normalise_tables(stats: str, features: str, output: str, utt2spk: str, optio
     return int(done == 0)
 
 
+def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:
+    """Writes statistics of utterances or speakers to a table, or those of all to a file.
+
+    Returns 1, an exit status, if there were none.
+    """
+    if not is_table(output):
+        if spk2utt:
+            raise Nnet3Error(f"{output}: --spk2utt needs a table of statistics, not one file for all")
+        return _write_stats_of_all(features, output, weights, binary)
+    tally = _Statistics(weights)
+    with TableWriter(output, _write_doubles) as writer:
+        for speaker, utterances in _by_speaker(features, spk2utt):
+            found = None
+            for key, matrix in utterances:
+                found = tally.add(key, matrix, found)
+            if found is None:
+                say(f"warning: there are no statistics for '{speaker}'")
+            else:
+                writer.write(speaker, found)
+        done = writer.count
+    say(f"Done accumulating CMVN stats for {tally.done} utterances; {tally.failed} had errors.")
+    return int(done == 0)
+
+
+def normalise_online(stats: str, features: str, output: str, spk2utt: str, options: OnlineCmvnOptions) -> int:
+    """Writes features that statistics of the frames before normalise, at first those of everybody, in a file.
+
+    With `spk2utt` those of the speaker's utterances before come in between. Returns 1, an exit status, if none is
+    written.
+    """
+    everybody, failed = _read_doubles(open_file(stats)), 0
+    with matrix_writer(output) as writer:
+        for _, utterances in _by_speaker(features, spk2utt):
+            of_speaker: np.ndarray | None = None
+            for key, matrix in utterances:
+                try:
+                    normalised, of_speaker = _normalised_online(matrix, everybody, of_speaker, options)
+                except Nnet3Error as error:
+                    failed += 1
+                    say(f"warning: utterance '{key}' left out: {error}")
+                    continue
+                writer.write(key, normalised)
+        done = writer.count
+    say(f"Applied online CMVN to {done} files, {failed} had errors.")
+    return int(done == 0)
+
+
+def _normalised_online(
+    matrix: np.ndarray, everybody: np.ndarray, of_speaker: np.ndarray | None, options: OnlineCmvnOptions
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns features, normalised, and the statistics of the speaker with theirs."""
+    if everybody.shape != (2, matrix.shape[1] + 1):
+        raise Nnet3Error(f"the statistics are {everybody.shape}, expected (2, {matrix.shape[1] + 1})")
+    cmvn = OnlineCmvn(options, everybody, of_speaker)
+    cmvn.accept(matrix)
+    rows = cmvn.at(np.arange(len(matrix)))
+    return rows, cmvn.stats if of_speaker is None else of_speaker + cmvn.stats
+
+
+class _Statistics:
+    """Adds up statistics of utterances, whose weights are in a table, or none for "", and counts them."""
+
+    def __init__(self, weights: str):
+        self._weights = random_access_vectors(weights) if weights else None
+        self.done = self.failed = 0
+
+    def add(self, key: str, matrix: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
+        """Returns the statistics with those of an utterance; where that fails it is warned of, and left out."""
+        weights = self._weights.get(key) if self._weights is not None else None
+        try:
+            if self._weights is not None and weights is None:
+                raise Nnet3Error("there are no weights for it")
+            after = add_to_stats(before, matrix, weights)
+        except Nnet3Error as error:
+            self.failed += 1
+            say(f"warning: utterance '{key}' left out: {error}")
+            return before
+        self.done += 1
+        return after
+
+
+def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) -> int:
+    tally, found = _Statistics(weights), None
+    with open_matrix_table(features) as table:
+        for key, matrix in table:
+            found = tally.add(key, matrix, found)
+    if found is None:
+        raise Nnet3Error(f"{features}: there are no features to make statistics of")
+    writer = Writer.of_file(binary)
+    _write_doubles(writer, found)
+    write_wxfilename(output, writer)
+    say(f"Wrote global CMVN stats of {tally.done} utterances to {output}; {tally.failed} had errors.")
+    return 0
+
+
+def _write_doubles(writer: Writer, matrix: np.ndarray) -> None:
+    writer.matrix(matrix, double=True)
+
+
+def _by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
+    """Yields each speaker with the utterances that there are; without `spk2utt` each utterance is a speaker's."""
+    if not spk2utt:
+        with open_matrix_table(features) as table:
+            for key, matrix in table:
+                yield key, iter([(key, matrix)])
+        return
+    by_key = random_access_matrices(features)
+    with open_words_table(spk2utt) as speakers:
+        for speaker, keys in speakers:
+            yield speaker, _of_keys(by_key, keys)
+
+
+def _of_keys(by_key: RandomAccessTable[np.ndarray], keys: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    for key in keys:
+        matrix = by_key.get(key)
+        if matrix is None:
+            say(f"warning: utterance '{key}' left out: there are no features for it")
+        else:
+            yield key, matrix
+
+
 def _found(stats: str, utt2spk: str) -> Callable[[str], np.ndarray]:
     """Returns a function that gives the statistics of an utterance, or raises Nnet3Error."""
     if not is_table(stats):
         if utt2spk:
             raise Nnet3Error("--utt2spk needs a table of statistics, not one file for all")
-        whole = load_matrix(stats)
+        whole = _read_doubles(open_file(stats))
         return lambda key: whole
-    by_key, speakers = random_access_matrices(stats), random_access_tokens(utt2spk) if utt2spk else None
+    by_key, speakers = RandomAccessTable(stats, _read_doubles), random_access_tokens(utt2spk) if utt2spk else None
 
     def find(key: str) -> np.ndarray:
         speaker = key if speakers is None else speakers.get(key)
@@ -86,3 +184,7 @@ def _found(stats: str, utt2spk: str) -> Callable[[str], np.ndarray]:
         return found
 
     return find
+
+
+def _read_doubles(reader: Reader) -> np.ndarray:
+    return reader.matrix(np.float64)

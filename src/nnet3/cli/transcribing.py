@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -18,10 +17,10 @@ from nnet3.asr.audio_file import AudioSource, BytesInOrder, open_audio, open_raw
 from nnet3.asr.transcript import ctm_lines, subtitles
 from nnet3.asr.vosk_json import result_json
 from nnet3.cli.messages import say
+from nnet3.cli.recordings import recordings_of
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import Reader, TableReader, write_atomically
-from nnet3.kaldi_io.specifiers import parse_rxfilename
-from nnet3.kaldi_io.streams import InputStream, open_input
+from nnet3.kaldi_io import write_atomically
+from nnet3.kaldi_io.specifiers import is_table
 
 _PIECE_SECONDS = 0.2
 
@@ -40,7 +39,7 @@ def transcribe(
 ) -> None:
     """Writes what is heard in each recording. Raises Nnet3Error if none could be read."""
     loaded = Model(model, graph)
-    is_named = len(recordings) > 1 or recordings[0].startswith("scp:")
+    is_named = len(recordings) > 1 or is_table(recordings[0])
     output = _Output(output_format or "txt", is_named, output_dir, alternatives)
 
     def opened(file: BytesInOrder, source: str) -> AudioSource:
@@ -49,7 +48,7 @@ def transcribe(
     progress = _Progress(quiet=sys.stdout.isatty() and output_dir is None)
     done = failed = 0
     for name in recordings:
-        for key, recording in _recordings(name, opened):
+        for key, recording in recordings_of(name, opened):
             try:
                 if isinstance(recording, Nnet3Error):
                     raise recording
@@ -70,56 +69,6 @@ def transcribe(
     if done == 0:
         raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else "no recordings")
     say(f"{done} recordings transcribed, {failed} left out; {progress}")
-
-
-def _recordings(
-    name: str, opened: Callable[[BytesInOrder, str], AudioSource]
-) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
-    """Yields the recordings of a table or the one of a file, or why there is none. One out of a pipe is read later."""
-
-    def read(reader: Reader) -> AudioSource:
-        contents = io.BytesIO(memoryview(reader.data)[reader.position :])
-        reader.position = len(reader.data)
-        return opened(contents, reader.source)
-
-    if not name.startswith("scp:"):
-        key = "stdin" if name == "-" else Path(name).stem
-        try:
-            source = open_input(parse_rxfilename(name))
-            if isinstance(source, InputStream):
-                with contextlib.closing(source):
-                    yield key, opened(_Pipe(source), name)
-            else:
-                yield key, opened(io.BytesIO(source), name)
-        except Nnet3Error as error:
-            yield name, error
-        return
-    with TableReader(name, read) as table:
-        while True:
-            try:
-                entry = next(table, None)
-            except Nnet3Error as error:
-                yield name, error
-                continue
-            if entry is None:
-                return
-            yield entry
-
-
-class _Pipe:
-    """The bytes of a pipe in order. Its end is an error where a command wrote it and failed."""
-
-    def __init__(self, stream: InputStream):
-        self._stream: InputStream | None = stream
-
-    def read(self, count: int = -1, /) -> bytes:
-        if self._stream is None:
-            return b""
-        contents = self._stream.exactly(count)
-        if count < 0 or len(contents) < count:
-            self._stream.finish()
-            self._stream = None
-        return contents
 
 
 def _heard(recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress) -> Iterator[SpokenText]:

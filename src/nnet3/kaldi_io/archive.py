@@ -37,7 +37,8 @@ def naming(specifier: str) -> Iterator[None]:
 class Archive:
     """Entries one after the other, out of a buffer that a stream may refill."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, header: bool = True):
+        """`header`: binary entries begin with 00 42."""
         file = parse_rxfilename(name)
         source = open_input(file)
         self._stream = source if isinstance(source, InputStream) else None
@@ -46,6 +47,7 @@ class Archive:
         self._reader = Reader(data, self._name, binary=False)
         self._reader.position = min(file.offset, len(data))
         self._is_refilled = False
+        self._has_headers = header
         self.key = ""
 
     def next(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
@@ -112,7 +114,8 @@ class Archive:
             return None
         match = self._reader.match(_KEY, "a key with a blank behind it")
         self.key = match.group(1).decode("utf-8", "surrogateescape")
-        self._reader.read_header()
+        if self._has_headers:
+            self._reader.read_header()
         return self.key, read(self._reader)
 
     def _refill(self, start: int) -> bool:
@@ -137,8 +140,10 @@ class Archive:
 class ScriptObjects:
     """Reads the objects that lines of a script name; keeps the file of the last one open."""
 
-    def __init__(self) -> None:
+    def __init__(self, header: bool = True) -> None:
+        """`header`: binary objects begin with 00 42."""
         self._last: tuple[str, Buffer] = ("", b"")
+        self._have_headers = header
 
     def load(self, entry: ScriptEntry, read: Callable[[Reader], T]) -> T:
         try:
@@ -150,7 +155,8 @@ class ScriptObjects:
                 raise TableError(f"{file.name}: there is nothing at position {file.offset} of {len(data)} bytes")
             reader = Reader(data, file.name, binary=False)
             reader.position = file.offset
-            reader.read_header()
+            if self._have_headers:
+                reader.read_header()
             value = read(reader)
             return cut(value, entry.range) if entry.range else value  # type: ignore[return-value]
         except (ModelFormatError, TableError) as error:

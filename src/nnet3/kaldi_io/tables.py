@@ -22,19 +22,27 @@ _LOG = logging.getLogger("nnet3")
 class _OpenTable(Generic[T]):
     """An opened table: its specifier, and its archive or its script."""
 
-    def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
-        """`begins`: a token that every object begins with, by which the next one is found behind a damaged one."""
+    def __init__(
+        self,
+        rspecifier: str,
+        read: Callable[[Reader], T],
+        begins: str = "",
+        permissive: bool = False,
+        header: bool = True,
+    ):
+        """`begins`: a token that every object begins with, by which the next one is found behind a damaged one.
+        `header`: binary objects begin with Kaldi's 00 42; recordings do not."""
         self.specifier = parse_rspecifier(rspecifier)
         self.num_skipped = 0  # entries that could not be read and were left out
         self._permissive = permissive or self.specifier.permissive
         self._begins = begins
         self._read = read
-        self._script = ScriptObjects()
+        self._script = ScriptObjects(header)
         self._archive: Archive | None = None
         self._entries: list[ScriptEntry] = []
         with naming(rspecifier):
             if self.specifier.archive is not None:
-                self._archive = Archive(self.specifier.archive)
+                self._archive = Archive(self.specifier.archive, header)
             else:
                 self._entries = read_script(self.specifier.script or "")
 
@@ -91,9 +99,17 @@ class TableReader(_OpenTable[T]):
     an archive in text, by the token that objects begin with), else it is at its end.
     """
 
-    def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
-        """`permissive`: as with the option `p`; `num_skipped` counts."""
-        super().__init__(rspecifier, read, begins, permissive)
+    def __init__(
+        self,
+        rspecifier: str,
+        read: Callable[[Reader], T],
+        begins: str = "",
+        permissive: bool = False,
+        *,
+        header: bool = True,
+    ):
+        """`permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects begin with 00 42."""
+        super().__init__(rspecifier, read, begins, permissive, header)
         self._remaining: Iterator[ScriptEntry] = iter(self._entries)
 
     def leave_out(self, is_left_out: Callable[[str], bool]) -> None:

@@ -125,3 +125,20 @@ def test_words_that_the_lexicon_lacks() -> None:
         graphs.make([7])
     with pytest.raises(TrainingError, match="no path for the words"):
         graphs.make([1, 1])
+
+
+def test_an_acceptor_of_several_transcripts() -> None:
+    """Its graph has all that they say, with the costs that it adds; arcs of a state need not be in order."""
+    graphs = TrainingGraphs(small_hmms(), _LEXICON, TrainingGraphOptions(transition_scale=0.5, self_loop_scale=0.5))
+    said = Fst.from_arcs(0, [np.inf, np.inf, 0.125], [0, 0, 1], [1, 2, 2], [2, 1, 1], [0.5, 0.25, 0.0])
+    expected = {
+        labels: cost + more
+        for words, more in (([1], 0.375), ([2, 1], 0.625))
+        for labels, cost in language(graphs.make(words), 5).items()
+    }
+    _check_same(language(graphs.make_of(said), 5), expected)
+    _check_same(language(graphs.make_of(linear([2, 1])), 5), language(graphs.make([2, 1]), 5))
+    with pytest.raises(TrainingError, match="must be an acceptor of words"):
+        graphs.make_of(Fst.from_arcs(0, [np.inf, 0.0], [0], [1], [1], [0.0], [2]))
+    with pytest.raises(TrainingError, match="no path for the words"):
+        graphs.make_of(linear([7]))

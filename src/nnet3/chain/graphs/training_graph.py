@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnet3.chain.graphs.fst_changes import sorted_by_label
 from nnet3.chain.graphs.hmm_graph import graph_of_phones
 from nnet3.chain.graphs.openfst import OpenFst, need_openfst
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
@@ -46,8 +47,20 @@ class TrainingGraphs:
         states = np.arange(len(labels) + 1)
         final = np.full(len(states), np.inf)
         final[-1] = 0.0
-        said = OpenFst.of(Fst.from_arcs(0, final, states[:-1], states[1:], labels))
-        phones = self._lexicon.composed(said)
+        return self._of_sorted(Fst.from_arcs(0, final, states[:-1], states[1:], labels))
+
+    def make_of(self, said: Fst) -> Fst:
+        """Returns the graph of all sequences of words that an acceptor accepts, with its costs.
+
+        Raises TrainingError where it has labels on its output that differ from those on its input, or if the lexicon
+        has none of the sequences.
+        """
+        if not said.is_acceptor:
+            raise TrainingError("what is said must be an acceptor of words, with equal labels on input and output")
+        return self._of_sorted(sorted_by_label(said))
+
+    def _of_sorted(self, said: Fst) -> Fst:
+        phones = self._lexicon.composed(OpenFst.of(said))
         if not phones.has_states:
             raise TrainingError("the lexicon has no path for the words")
         return graph_of_phones(phones, self.hmms, self.options, self._disambiguation)

@@ -40,5 +40,5 @@ def command(
     skipped = skip_dims.split(":") if skip_dims else []
     if not all(each.isdigit() for each in skipped):
         raise click.UsageError(f"--skip-dims: expected numbers such as 13:14:15, got '{skip_dims}'")
-    options = later.normalising.Normalising(norm_vars, reverse, tuple(map(int, skipped)))
+    options = later.cmvn.Normalising(norm_vars, reverse, tuple(map(int, skipped)))
     return later.normalising.normalise_tables(stats, features, output, utt2spk, options if norm_means else None)

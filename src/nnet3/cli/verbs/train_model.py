@@ -1,5 +1,6 @@
 import contextlib
 import os
+from pathlib import Path
 
 import click
 
@@ -41,6 +42,10 @@ def command(
     read = later.kinds.KINDS.read(later.settings_text.read_settings_text(file))
     if use_gpu in ("yes", "wait") and not read.training.device.startswith("cuda"):
         raise click.UsageError(f'--use-gpu={use_gpu}: {file} says where: device = "cuda" in [training]')
+    if (
+        page is not None and Path(page).resolve().parent != Path(read.output.folder).resolve()
+    ):  # that comes with the run
+        later.files.check_can_save(page)
     stop = later.stop.StopRequest()
     serving: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if port is not None and os.environ.get("RANK", "0") == "0":  # the first of several processes

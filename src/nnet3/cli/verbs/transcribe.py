@@ -5,6 +5,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.options import arguments, whole_number
 from nnet3.cli.verb import RUNNING, verb
+from nnet3.kaldi_io.specifiers import is_table
 
 _FORMATS = {
     "json": "JSON as Vosk writes it, one object a segment: words with times and confidences.",
@@ -33,10 +34,10 @@ def _formats(function: Any) -> Any:
 def command(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.
 
-    A RECORDING is a WAV file, `-`, a table scp:wav.scp, or another format where soundfile is installed. What comes out
-    of a pipe is heard as it comes. Text is a line for each segment between pauses; with several recordings a line for
-    each of them, which begins with its name. One that cannot be read is reported and left out; the exit status is 1 if
-    none is left.
+    A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format where soundfile is
+    installed. What comes out of a pipe is heard as it comes. Text is a line for each segment between pauses; with
+    several recordings a line for each of them, which begins with its name. One that cannot be read is reported and
+    left out; the exit status is 1 if none is left.
 
     \b
     Example:
@@ -48,7 +49,7 @@ def command(**given: Any) -> None:
         raise click.UsageError("--sample-rate is for --raw: other files say it themselves")
     if given["output_format"] != "json" and given["alternatives"]:
         raise click.UsageError("--alternatives are for --json")
-    several = len(given["recordings"]) > 1 or given["recordings"][0].startswith("scp:")
+    several = len(given["recordings"]) > 1 or is_table(given["recordings"][0])
     if several and given["output_format"] in ("srt", "vtt") and given["output_dir"] is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
     later.transcribing.transcribe(**given)

@@ -1,0 +1,78 @@
+"""Makes tables of features of recordings (Kaldi: compute-mfcc-feats, compute-fbank-feats)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.asr.audio import PcmReader
+from nnet3.asr.audio_file import AudioSource, open_audio
+from nnet3.asr.features import FeatureStream
+from nnet3.cli.messages import say
+from nnet3.cli.recordings import recordings_of_table
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import matrix_writer, real_writer
+from nnet3.options import FbankOptions, MfccOptions
+
+_PIECE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """What of recordings is taken: a channel (-1: the first), those of so many seconds; less their mean or not.
+
+    `durations`: a table of seconds to write, "" for none.
+    """
+
+    channel: int
+    least_seconds: float
+    less_mean: bool
+    durations: str
+
+
+def write_audio_features(
+    recordings: str, output: str, options: MfccOptions | FbankOptions, chosen: RecordingOptions
+) -> int:
+    """Writes features of all recordings that can be read. Returns 1, an exit status, if there were none."""
+    total = 0
+    with ExitStack() as stack:
+        writer = stack.enter_context(matrix_writer(output))
+        durations = stack.enter_context(real_writer(chosen.durations)) if chosen.durations else None
+        for key, recording in recordings_of_table(recordings, open_audio):
+            total += 1
+            if isinstance(recording, Nnet3Error):
+                say(f"warning: {recording}; left out")
+                continue
+            try:
+                rows, seconds = _features(recording, options, chosen)
+            except Nnet3Error as error:
+                say(f"warning: {key}: {error}; left out")
+                continue
+            writer.write(key, rows)
+            if durations is not None:
+                durations.write(key, seconds)
+        say(f"Done {writer.count} out of {total} utterances.")
+        return int(writer.count == 0)
+
+
+def _features(
+    recording: AudioSource, options: MfccOptions | FbankOptions, chosen: RecordingOptions
+) -> tuple[np.ndarray, float]:
+    """Returns features, (frames, columns), and the seconds of a recording. Raises Nnet3Error if there are none."""
+    if chosen.channel >= recording.channels:
+        raise Nnet3Error(f"it has {recording.channels} channels, and --channel={chosen.channel} counts from 0")
+    reader = PcmReader(recording.channels, max(chosen.channel, 0))
+    samples = np.concatenate([reader.read(part) for part in recording.pieces(_PIECE_SECONDS)])
+    if recording.notice:
+        say(f"warning: {recording.source}: {recording.notice}")
+    if recording.channels > 1 and chosen.channel < 0:
+        say(f"warning: {recording.source}: {recording.channels} channels, of which the first is taken (--channel)")
+    seconds = len(samples) / recording.rate
+    if seconds < chosen.least_seconds:
+        raise Nnet3Error(f"it lasts {seconds:g} s, less than --min-duration={chosen.least_seconds:g}")
+    rows = FeatureStream(options, recording.rate).accept(samples, last=True)
+    if not len(rows):
+        raise Nnet3Error(f"{seconds:g} s are too short for a frame of {options.frame_length:g} ms")
+    return (rows - rows.mean(axis=0) if chosen.less_mean else rows), seconds

@@ -1,0 +1,84 @@
+"""Recordings that command lines name: files, pipes, tables of either, archives of WAV."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nnet3.asr.audio_file import AudioSource, BytesInOrder
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import Reader, TableReader
+from nnet3.kaldi_io.specifiers import is_table, parse_rspecifier, parse_rxfilename
+from nnet3.kaldi_io.streams import InputStream, open_input
+
+OpenRecording = Callable[[BytesInOrder, str], AudioSource]
+_RIFF, _RIFF_HEADER, _LARGEST = b"RIFF", 8, 0x7FFF0000
+
+
+def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
+    """Yields the recordings of a table or the one of a file, or why there is none. One out of a pipe is read later."""
+    if is_table(name):
+        yield from recordings_of_table(name, opened)
+        return
+    key = "stdin" if name == "-" else Path(name).stem
+    try:
+        source = open_input(parse_rxfilename(name))
+        if isinstance(source, InputStream):
+            with contextlib.closing(source):
+                yield key, opened(_Pipe(source), name)
+        else:
+            yield key, opened(io.BytesIO(source), name)
+    except Nnet3Error as error:
+        yield name, error
+
+
+def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
+    """Yields the recordings of a table, or why there is none. Files of a script may be of any kind that `opened` reads;
+    an archive has WAV files one after the other."""
+    is_archive = parse_rspecifier(name).archive is not None
+
+    def read(reader: Reader) -> AudioSource:
+        begin = reader.position
+        end = begin + _wave_size(reader) if is_archive else len(reader.data)
+        reader.position = end
+        return opened(io.BytesIO(memoryview(reader.data)[begin:end]), reader.source)
+
+    with TableReader(name, read, header=False) as table:
+        while True:
+            try:
+                entry = next(table, None)
+            except Nnet3Error as error:
+                yield name, error
+                continue
+            if entry is None:
+                return
+            yield entry
+
+
+def _wave_size(reader: Reader) -> int:
+    """Returns the bytes of the WAV file that begins here, which are all there. ModelFormatError if there is none."""
+    reader.need(_RIFF_HEADER, "the header of a WAV file")
+    header = bytes(reader.data[reader.position : reader.position + _RIFF_HEADER])
+    size = int.from_bytes(header[4:], "little")
+    if header[:4] != _RIFF or size >= _LARGEST:
+        raise reader.error("expected a WAV file that says its size: an archive can have no other recordings")
+    reader.need(_RIFF_HEADER + size, "a WAV file")
+    return _RIFF_HEADER + size
+
+
+class _Pipe:
+    """The bytes of a pipe in order. Its end is an error where a command wrote it and failed."""
+
+    def __init__(self, stream: InputStream):
+        self._stream: InputStream | None = stream
+
+    def read(self, count: int = -1, /) -> bytes:
+        if self._stream is None:
+            return b""
+        contents = self._stream.exactly(count)
+        if count < 0 or len(contents) < count:
+            self._stream.finish()
+            self._stream = None
+        return contents

@@ -1,0 +1,53 @@
+"""add-deltas, splice-feats, subsample-feats, paste-feats on tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.asr.feature_changes import spliced, subsampled, with_deltas
+from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from tests.cli.run_command import Cli
+
+RNG = np.random.default_rng(11)
+FEATURES = {key: RNG.normal(n, 2, (20 + n, 3)).astype(np.float32) for n, key in enumerate("abc")}
+
+
+@pytest.fixture(autouse=True)
+def tables(cli: Cli) -> None:
+    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer:
+        for key, matrix in FEATURES.items():
+            writer.write(key, matrix)
+
+
+def _check(expected: dict[str, np.ndarray], table: str = "ark:out.ark") -> None:
+    found = dict(open_matrix_table(table))
+    assert found.keys() == expected.keys()
+    for key, matrix in expected.items():
+        np.testing.assert_array_equal(found[key], matrix, err_msg=key)
+
+
+def test_changes_of_features(cli: Cli) -> None:
+    cli.good("add-deltas", "--delta-order=1", "--delta-window=3", "--truncate=2", "scp:feats.scp", "ark:out.ark")
+    _check({key: with_deltas(matrix[:, :2], 1, 3) for key, matrix in FEATURES.items()})
+    cli.good("splice-feats", "--left-context=1", "--right-context=2", "scp:feats.scp", "ark:out.ark")
+    _check({key: spliced(matrix, 1, 2) for key, matrix in FEATURES.items()})
+    outcome = cli.good("subsample-feats", "--n=3", "--offset=20", "scp:feats.scp", "ark:out.ark")
+    assert "utterance 'a' left out: no frame is left of 20" in outcome.err
+    _check({key: subsampled(matrix, 3, 20) for key, matrix in FEATURES.items() if key != "a"})
+    cli.good("subsample-feats", "--n=-2", "scp:feats.scp", "ark:out.ark")
+    _check({key: np.repeat(matrix, 2, axis=0) for key, matrix in FEATURES.items()})
+    for wrong, message in ((["--n=0"], "expected a number of frames"), (["--n=-2", "--offset=1"], "is for --n > 0")):
+        outcome = cli("subsample-feats", *wrong, "scp:feats.scp", "ark:out.ark")
+        assert (outcome.status, message in outcome.err) == (2, True)
+
+
+def test_several_tables_side_by_side(cli: Cli) -> None:
+    with matrix_writer("ark:pitch.ark") as writer:
+        for key, cut in (("a", 1), ("b", 3)):
+            writer.write(key, FEATURES[key][cut:, :1])
+    outcome = cli.good("paste-feats", "--length-tolerance=1", "scp:feats.scp", "ark:pitch.ark", "ark:out.ark")
+    assert "utterance 'b' left out: its tables have 21, 18 frames" in outcome.err
+    assert "utterance 'c' left out: ark:pitch.ark has no features for it" in outcome.err
+    _check({"a": np.concatenate([FEATURES["a"][:-1], FEATURES["a"][1:, :1]], axis=1)})
+    assert cli("paste-feats", "ark:pitch.ark", "ark:out.ark").status == 2

@@ -1,0 +1,92 @@
+"""compute-cmvn-stats and apply-cmvn-online: utterances, speakers, all; apply-cmvn with sums of many frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.asr.cmvn import add_to_stats
+from nnet3.asr.features import OnlineCmvn
+from nnet3.kaldi_io import TableReader, load_matrix, matrix_writer, open_matrix_table, vector_writer
+from nnet3.options import OnlineCmvnOptions
+from tests.cli.run_command import Cli
+
+RNG = np.random.default_rng(11)
+FEATURES = {key: RNG.normal(n, 2, (20 + n, 3)).astype(np.float32) for n, key in enumerate("abc")}
+
+
+@pytest.fixture(autouse=True)
+def tables(cli: Cli) -> None:
+    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer:
+        for key, matrix in FEATURES.items():
+            writer.write(key, matrix)
+    Path("spk2utt").write_text("s a b\nt c\nu nobody\n")
+
+
+def _check(expected: dict[str, np.ndarray], table: str = "ark:out.ark") -> None:
+    found = dict(open_matrix_table(table))
+    assert found.keys() == expected.keys()
+    for key, matrix in expected.items():
+        np.testing.assert_array_equal(found[key], matrix, err_msg=key)
+
+
+def _doubles(table: str) -> dict[str, np.ndarray]:
+    return dict(TableReader(table, lambda reader: reader.matrix(np.float64)))
+
+
+def test_statistics_of_utterances_speakers_and_all(cli: Cli) -> None:
+    cli.good("compute-cmvn-stats", "scp:feats.scp", "ark:cmvn.ark")
+    for key, stats in _doubles("ark:cmvn.ark").items():
+        np.testing.assert_array_equal(stats, add_to_stats(None, FEATURES[key]))
+    outcome = cli.good("compute-cmvn-stats", "--spk2utt=ark:spk2utt", "scp:feats.scp", "ark:speakers.ark")
+    assert "utterance 'nobody' left out" in outcome.err
+    assert "there are no statistics for 'u'" in outcome.err
+    found = _doubles("ark:speakers.ark")
+    assert found.keys() == {"s", "t"}
+    np.testing.assert_array_equal(found["s"], add_to_stats(add_to_stats(None, FEATURES["a"]), FEATURES["b"]))
+    cli.good("compute-cmvn-stats", "--binary=false", "scp:feats.scp", "all")
+    whole = add_to_stats(None, np.concatenate(list(FEATURES.values())))
+    np.testing.assert_array_equal(load_matrix("all", np.float64), whole)
+    weights = {key: RNG.uniform(0, 1, len(matrix)).astype(np.float32) for key, matrix in FEATURES.items()}
+    with vector_writer("ark:weights.ark") as writer:
+        for key in ("a", "b"):
+            writer.write(key, weights[key][:21])
+    outcome = cli.good("compute-cmvn-stats", "--weights=ark:weights.ark", "scp:feats.scp", "ark:cmvn.ark")
+    assert "utterance 'c' left out: there are no weights for it" in outcome.err
+    np.testing.assert_array_equal(_doubles("ark:cmvn.ark")["a"], add_to_stats(None, FEATURES["a"], weights["a"]))
+    assert cli("compute-cmvn-stats", "--spk2utt=ark:spk2utt", "scp:feats.scp", "all").status == 1
+    cli.good("apply-cmvn", "--utt2spk=ark:echo a s |", "ark:speakers.ark", "scp:feats.scp", "ark:out.ark")
+
+
+def test_statistics_of_many_frames_keep_their_bits(cli: Cli) -> None:
+    """Sums beyond what float32 holds, whose difference is a variance of 1."""
+    count, mean = 2**24 + 1, 1000.25
+    with matrix_writer("ark:wide.ark") as writer:
+        writer.write("a", np.array([[1000.0], [1003.0]], np.float32))
+    Path("all").write_text(f" [ {mean * count:.0f} {count}\n {(mean**2 + 1) * count:.0f} 0 ]\n")
+    cli.good("apply-cmvn", "--norm-vars=true", "all", "ark:wide.ark", "ark:out.ark")
+    found = dict(open_matrix_table("ark:out.ark"))["a"][:, 0]
+    np.testing.assert_allclose(found, [-0.25, 2.75], atol=1e-3)
+
+
+def test_normalising_by_what_came_before(cli: Cli) -> None:
+    cli.good("compute-cmvn-stats", "scp:feats.scp", "all")
+    words = ["--cmn-window=12", "--speaker-frames=10", "--global-frames=5", "--norm-vars=true"]
+    cli.good("apply-cmvn-online", *words, "--spk2utt=ark:spk2utt", "all", "scp:feats.scp", "ark:out.ark")
+    options = OnlineCmvnOptions(12, 10, 5, normalize_variance=True)
+    everybody, expected, of_speaker = load_matrix("all", np.float64), {}, None
+    for key in "abc":
+        cmvn = OnlineCmvn(options, everybody, of_speaker if key == "b" else None)
+        cmvn.accept(FEATURES[key])
+        expected[key] = cmvn.at(np.arange(len(FEATURES[key])))
+        of_speaker = cmvn.stats
+    _check(expected)
+    cli.good("apply-cmvn-online", *words, "all", "scp:feats.scp", "ark:alone.ark")
+    alone = dict(open_matrix_table("ark:alone.ark"))
+    np.testing.assert_array_equal(alone["a"], expected["a"])
+    assert abs(alone["b"] - expected["b"]).max() > 1e-3
+    Path("wrong").write_text(" [ 1 2\n 3 0 ]\n")
+    outcome = cli("apply-cmvn-online", "wrong", "scp:feats.scp", "ark:out.ark")
+    assert (outcome.status, "the statistics are (2, 2), expected (2, 4)" in outcome.err) == (1, True)
