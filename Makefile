@@ -35,7 +35,7 @@ digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings 
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-out
 
 digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequence training and a decoding graph, in digits-chain-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out mini-digits-out --digits digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out --digits digits-out
 
 mini-digits: $(VENV)/installed  ## the recipe recipes/mini_digits: Kaldi's mini_librispeech on strings of digits, from a flat start to word error rates, in mini-digits-out
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.mini_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out mini-digits-out
@@ -141,4 +141,4 @@ $(VENV)/release-installed: $(VENV)/installed
 	@touch $@
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) build dist dist-out demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules tools/explorer/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist dist-out demo-out digits-out digits-chain-out mini-digits-out speakers-out fuzz-out mutate-out real-out coverage-out examples/browser/dist examples/browser/node_modules tools/explorer/node_modules .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache

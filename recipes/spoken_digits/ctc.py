@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 import nnet3
+from nnet3.asr.word_errors import word_errors
 from nnet3.train import exponential_rate
 from recipes.spoken_digits.features import padded, read_features
-from recipes.spoken_digits.strings import digits_of, edit_distance
+from recipes.spoken_digits.strings import digits_of
 
 _OUTPUT = "output-layer name=output dim=11 input=tdnnf6.noop"  # the blank is 0, digit d is d + 1
 _FACTOR = 3
@@ -89,7 +90,7 @@ def decode_strings(module: nnet3.TorchModule, table: Path) -> dict[str, list[int
 
 def digit_error_rate(heard: dict[str, list[int]]) -> float:
     """Digits put in, left out or confused, per digit said."""
-    errors = sum(edit_distance(digits_of(key), digits) for key, digits in heard.items())
+    errors = sum(word_errors(digits_of(key), digits).errors for key, digits in heard.items())
     return errors / sum(len(digits_of(key)) for key in heard)
 
 

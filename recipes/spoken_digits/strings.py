@@ -60,15 +60,3 @@ def write_strings(recordings: list[Recording], count: int, vary: bool, seed: int
 def digits_of(key: str) -> list[int]:
     """The digits that a string with such a key says."""
     return [int(digit) for digit in key.split("-")[1]]
-
-
-def edit_distance(said: list[int], heard: list[int]) -> int:
-    """The fewest digits to put in, take out or replace that make one of the other."""
-    distances = np.arange(len(heard) + 1)
-    for row, digit in enumerate(said, 1):
-        previous, distances = distances, np.empty_like(distances)
-        distances[0] = row
-        for column, other in enumerate(heard, 1):
-            replaced = previous[column - 1] + (digit != other)
-            distances[column] = min(replaced, previous[column] + 1, distances[column - 1] + 1)
-    return int(distances[-1])

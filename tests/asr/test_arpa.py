@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from itertools import product
 
@@ -88,6 +89,18 @@ def test_words_without_labels_are_left_out() -> None:
     assert set(fst.olabel) == {0, 1, 2}
     with pytest.raises(ModelFormatError, match="no sentence"):
         arpa_fst(parse_arpa(TEXT, "lm.arpa"), {})
+
+
+def test_sentences_that_begin_or_end_in_the_middle_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    plain = arpa_fst(parse_arpa(TEXT, "lm.arpa"), LABELS, BACK_OFF)
+    more = TEXT.replace("ngram 2=4", "ngram 2=6").replace("-0.8 b a\n", "-0.8 b a\n-0.1 a <s>\n-0.1 </s> b\n")
+    with caplog.at_level(logging.WARNING, "nnet3"):
+        found = arpa_fst(parse_arpa(more, "lm.arpa"), LABELS, BACK_OFF)
+    assert caplog.messages == [
+        "lm.arpa, line 20: the n-gram 'a <s>' is left out: <s> can only begin and </s> only end one (2 such n-grams)"
+    ]
+    for words in product((1, 2, 3), repeat=2):
+        assert _cost(found, words) == _cost(plain, words)
 
 
 @pytest.mark.parametrize(

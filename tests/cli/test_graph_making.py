@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -139,6 +140,11 @@ def test_mistakes(folders: Cli) -> None:
         folders, "arpa2fst", "--disambig-symbol=#9", "--read-symbol-table=lang/words.txt", "lm.arpa", "G"
     )
     folders.good("arpa2fst", "lm.arpa", "G.fst")
+    Path("lm.arpa.gz").write_bytes(gzip.compress(Path("lm.arpa").read_bytes()))
+    folders.good("arpa2fst", "lm.arpa.gz", "unpacked.fst")
+    assert Path("unpacked.fst").read_bytes() == Path("G.fst").read_bytes()
+    Path("cut.gz").write_bytes(Path("lm.arpa.gz").read_bytes()[:-9])
+    assert "cut.gz: gzip cannot unpack this file" in _failed(folders, "arpa2fst", "cut.gz", "G")
     shutil.copyfile("G.fst", "lang/G.fst")
     Path("lang/words.txt").write_text("<eps> 0\n")
     assert "it has the label" in _failed(folders, *mkgraph)

@@ -43,6 +43,16 @@ def test_wrong_usage_and_mistakes(cli: Cli) -> None:
     assert not Path("exp").exists()
 
 
+def test_the_page_is_looked_at_before_the_run(cli: Cli) -> None:
+    Path("net.config").write_text("input-node name=input dim=3\noutput-node name=output input=input\n")
+    Path("run.toml").write_text('model.file = "net.config"\ndata.train = "ark:none.ark"\noutput.folder = "exp"\n')
+    outcome = cli("train-model", "--page=no/such/page.html", "run.toml")
+    assert (outcome.status, "no/such/page.html: cannot write this file" in outcome.err) == (1, True)
+    outcome = cli("train-model", "--page=exp/page.html", "run.toml")  # the folder comes with the run
+    assert (outcome.status, "none.ark" in outcome.err) == (1, True)
+    assert not Path("exp").exists()  # as nothing was written there
+
+
 def test_a_run_that_fails_says_why_though_a_signal_comes_meanwhile(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """As from torchrun, when another process has died."""
 

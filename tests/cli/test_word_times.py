@@ -74,6 +74,10 @@ def test_what_is_left_out_and_what_is_an_error(cli: Cli, texts: list[str]) -> No
         ),
         ([phones, CASE / "tree", "lexicon.txt", features, "ark:mixed"], "tree"),
         ([phones, "--ctm=out", model, "lexicon.txt", "ark:none.ark", "ark:mixed"], "none.ark"),
+        (
+            ["--ctm=out", "--phone-ctm=./out", model, "lexicon.txt", features, "ark:mixed"],
+            "--ctm and --phone-ctm are one file, out",
+        ),
     ):
         outcome = cli("align", *arguments)
         assert outcome.status == 1

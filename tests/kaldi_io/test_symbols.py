@@ -65,10 +65,16 @@ def test_a_symbol_that_the_file_cannot_hold(tmp_path: Path) -> None:
 
 
 def test_words_of_a_text(tmp_path: Path) -> None:
-    (tmp_path / "words.txt").write_text("<eps> 0\n\none 1\nuno 1\ntwo\t12\n", encoding="utf-8")
+    (tmp_path / "words.txt").write_text("<eps> 0\n\none 1\none 1\ntwo\t12\n", encoding="utf-8")
     symbols = load_symbols(tmp_path / "words.txt")
     assert symbols.names == {0: "<eps>", 1: "one", 12: "two"}
     assert len(symbols) == 3
+
+
+def test_a_label_of_two_words(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("<eps> 0\none 1\nuno 1\n")
+    with pytest.raises(ModelFormatError, match="line 3: the label 1 is that of 'one' already, got it for 'uno' too"):
+        load_symbols(tmp_path / "words.txt")
 
 
 @pytest.mark.parametrize("line", [b"word", b"word x", b"two words 3", b"word -1", b"w\xff 3"])

@@ -10,7 +10,7 @@ import pytest
 from recipes.spoken_digits.features import coloured_noise, less_means, padded, read_features, varied
 from recipes.spoken_digits.recordings import Recording, digit_of, is_variant
 from recipes.spoken_digits.stages import run_stage
-from recipes.spoken_digits.strings import edit_distance, write_strings
+from recipes.spoken_digits.strings import write_strings
 
 
 def test_variants_differ_in_length_and_a_little_in_volume():
@@ -47,22 +47,6 @@ def test_keys_say_digit_and_variant():
     assert recording.key == "ann-7-03"
     assert (digit_of(recording.key), is_variant(recording.key), is_variant(f"{recording.key}-2")) == (7, False, True)
     assert recording.part == "test"
-
-
-@pytest.mark.parametrize(
-    ("said", "heard", "errors"),
-    [
-        ([], [], 0),
-        ([1, 2], [], 2),
-        ([], [1], 1),
-        ([1, 2, 3], [1, 3], 1),
-        ([1, 2, 3], [4, 1, 2, 2, 3], 2),
-        ([5], [6], 1),
-    ],
-)
-def test_edit_distances_are_symmetric(said: list[int], heard: list[int], errors: int):
-    assert edit_distance(said, heard) == errors
-    assert edit_distance(heard, said) == errors
 
 
 def test_a_string_is_of_one_speaker(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
 
+_LOG = logging.getLogger("nnet3")
 BEGIN, END = "<s>", "</s>"
 _LOG_10 = math.log(10)
 _NEVER = -98.0  # log10 of a probability: what is below is not said, such as <s>
@@ -35,6 +37,7 @@ def parse_arpa(text: str, source: str) -> ArpaModel:
     log10: dict[Ngram, float] = {}
     back_off: dict[Ngram, float] = {}
     counts: dict[int, int] = {}
+    misplaced: list[tuple[int, str]] = []  # lines and n-grams
     order = -1  # 0 in \data\
     number = 0
     for number, line in _lines(text):
@@ -54,6 +57,8 @@ def parse_arpa(text: str, source: str) -> ArpaModel:
             ngram, values = _ngram(line, order, *where)
             if ngram in log10:
                 raise ModelFormatError(f"the n-gram '{' '.join(ngram)}' is there twice", *where)
+            if BEGIN in ngram[1:] or END in ngram[:-1]:
+                misplaced.append((number, " ".join(ngram)))
             log10[ngram] = values[0]
             if len(values) > 1:
                 back_off[ngram] = values[1]
@@ -64,6 +69,12 @@ def parse_arpa(text: str, source: str) -> ArpaModel:
         found = sum(len(ngram) == size for ngram in log10)
         if found != count:
             raise ModelFormatError(f"expected {count} {size}-grams, as the file says, found {found}", source)
+    if misplaced:
+        number, ngram_text = misplaced[0]
+        _LOG.warning(
+            "%s, line %d: the n-gram '%s' is left out: %s can only begin and %s only end one (%d such n-grams)",
+            *(source, number, ngram_text, BEGIN, END, len(misplaced)),
+        )
     return ArpaModel(log10, back_off)
 
 

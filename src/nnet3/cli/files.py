@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from nnet3.kaldi_io.streams import read_whole
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.text import decode_config
+
+_GZIP = b"\x1f\x8b"
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
@@ -72,8 +76,9 @@ def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
 
 
 def read_text(name: str) -> str:
-    """The text of a config file. Raises ConfigError for bytes that are not text."""
-    return _decode(_read(name), name)
+    """The text of a file, also of one that gzip has packed. Raises ConfigError for bytes that are not text."""
+    contents = _read(name)
+    return _decode(_unpacked(contents, name) if contents[:2] == _GZIP else contents, name)
 
 
 def read_integers(name: str) -> list[int]:
@@ -114,6 +119,13 @@ def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:
         if error.span is not None:
             raise
         raise Nnet3Error(f"{_source(name)}: {error}") from None  # about a config as a whole
+
+
+def _unpacked(contents: Buffer, name: str) -> bytes:
+    try:
+        return gzip.decompress(contents)
+    except (EOFError, OSError, zlib.error) as error:
+        raise Nnet3Error(f"{name}: gzip cannot unpack this file: {error}") from None
 
 
 def _is_stream(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -39,6 +40,11 @@ class WordTimesFiles:
     textgrid: str
     alignments: str
 
+    def check_different(self) -> None:
+        """Raises Nnet3Error if words and phones would go to one file."""
+        if self.ctm and self.phone_ctm and os.path.realpath(self.ctm) == os.path.realpath(self.phone_ctm):
+            raise Nnet3Error(f"--ctm and --phone-ctm are one file, {self.ctm}: give each a name of its own")
+
 
 @dataclass(frozen=True)
 class LexiconFiles:
@@ -74,6 +80,7 @@ def write_word_times(
     settings: ComputeSettings,
 ) -> int:
     """Aligns all utterances of a table of words. Returns 1, an exit status, if none could be aligned, else 0."""
+    files.check_different()
     acoustic = load_acoustic_model(model)
     search, factor = resolved(options, acoustic.transition_model, _factor_beside(model))
     chunks = replace(settings.chunks, frame_subsampling_factor=factor)

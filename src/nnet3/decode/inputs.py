@@ -37,7 +37,7 @@ def check_ivectors_wanted(nnet: Nnet, given: bool) -> None:
     """Raise ExecutionError unless ivectors are given to a network that has an input for them, and to no other."""
     wanted = "ivector" in nnet.input_names
     if wanted != given:
-        have, want = ("an", "none is given") if wanted else ("no", "one is given")
+        have, want = ("an", "none is given: give --ivectors or --online-ivectors") if wanted else ("no", "one is given")
         raise ExecutionError(f"the network has {have} input 'ivector', but {want}")
 
 

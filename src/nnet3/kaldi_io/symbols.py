@@ -123,7 +123,7 @@ def take(reader: Reader, count: int, what: str) -> bytes:
 
 
 def load_symbols(path: str | os.PathLike[str]) -> SymbolTable:
-    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError."""
+    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError, also if two have one label."""
     contents = bytes(map_file(path))
     names: dict[int, str] = {}
     for number, line in enumerate(contents.split(b"\n"), 1):
@@ -133,7 +133,13 @@ def load_symbols(path: str | os.PathLike[str]) -> SymbolTable:
         with _at_line(str(path), number):
             if len(fields) != 2 or not fields[1].isdigit() or len(fields[1]) > 10:
                 raise ValueError
-            names.setdefault(int(fields[1]), fields[0].decode())
+            label, name = int(fields[1]), fields[0].decode()
+        if names.setdefault(label, name) != name:
+            raise ModelFormatError(
+                f"the label {label} is that of '{names[label]}' already, got it for '{name}' too: give each its own",
+                str(path),
+                f"line {number}",
+            )
     return SymbolTable(names)
 
 
