@@ -5,7 +5,6 @@ import click
 from nnet3.cli import later
 from nnet3.cli.options import arguments, whole_number
 from nnet3.cli.verb import RUNNING, verb
-from nnet3.kaldi_io.specifiers import is_table
 
 _FORMATS = {
     "json": "JSON as Vosk writes it, one object a segment: words with times and confidences.",
@@ -49,7 +48,7 @@ def command(**given: Any) -> None:
         raise click.UsageError("--sample-rate is for --raw: other files say it themselves")
     if given["output_format"] != "json" and given["alternatives"]:
         raise click.UsageError("--alternatives are for --json")
-    several = len(given["recordings"]) > 1 or is_table(given["recordings"][0])
+    several = len(given["recordings"]) > 1 or given["recordings"][0].startswith(("scp:", "ark:"))
     if several and given["output_format"] in ("srt", "vtt") and given["output_dir"] is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
     later.transcribing.transcribe(**given)
