@@ -8,10 +8,12 @@ writing of one, and how many came after the last minibatch, while the final mode
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
 import random
+import runpy
 import shutil
 import signal
 import socket
@@ -28,6 +30,7 @@ import click
 import torch
 from rich.console import Console
 
+from nnet3 import cn
 from nnet3.errors import LostError
 from nnet3.runs.checkpoints import Checkpoints
 from nnet3.runs.display import Display
@@ -35,6 +38,7 @@ from nnet3.runs.kinds import KINDS
 from nnet3.runs.packing import put_together, same
 from nnet3.runs.settings_text import read_settings_text
 from nnet3.runs.train_model import train_model
+from tools.kill_network_data import write_network_task
 from tools.kill_training_data import write_task, write_tasks_of_processes
 
 FINAL = "final.raw"
@@ -61,8 +65,12 @@ class Report:
 
 
 def run(settings: Path) -> int:
-    """A whole run, or the rest of one, in this process."""
+    """A whole run, or the rest of one, in this process: of a settings file, or of a script."""
     with open(os.devnull, "w") as nothing:
+        if settings.suffix == ".py":
+            with contextlib.redirect_stderr(nothing):
+                runpy.run_path(str(settings))
+            return 0
         display = Display(Console(file=nothing), is_first=False)
         return train_model(KINDS.read(read_settings_text(str(settings))), KINDS, resume=True, display=display)
 
@@ -162,13 +170,15 @@ def state_at_end(folder: Path) -> object:
     parts = [checkpoint.parts(name) for name in names]
     own = [put_together(tree, {**parts[0][1], **tensors}) for tree, tensors in parts]  # the first one's, if not theirs
     models = {path.name: path.read_bytes() for path in sorted((folder / "models").glob("*.raw"))}
-    return [(folder / FINAL).read_bytes(), checkpoint.step, own, models]
+    finals = [(folder / FINAL).read_bytes()] if (folder / FINAL).exists() else cn.load(folder / "final.cn").parameters()
+    return [finals, checkpoint.step, own, models]
 
 
 def kill_runs(folder: Path, kills: int, seed: int, processes: int, say: bool) -> Report:
     """Kill one process of runs of several kinds, and resume them, until there were so many kills."""
     rng, report = random.Random(seed), Report()
     tasks = write_task(folder) if processes == 1 else write_tasks_of_processes(folder)
+    tasks |= write_network_task(folder)
     undisturbed: dict[str, tuple[object, float]] = {}  # how they end, and the seconds that they take
     while report.kills < kills:
         name = rng.choice(sorted(tasks))

@@ -110,7 +110,7 @@ class Killed(BaseException):
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {"learning_rate": (0.3, 0.1), "metrics": "far", "validation": HELD_OUT},
     "momentum": {"momentum": 0.6, "max_change": 0.05, "l2": 1e-3, "clip_norm": 0.4},
-    "backstitch": {"backstitch_training_scale": 0.3, "backstitch_training_interval": 2},
+    "backstitch": {"backstitch_training_scale": 0.3, "backstitch_training_interval": 2, "natural_gradient": True},
     "patience": {"validation": HELD_OUT, "patience": 1, "learning_rate": 2.0},
 }
 OPTIMIZERS: dict[str, Any] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from nnet3 import cn
 from nnet3.cn.stages import Place, find_stages
-from nnet3.errors import ExportError, NetworkError, ShapeError
+from nnet3.errors import ExportError, NetworkError, ShapeError, TrainingError
 from tests.cn.staged_networks import WORDS, classifier, sentences
 from tests.seeds import RANDOM
 
@@ -173,3 +175,49 @@ def test_a_state_carried_over_an_embedding():
     whole = net.evaluate("h", {**batch, "lstm.h0": np.zeros((3, 1)), "lstm.c0": np.zeros((3, 1))})[0]
     pieces = [net.evaluate("h", piece)[0] for piece in cn.truncated(net, batch, 3)]
     np.testing.assert_allclose(np.concatenate(pieces, 1), whole, rtol=1e-9)
+
+
+def _spoiled(**values: Any) -> tuple[cn.Network, dict[str, Any]]:
+    """A network whose logarithm of a sentence's mean may be none, and a batch that makes it so."""
+    x, label = cn.input("x", 2), cn.input("label", classes=2, axis="sequence")
+    h = cn.macros.lstm(x, 3).h
+    m = cn.sequence.mean(x, name="m")
+    scores = cn.plus(cn.parameter("V", (2, 3)) @ cn.sequence.last(h, name="last"), cn.log(m, name="log"), name="scores")
+    net = cn.Network(cn.cross_entropy_with_softmax(label, scores, name="J"), dtype=torch.float64)
+    batch = {"x": cn.sequences([np.full((2, 3), 2.0), np.full((2, 2), 2.0)]), "label": np.array([0, 1])}
+    for number, value in values.items():
+        batch["x"][int(number[1:])][1, -1] = value
+    return net, batch
+
+
+@pytest.mark.parametrize("make", [None, torch.optim.Adam])
+def test_the_first_nan_is_named_with_its_node_and_column(make) -> None:
+    """Of an input, of a node in the program of sentences behind PyTorch's, and of a node that PyTorch computes."""
+
+    def refused(net: cn.Network, batch: dict[str, Any], says: str) -> None:
+        before = net.parameters()
+        optimizer = None if make is None else make(net.tensors().values())
+        with pytest.raises(TrainingError, match=says):
+            cn.train(net, [batch], optimizer)
+        for name, value in net.parameters().items():
+            np.testing.assert_array_equal(value, before[name])
+
+    start = "epoch 1, after 0 samples: the criterion is nan: "
+    refused(*_spoiled(s1=np.nan), start + "input 'x' holds nan in column 1 of sequence 1, row 1$")
+    net, batch = _spoiled(s1=-9.0)
+    refused(net, batch, start + r"'log' \(log\) is the first node that holds nan, in column 1, row 1$")
+    net, batch = _spoiled()
+    net.set_parameters({"V": np.full((2, 3), np.nan)})
+    refused(net, batch, start + "parameter 'V' holds nan in column 0, row 0; a smaller learning rate may help$")
+
+
+def test_gradients_that_are_not_finite_are_named_in_stages() -> None:
+    """A square root of a sentence's sum has no slope at 0: behind it all is finite, below it nothing is."""
+    x = cn.input("x", 2)
+    s = cn.sequence.sum(cn.parameter("W", (2, 2), 0.0) @ x, name="s")
+    net = cn.Network(cn.sum_elements(cn.sqrt(s, name="root")), dtype=torch.float64)
+    batch = {"x": cn.sequences([np.ones((2, 3)), np.ones((2, 1))])}
+    with pytest.raises(
+        TrainingError, match=r"the criterion is 0, but the gradient of 's' \(reduce_sequence\) is the first"
+    ):
+        cn.train(net, [batch])

@@ -8,14 +8,16 @@ is copied.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nnet3.cn.differentiation import Counted
+from nnet3.cn.natural_gradient import NaturalGradients
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError, check_finite
@@ -25,7 +27,15 @@ from nnet3.components import Component
 from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.errors import TrainingError, check_kind
 from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.running_state import Before, StoredStatistic, add_up_statistics, check_same_network, statistics
+from nnet3.train.running_state import (
+    Before,
+    StoredStatistic,
+    add_up_statistics,
+    check_same_network,
+    estimate_tensors,
+    load_estimate,
+    statistics,
+)
 from nnet3.train.trainable import Trainable, UnusableError
 from nnet3.train.update import Update, within_max_change
 
@@ -64,6 +74,9 @@ class NetworkInTraining(Trainable[Batch]):
         """
         self.network, self.options, self.by_name, self.reduction = network, options, by_name, reduction
         self.metrics = dict(metrics or {})
+        self.natural = NaturalGradients(
+            network, by_name.has_natural_gradient if by_name.has_natural_gradients else None
+        )
         self._rate = 0.0
         self._delta: dict[str, PartOfDelta] = {}
         self._buffers: dict[str, Tensor] = {}  # of a delta that is kept, by parameter
@@ -84,7 +97,8 @@ class NetworkInTraining(Trainable[Batch]):
 
     def before(self, *, keep_parameters: bool) -> Before:
         parameters = self._stored_tensors().values() if keep_parameters else ()
-        return Before(statistics(self).values(), (), (*parameters, *self._buffers.values()), self._delta.clear)
+        estimates = self.natural.estimates().values()
+        return Before(statistics(self).values(), estimates, (*parameters, *self._buffers.values()), self._delta.clear)
 
     def begin(self, minibatch: Batch) -> int:
         """Returns 1: what is learnt is a mean, and penalties are added to it once."""
@@ -110,52 +124,56 @@ class NetworkInTraining(Trainable[Batch]):
         Raises NotFiniteError, or UnusableError if minibatches may be skipped, for what is not finite, if that
         `is_checked`.
         """
-        reduction, before = self.reduction, {}
-        copies = 1
-        if reduction is not None:
-            seed += reduction.rank * 1_000_000_007  # no two processes drop the same units
-            minibatch, copies = share_of(self.network, minibatch, reduction)
+        own = None if self.reduction is None else share_of(self.network, minibatch, self.reduction)
+        if self.reduction is None or own is None:  # too few sequences to share: each process does the same
+            counted = self._counted(minibatch, seed, None, is_checked=is_checked)
+            if self.reduction is not None:
+                self._take_gradients_of_first(self.reduction)
+        else:
+            seed += self.reduction.rank * 1_000_000_007  # no two processes drop the same units
             before = {name: statistic.copy() for name, statistic in statistics(self).items()}
-        self.network.seed_random(seed)
-        with summed_by(reduction):
-            counted = self.network.backward_per_sample(minibatch, self.metrics, add_up=self._sum_of_counts)
-        if is_checked:
-            self._check(minibatch, counted[CRITERION].total)
-        if reduction is not None:
-            sum_gradients([tensor.grad for tensor in self.network.tensors().values()], reduction)
-            add_up_statistics(self, before, reduction)
-            counted = self._summed(counted, copies)
+            counted = self._counted(own, seed, self.reduction, is_checked=is_checked)
+            sum_gradients(self._gradients(), self.reduction)
+            add_up_statistics(self, before, self.reduction)
         if self.options.clip_norm:
             self._clip()
         return self.stats(counted)
 
-    def _sum_of_counts(self, counts: list[int]) -> list[int]:
-        total = torch.tensor(counts, dtype=torch.float64)
-        if self.reduction is not None:
-            self.reduction.sum_([total])
-        return [int(count) for count in total]
-
-    def _summed(self, counted: Mapping[str, Counted], copies: int) -> dict[str, Counted]:
-        """The numbers of all processes, of which so many have the whole minibatch. The criterion's parts are weighted
-        already.
-        """
-        assert self.reduction is not None
+    def _counted(
+        self, minibatch: Batch, seed: int, reduction: RowReduction | None, *, is_checked: bool
+    ) -> dict[str, Counted]:
+        """Leaves this process's part of the gradient; returns the numbers of all processes of the reduction."""
+        self.network.seed_random(seed)
+        add_up = partial(_sums, reduction)
+        with summed_by(reduction), self.natural.collecting():
+            counted = self.network.backward_per_sample(minibatch, self.metrics, add_up=add_up)
+        if is_checked:
+            self._check(minibatch, counted[CRITERION].total, add_up)
+        if reduction is None:
+            return counted
         numbers = torch.tensor([[each.total, each.count] for each in counted.values()], dtype=torch.float64)
-        self.reduction.sum_([numbers])
-        numbers[:, 1] /= copies
-        numbers[[name != CRITERION for name in counted], 0] /= copies
+        reduction.sum_([numbers])
         return {name: Counted(row[0], int(row[1])) for name, row in zip(counted, numbers.tolist(), strict=True)}
 
-    def _check(self, minibatch: Batch, value: float) -> None:
+    def _check(self, minibatch: Batch, value: float, add_up: Callable[[list[int]], list[int]]) -> None:
         """Raise in all processes if the criterion or the gradient of one is not finite."""
         complaint = None
         try:
             check_finite(self.network, minibatch, value)
         except NotFiniteError as error:
             complaint = str(error)
-        if self._sum_of_counts([complaint is not None])[0]:
+        if add_up([complaint is not None])[0]:
             complaint = complaint or "another process found something that is not finite"
             raise NotFiniteError(complaint) if self.options.max_skipped == 0 else UnusableError(complaint)
+
+    def _gradients(self) -> list[Tensor]:
+        return [tensor.grad for tensor in self.network.tensors().values() if tensor.grad is not None]
+
+    def _take_gradients_of_first(self, reduction: RowReduction) -> None:
+        """Makes what all processes have computed alike equal to the bit, whatever machines they are on."""
+        for gradient in self._gradients() if reduction.rank else ():
+            gradient.zero_()
+        sum_gradients(self._gradients(), reduction)
 
     @staticmethod
     def stats(counted: Mapping[str, Counted]) -> dict[str, ObjectiveStats]:
@@ -204,7 +222,8 @@ class NetworkInTraining(Trainable[Batch]):
             buffer.mul_(scale)
 
     def freeze_natural_gradient(self, frozen: bool) -> None:
-        return
+        for estimate in self.natural.estimates().values():
+            estimate.frozen = frozen
 
     def scale_statistics(self, scale: float) -> None:
         """Nothing is done: the statistics of test mode are those of all minibatches."""
@@ -215,11 +234,16 @@ class NetworkInTraining(Trainable[Batch]):
     # ---- continuing ----
 
     def state(self) -> dict[str, Tensor]:
-        return {f"delta.parameters.{name}": buffer.clone() for name, buffer in self._all_buffers().items()}
+        state = {f"delta.parameters.{name}": buffer.clone() for name, buffer in self._all_buffers().items()}
+        for name, estimate in self.natural.estimates().items():
+            state |= estimate_tensors(f"natural_gradient.{name}", estimate)
+        return state
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         for name, buffer in self._all_buffers().items():
             buffer.copy_(state[f"delta.parameters.{name}"])
+        for name, estimate in self.natural.estimates().items():
+            load_estimate(f"natural_gradient.{name}", estimate, state)
 
     def _all_buffers(self) -> dict[str, Tensor]:
         """The delta of all parameters that learn, if it is kept."""
@@ -267,7 +291,7 @@ class NetworkInTraining(Trainable[Batch]):
 
     def _clip(self) -> None:
         """Makes the gradient as long as it may be, if it is longer."""
-        gradients = [tensor.grad for tensor in self.network.tensors().values() if tensor.grad is not None]
+        gradients = self._gradients()
         parts = [PartOfDelta(gradient, gradient, 1.0) for gradient in gradients]
         length = sum(part.square for part in parts) ** 0.5
         if length > self.options.clip_norm:
@@ -279,6 +303,14 @@ class NetworkInTraining(Trainable[Batch]):
         network = self.network
         stored = {network.names[node]: node.memory for node in network.stored}
         return stored | dict(network._component_tensors())
+
+
+def _sums(reduction: RowReduction | None, counts: list[int]) -> list[int]:
+    """Numbers of all processes together."""
+    total = torch.tensor(counts, dtype=torch.float64)
+    if reduction is not None:
+        reduction.sum_([total])
+    return [int(count) for count in total]
 
 
 def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:

@@ -27,6 +27,7 @@ from nnet3.cn.samples import checked_layout
 from nnet3.cn.stamps import Stamps
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
+from nnet3.ir.kernel import Kernel
 from nnet3.options import CompileOptions
 from nnet3.runtime.memory import checked_device
 
@@ -83,6 +84,7 @@ class NetworkState:
             self.optimize = False
         self.cache = default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
+        self.recorders: dict[str, Kernel] = {}  # that take the places of kernels, by name; see `natural_gradient`
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[Node, Tensor] = {}
@@ -338,7 +340,8 @@ class NetworkState:
         return self._runners.find(question)
 
     def _runner_of(self, question: Question) -> Runner:
-        return Runner(self._program_of(question), self.generator, self._gradient, self.dtype, self.device)
+        program = self._program_of(question)
+        return Runner(program, self.generator, self._gradient, self.dtype, self.device, self.recorders)
 
     def _program_of(self, question: Question) -> Program:
         return Program(question, options=self.compile_options, cache=self.cache)

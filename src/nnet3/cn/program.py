@@ -35,6 +35,7 @@ from nnet3.errors import ComputationCheckError
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.kernel import Kernel
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
@@ -250,7 +251,9 @@ class Runner:
         gradient_of: Callable[[Node], Tensor],
         dtype: torch.dtype,
         device: torch.device,
+        recorders: Mapping[str, Kernel],
     ):
+        """`recorders`: kernels that take the places of those with the same names."""
         self._gradient_of, self._bonds = gradient_of, bonds(program, gradient_of)
         self.program, self.dtype, self.device = program, dtype, device
         self.names = program.source.names
@@ -259,7 +262,8 @@ class Runner:
             self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
         for node, number in program.source.probe.items():
             self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
-        kernels = _Kernels(program.source.kernels(OperationState(generator, program.question.training)))
+        known = program.source.kernels(OperationState(generator, program.question.training))
+        kernels = _Kernels({name: recorders.get(name, kernel) for name, kernel in known.items()})
         updates = program.request.need_model_derivative
         to_update = _Kernels(program.source.kernels_to_update(kernels.components)) if updates else None
         stores = program.question.stores_statistics

@@ -15,11 +15,11 @@ from nnet3.cn.samples import Sequences, sequences
 from nnet3.components.row_sums import RowReduction
 
 
-def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> tuple[dict[str, Any], int]:
-    """Returns the part of a minibatch that this process takes, and how many processes take the same.
+def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> dict[str, Any] | None:
+    """Returns the part of a minibatch that this process takes; None if there are fewer sequences than processes.
 
     Of N processes number r takes sequences r, r + N, ... (samples, where these are no sequences), so that all have
-    about equally many frames of what is sorted by length. A minibatch of fewer sequences than processes is taken whole.
+    about equally many frames of what is sorted by length.
     """
     given = [node for node in network.inputs if node.shape.has_samples and network.names[node] in batch]
     axis = -1 if network.layout == "columns" else 0
@@ -27,9 +27,9 @@ def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction
     arrays = {n: v if isinstance(v, Sequences) else as_array(v, f"input '{n}'") for n, v in values.items()}
     counts = [len(v) if isinstance(v, Sequences) else v.shape[axis] for v in arrays.values()]
     if not counts or min(counts) < reduction.size:
-        return dict(batch), reduction.size
+        return None
     own = slice(reduction.rank, None, reduction.size)
-    return {**batch, **{name: _some(value, own, axis) for name, value in arrays.items()}}, 1
+    return {**batch, **{name: _some(value, own, axis) for name, value in arrays.items()}}
 
 
 def _some(value: Sequences | np.ndarray, own: slice, axis: int) -> Any:
@@ -38,11 +38,10 @@ def _some(value: Sequences | np.ndarray, own: slice, axis: int) -> Any:
     return value[own] if axis == 0 or value.ndim == 1 else value[..., own]
 
 
-def sum_gradients(gradients: Sequence[Tensor | None], reduction: RowReduction) -> None:
+def sum_gradients(gradients: Sequence[Tensor], reduction: RowReduction) -> None:
     """Replaces each by the sum over all processes; sparse ones stay sparse."""
-    found = [gradient for gradient in gradients if gradient is not None]
-    reduction.sum_([gradient for gradient in found if not gradient.is_sparse])
-    for gradient in found:
+    reduction.sum_([gradient for gradient in gradients if not gradient.is_sparse])
+    for gradient in gradients:
         if gradient.is_sparse:
             _sum_sparse(gradient, reduction)
 

@@ -67,7 +67,7 @@ def train(
     report: Callable[[int, float], None] | None = None,
     metrics: Iterable[Node | str] | Mapping[str, Node | str] = (),
     validation: Batches | None = None,
-    parameters: Mapping[str, Mapping[str, float]] | None = None,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     **options: Any,
@@ -203,7 +203,7 @@ def _steering(
     epochs: int,
     learning_rate: Rate,
     optimizer: torch.optim.Optimizer | None,
-    parameters: Mapping[str, Mapping[str, float]] | None,
+    parameters: Mapping[str, Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
     """All that the parameters depend on, as JSON values by name."""
     found = {name: value for name, value in settings.values().items() if settings.steers(name)}

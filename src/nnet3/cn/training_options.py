@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from nnet3.errors import Nnet3Error, TrainingError, check_kind
 from nnet3.options import Options, StepOptions, TrainerOptions, again, declared, option
 from nnet3.runs.sections import CheckpointsSection, OutputSection
-from nnet3.text.values import Integer, Number, at_least
+from nnet3.text.values import Boolean, Integer, Number, at_least
 
 _NUMBER = Number(at_least(0))
 _NO_LIMIT = 2**31 - 1
@@ -28,6 +28,9 @@ class ParameterOptions(Options):
     )
     l1: float = option(0.0, _NUMBER, "Adds l1 times the sum of absolute values to what is minimized.")
     l2: float = option(0.0, _NUMBER, "Adds l2 times the sum of squares to what is minimized.")
+    natural_gradient: bool = option(
+        False, Boolean(), "By natural gradient, where it is the first operand of a product, or of a component with it."
+    )
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,10 @@ class NetworkTrainingOptions(ParameterOptions):
     @property
     def of_own_step(self) -> list[str]:
         """The options given that another optimizer has, or does without."""
-        own = (*declared(StepOptions), *(item for item in declared(ParameterOptions) if item.name not in ("l1", "l2")))
+        own = (
+            *declared(StepOptions),
+            *(item for item in declared(ParameterOptions) if item.name not in ("l1", "l2", "natural_gradient")),
+        )
         names = {item.name for item in own} - {"max_skipped"}
         return [i.name for i in declared(type(self)) if i.name in names and getattr(self, i.name) != i.default]
 
@@ -82,7 +88,7 @@ class NetworkTrainingOptions(ParameterOptions):
 class OptionsByName:
     """The options of each parameter: those of all, changed by those of patterns that fit its name, in their order."""
 
-    def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, float]]):
+    def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, Any]]):
         check_kind(by_pattern, Mapping, "parameters", "a mapping from names or patterns to options")
         self._of_all, self._known = of_all, dict[str, ParameterOptions]()
         self._by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
@@ -92,6 +98,16 @@ class OptionsByName:
         for pattern in self._by_pattern:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise TrainingError(f"no parameter has a name such as '{pattern}'; there is: {', '.join(names)}")
+
+    @property
+    def has_natural_gradients(self) -> bool:
+        """True if some parameter may learn by natural gradient."""
+        said = [options.get("natural_gradient", False) for options in self._by_pattern.values()]
+        return self._of_all.natural_gradient or any(said)
+
+    def has_natural_gradient(self, name: str) -> bool:
+        """True if a parameter learns by natural gradient, where it has one."""
+        return self.of(name).natural_gradient
 
     def of(self, name: str) -> ParameterOptions:
         """The options of a parameter."""
@@ -104,7 +120,7 @@ class OptionsByName:
         return self._known[name]
 
 
-def _checked(pattern: str, options: Mapping[str, float]) -> dict[str, Any]:
+def _checked(pattern: str, options: Mapping[str, Any]) -> dict[str, Any]:
     check_kind(options, Mapping, f"the options of parameters '{pattern}'", "a mapping from names of options to values")
     ParameterOptions.named(**options)
     return dict(options)

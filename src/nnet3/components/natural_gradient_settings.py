@@ -66,6 +66,13 @@ class TwoPreconditioners:
     )
 
 
+def preconditioners(input_dim: int, output_dim: int) -> tuple[OnlineNaturalGradient, OnlineNaturalGradient]:
+    """Returns new ones for input rows and for output derivatives of a matrix, with the default ranks."""
+    ranks = min(20, (input_dim + 1) // 2), min(80, (output_dim + 1) // 2)
+    into, out = (OnlineNaturalGradient(rank, update_period=4) for rank in ranks)
+    return into, out
+
+
 class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
     """`preconditioner_in` is for input rows, `preconditioner_out` for output derivatives.
 
@@ -76,9 +83,7 @@ class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
 
     def set_natural_gradient(self) -> None:
         """Make new preconditioners with the default ranks for the dimensions."""
-        rank_in, rank_out = min(20, (self.input_dim + 1) // 2), min(80, (self.output_dim + 1) // 2)
-        self.preconditioner_in = OnlineNaturalGradient(rank_in, update_period=4)
-        self.preconditioner_out = OnlineNaturalGradient(rank_out, update_period=4)
+        self.preconditioner_in, self.preconditioner_out = preconditioners(self.input_dim, self.output_dim)
 
 
 class OnePreconditioner:
