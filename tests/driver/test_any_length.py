@@ -73,3 +73,28 @@ def test_golden_networks_at_random_lengths() -> None:
     for seed in range(min(2 * EFFORT, len(folders))):
         config = (folders[-seed] / "config_0.txt").read_text()
         check_any_length(nnet3.Nnet.from_config(config, seed=1), seed)
+
+
+LAST_STATE = """
+    input-node name=input dim=3
+    component name=a type=NaturalGradientAffineComponent input-dim=7 output-dim=4
+    component name=h type=TanhComponent dim=4
+    component-node name=a component=a input=Append(input, IfDefined(Offset(h, -1)))
+    component-node name=h component=h input=a
+    output-node name=output input=h
+"""
+
+
+def test_the_last_state_of_a_recurrence() -> None:
+    """Outputs at the last frame alone move with it; those at a fixed frame do not."""
+    nnet, cache = nnet3.Nnet.from_config(LAST_STATE, seed=1), nnet3.ComputationCache()
+    for frames in (90, 61, 120, 75):
+        for at, train in ((frames - 1, False), (frames - 1, True), (7, False)):
+            request = nnet3.ComputationRequest(
+                [nnet3.IoSpecification("input", [(0, t, 0) for t in range(frames)])],
+                [nnet3.IoSpecification("output", [(0, at, 0)], train)],
+                need_model_derivative=train,
+            )
+            program = cache.compile(nnet, request)
+            assert same_program_or_results(nnet, request, program, compiled(nnet, request))
+    assert (cache.counts.compiled, cache.refusals) == (0, [])

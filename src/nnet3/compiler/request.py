@@ -282,14 +282,33 @@ class ComputationRequest:
         )
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
-        """The request without the last times of each input and output that is long enough."""
+        """The request without the last times of each input and output that is long enough.
+
+        Outputs of one time that is nearer to the end of the input than to its beginning end as much earlier.
+        """
 
         def cut(io: IoSpecification) -> IoSpecification:
             times = io.indexes[:, T]
             kept = io.indexes[times <= times.max() - time]
             return IoSpecification(io.name, kept if len(kept) else io.indexes, io.has_deriv)
 
-        return replace(self, inputs=tuple(map(cut, self.inputs)), outputs=tuple(map(cut, self.outputs)))
+        def cut_output(io: IoSpecification) -> IoSpecification:
+            first, last = self._ends_of_input
+            at = int(io.indexes[0, T])
+            if (io.indexes[:, T] != at).any() or last - at >= at - first:
+                return cut(io)
+            moved = io.indexes.copy()
+            moved[:, T] -= time
+            return IoSpecification(io.name, moved, io.has_deriv)
+
+        return replace(self, inputs=tuple(map(cut, self.inputs)), outputs=tuple(map(cut_output, self.outputs)))
+
+    @cached_property
+    def _ends_of_input(self) -> tuple[int, int]:
+        """The first and the last time of the shortest input of several times; those of the first input if none has."""
+        times = [io.indexes[:, T] for io in self.inputs]
+        shortest = min(times, key=lambda each: (np.ptp(each) == 0, np.ptp(each)))
+        return int(shortest.min()), int(shortest.max())
 
     def _of_sequences(self, number: int) -> ComputationRequest:
         """The request for the first sequences alone."""
