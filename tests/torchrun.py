@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from nnet3 import cn
 from nnet3.cli import main
 from tests.patience import PATIENCE
 
@@ -17,6 +22,7 @@ PROGRAMS = {
     "torchrun": "torch.distributed.run:main",
     "nnet3-dying-in-training": "tests.torchrun:die_in_training",
     "nnet3-dying-at-a-table": "tests.torchrun:die_at_a_table",
+    "train-a-network": "tests.torchrun:train_a_network",
 }
 
 
@@ -43,6 +49,22 @@ def die_at_a_table() -> None:
 
     _die_after(TableWriter, "write", lambda table: table.count == 3)
     main()
+
+
+def train_a_network() -> None:
+    """Train a computational network twice, and let each process save it in the folder that is named."""
+    net = train_twice()
+    np.save(Path(sys.argv[1]) / f"{os.environ['RANK']}.npy", net.parameters()["W"])
+
+
+def train_twice() -> cn.Network:
+    """A network after two runs, the second by natural gradient."""
+    random, x, y = np.random.default_rng(1), cn.input("x", 3), cn.input("y", 2)
+    net = cn.Network(cn.square_error(cn.parameter("W", (2, 3)) @ cn.batch_norm(x), y), dtype=torch.float64)
+    batches = [{"x": random.normal(size=(3, size)), "y": random.normal(size=(2, size))} for size in (9, 4, 1)]
+    cn.train(net, batches, momentum=0.5, max_change=0.3)
+    cn.train(net, batches, natural_gradient=True, validation=batches, patience=1)
+    return net
 
 
 def _die_after(owner: type, name: str, is_time: Callable[[Any], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from nnet3.errors import TrainingError
 from nnet3.runs.world import World
 from tests.runs.thread_world import in_threads
 from tests.seeds import RANDOM
+from tests.torchrun import torchrun, train_twice
 
 
 def frames(*, norm: bool = True) -> tuple[cn.Network, list[dict[str, Any]]]:
@@ -114,3 +116,11 @@ def test_shares_are_every_other_sequence_in_any_layout() -> None:
     assert part is not None
     assert (part["words"].lengths, part["label"].tolist()) == ((2,), [1])
     assert share_of(net, _frames(4), World(1, 2)) is None
+
+
+def test_a_script_is_run_by_torchrun_as_it_is(tmp_path: Path, programs: Path) -> None:
+    torchrun(programs, "train-a-network", tmp_path)
+    expected = train_twice().parameters()["W"]
+    first, second = (np.load(tmp_path / f"{rank}.npy") for rank in range(2))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, expected, rtol=1e-8)
