@@ -20,6 +20,7 @@ from nnet3.decode import BatchOptions, Scoring, UtteranceComputer, UtteranceOpti
 from nnet3.decode import batch as batch_module
 from nnet3.decode import running as running_module
 from nnet3.decode.pieces import is_the_same_padded
+from nnet3.driver import default_cache
 from nnet3.errors import ArgumentError, ExecutionError, Nnet3Error
 from nnet3.kaldi_io import open_matrix_table
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
@@ -112,6 +113,18 @@ def test_batches_give_what_single_utterances_give(monkeypatch: pytest.MonkeyPatc
         assert [key for key, _ in computed] == [key for key, _, _ in utterances]
         for (key, rows), alone in zip(computed, expected, strict=True):
             torch.testing.assert_close(rows, alone, rtol=1e-4, atol=1e-5, msg=key)
+
+
+def test_utterances_of_any_lengths_share_a_minibatch_where_padding_would_be_noticed() -> None:
+    nnet, counts = Nnet.from_config(NETWORKS["backward"], seed=1), default_cache().counts
+    utterances = [(f"utt{n}", torch.randn(t, 3), torch.randn(2)) for n, t in enumerate((31, 52, 31, 44, 9))]
+    restricted, made = counts.restricted, counts.compiled + counts.continued
+    computed = dict(BatchComputer(nnet).compute(utterances))
+    assert counts.restricted == restricted + 1
+    assert counts.compiled + counts.continued <= made + 1
+    for (key, rows, _), expected in zip(utterances, _one_by_one(nnet, UtteranceOptions(), utterances), strict=True):
+        assert len(computed[key]) == len(rows)
+        torch.testing.assert_close(computed[key], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(EFFORT))
