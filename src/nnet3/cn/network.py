@@ -206,8 +206,9 @@ class Network(DifferentiatedNetwork):
 
         Values are in test mode, as those of `evaluate`. Inputs and outputs have the names of nodes and of outputs;
         those with samples are (batch, frames, rows), of any number of frames unless the option `frames` says one, those
-        without samples (rows, columns). The file is kept if onnxruntime gives for random inputs what `evaluate` gives,
-        to 1e-4. Raises ExportError, and leaves nothing behind, for networks that have no form in ONNX.
+        with one column for each sequence (batch, rows), those without samples (rows, columns). The file is kept if
+        onnxruntime gives for random inputs what `evaluate` gives, to 1e-4. Raises ExportError, and leaves nothing
+        behind, for networks that have no form in ONNX.
         """
         return onnx.export_network(self, path, nodes, options)
 

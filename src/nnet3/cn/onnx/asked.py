@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import NetworkState
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.onnx.registry import emitted_nodes
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.shape import SEQUENCES
+from nnet3.cn.staged import ProgramPart, StagedRun
 from nnet3.driver import compile_task
 from nnet3.errors import ExportError
-from nnet3.export.emitters import Emitted
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.program import FixedProgram
 from nnet3.lowering.continuation import frames_missing
@@ -33,20 +34,57 @@ class Asked:
 
     network: NetworkState
     outputs: Mapping[str, Node]
+    part: ProgramPart | None = None  # of a network in stages, if that is what is asked for
 
     @cached_property
     def nodes(self) -> list[Node]:
         """All nodes that are needed, in forward order."""
+        if self.part is not None:
+            return list(self.program(1).source.number)
         return needed_nodes(self.network._nodes.nodes, list(self.outputs.values()), ())
 
     @cached_property
+    def given(self) -> tuple[Node, ...]:
+        """The nodes that other parts compute."""
+        return () if self.part is None else self.part.question.given
+
+    @cached_property
+    def contexts(self) -> tuple[Node, ...]:
+        """The nodes that are read whole inside of loops."""
+        return () if self.part is None else self.part.contexts
+
+    @cached_property
+    def is_staged(self) -> bool:
+        return self.part is None and self.network._nodes.is_staged
+
+    def parts(self) -> Iterator[Asked | Node]:
+        """What is computed one after the other: programs, and nodes of whole sequences."""
+        if not self.is_staged:
+            yield self
+            return
+        axes = {node.shape.axis for node in self.nodes if node.shape.has_samples and node.shape.axis != SEQUENCES}
+        layouts = Layouts({axis: SampleLayout((1,)) for axis in axes} or {SEQUENCES: SampleLayout((1,))})
+        computed = list(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
+        names = self.network.names
+        for part in StagedRun(self.network, layouts, self.nodes, computed, {}).parts():
+            if isinstance(part, Node):
+                yield part
+            else:
+                yield Asked(self.network, {names[node]: node for node in part.question.outputs}, part)
+
+    @cached_property
     def inputs(self) -> list[Node]:
-        return [node for node in self.nodes if node.operation.is_given]
+        return [node for node in self.nodes if node.operation.is_given or node in self.given]
 
     @cached_property
     def states(self) -> Mapping[Node, int]:
         """The inputs that are initial states, with their lags."""
         return {node: lag for node, lag in self.network.initial_states.items() if node in self.inputs}
+
+    @property
+    def tensors(self) -> list[Node]:
+        """All nodes that a program is given."""
+        return list(dict.fromkeys((*self.inputs, *self.contexts)))
 
     @cached_property
     def sequences(self) -> list[Node]:
@@ -56,20 +94,17 @@ class Asked:
     @cached_property
     def may_be_padded(self) -> bool:
         """True if frames after the end of a sequence change nothing before it."""
-        return not any(map(_looks_at_the_end, self.nodes))
+        return not self.is_staged and not any(_looks_at_the_end(n) for n in self.nodes if n not in self.given)
 
     def program(self, frames: int) -> Program:
         computed = tuple(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
-        layout = SampleLayout((frames,)) if self.sequences else None
-        question = Question(self.network._nodes, computed, layout)
+        has_samples = bool(self.sequences) if self.part is None else self.part.question.layout is not None
+        layout = SampleLayout((frames,)) if has_samples else None
+        question = Question(self.network._nodes, computed, layout, self.given)
         return Program(question, options=self.network.compile_options, cache=self.network.cache)
 
     def fixed(self, frames: int) -> FixedProgram:
         return FixedProgram(compile_task(self.program(frames).task))
-
-    @cached_property
-    def kernels(self) -> Mapping[str, Emitted]:
-        return emitted_nodes(self.program(1))
 
     @cached_property
     def step(self) -> int:

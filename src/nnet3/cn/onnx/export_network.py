@@ -13,6 +13,7 @@ import numpy as np
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.onnx import emitters as emitters  # so that all types are registered
+from nnet3.cn.onnx import whole_emitters as whole_emitters
 from nnet3.cn.onnx.agreement import check_values, random_inputs
 from nnet3.cn.onnx.asked import Asked
 from nnet3.cn.onnx.build_network import build_network
@@ -40,6 +41,8 @@ def export_network(
     check_can_be_exported(asked.nodes, network.names)
     if settings.frames and not asked.sequences:
         raise ExportError("frames are those of inputs with samples, of which the outputs need none: leave frames out")
+    if settings.frames and asked.is_staged:
+        raise ExportError("a network of several stages has any number of frames on each axis: leave frames out")
     for node in asked.inputs:
         if network.names[node] in asked.outputs:
             name = network.names[node]

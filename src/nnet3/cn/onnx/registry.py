@@ -14,12 +14,10 @@ import onnx_ir as ir
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.operation import Operation
-from nnet3.cn.program import Program
 from nnet3.cn.shape import Shape
 from nnet3.errors import ExportError
-from nnet3.export.emitters import Emission, Emitted, emit
-from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.emitters import Emission
+from nnet3.export.graph import GraphBuilder
 
 ALL_AXES = (0, 1, 2)
 
@@ -70,6 +68,12 @@ def emitter(*types: str) -> Callable[[NodeEmitter], NodeEmitter]:
     return register
 
 
+def emitted_value(about: Emission, node: Node, operands: Sequence[ir.Value]) -> ir.Value:
+    """Returns the tensor of a node, of those of its operands."""
+    made = NodeEmission(about, [operand.shape for operand in node.operands], node.shape)
+    return NODE_EMITTERS[node.type](made, node.operation, *operands)
+
+
 def check_can_be_exported(nodes: Iterable[Node], names: Mapping[Node, str]) -> None:
     """Raise ExportError, with its name, for a node that has no form in ONNX."""
     for node in nodes:
@@ -81,20 +85,3 @@ def check_can_be_exported(nodes: Iterable[Node], names: Mapping[Node, str]) -> N
             raise ExportError(
                 f"node '{names[node]}' cannot be exported: nobody has said what {node.type} is in ONNX\n  {node.place}"
             )
-
-
-def emitted_nodes(program: Program) -> dict[str, Emitted]:
-    """Returns the kernels of a program, by name."""
-    source = program.source
-    return {source.names[node]: _emitted(node, operation) for node, operation in source.operations.items()}
-
-
-def _emitted(node: Node, operation: Operation) -> Emitted:
-    def emit_node(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
-        if isinstance(operation, ComponentOperation):
-            return emit(operation.component, about, inputs[0])
-        made = NodeEmission(about, [operand.shape for operand in node.operands], node.shape)
-        y = NODE_EMITTERS[node.type](made, operation, *map(about.graph.whole, inputs))
-        return about.graph.value(y, about.rows, node.shape.rows)
-
-    return emit_node
