@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from nnet3.kaldi_io.symbols import load_symbols
@@ -67,7 +68,7 @@ class MiniDigitsRun:
         decoded = {
             name: self.stage(
                 f"decode_{name}",
-                lambda folder, model=model: self.decode(grammar.folder, model.folder, data.folder, folder),
+                partial(self.decode, grammar.folder, model.folder, data.folder),
                 grammar=grammar, model=model, choices=[self.settings.lm_weights, self.settings.word_penalties],
             )
             for name, model in (("flat_start", flat_start), ("chain", chain))

@@ -21,7 +21,7 @@ from recipes.mini_digits.speech import FACTOR, FRAMES_PER_SECOND
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    Figure = None
+    Figure = None  # type: ignore[assignment,misc]
 
 _MOST_ERRORS = 12
 

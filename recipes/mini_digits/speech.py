@@ -108,7 +108,7 @@ class FeatureJob(NamedTuple):
 
     recordings: list[Recording]
     which: list[int]
-    count: int
+    total: int
     vary: bool
     fit: bool
     seed: int
@@ -134,7 +134,7 @@ def write_features(
 
 
 def _write_part(job: FeatureJob) -> list[str]:
-    strings = list(join(job.recordings, job.which, job.count, job.vary, job.fit, job.seed))
+    strings = list(join(job.recordings, job.which, job.total, job.vary, job.fit, job.seed))
     utterances = less_means([fbank(each.samples, each.rate) for each in strings], [each.kind for each in strings])
     target = f"ark,scp:{job.folder}/feats.{job.number}.ark,{job.folder}/feats.{job.number}.scp"
     with matrix_writer(target) as table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnet3.hmm.tree import ContextDependency
@@ -66,7 +66,7 @@ def train(
     settings: MiniDigits,
     network: Network,
     graphs: Path,
-    archives: dict[str, Sequence[Path]],
+    archives: Mapping[str, Sequence[Path]],
     shifted: bool,
     folder: Path,
     lines: Lines,

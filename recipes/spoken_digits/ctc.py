@@ -38,7 +38,7 @@ class CtcTraining:
 
 def ctc_module(words: Path, seed: int) -> nnet3.TorchModule:
     """The network of words, with one output more: it begins as one that says each digit in all of its frames."""
-    nnet = nnet3.load(words)
+    nnet = nnet3.load_nnet(words)
     digits = {name: values.clone() for name, values in nnet.components["output.affine"].parameters().items()}
     nnet.apply_xconfig(_OUTPUT, seed=seed)
     for name, values in nnet.components["output.affine"].parameters().items():

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import nnet3
-from nnet3.examples import EXAMPLES, MinibatchSource, Position, SourceOptions
+from nnet3.examples import EXAMPLES, Example, MinibatchSource, Position, SourceOptions
 from nnet3.train import Minibatch, Trainer, TrainerOptions, exponential_rate
 from nnet3.train.to_minibatch import to_minibatch
 from recipes.spoken_digits.examples import FACTOR
@@ -71,7 +72,8 @@ def by_torch(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) 
 
         def step(minibatch: Minibatch, rate: float) -> float:
             frames = minibatch.inputs[0].matrix.reshape(minibatch.num_sequences, -1, nnet.node_dim("input"))
-            digits = torch.from_numpy(minibatch.targets[0].matrix.ids).long()  # one for each output frame
+            target: Any = minibatch.targets[0]  # classes
+            digits = torch.from_numpy(target.matrix.ids).long()  # one for each output frame
             outputs = module(frames[:, left : frames.shape[1] - right])  # the module repeats the outer frames itself
             loss = torch.nn.functional.nll_loss(outputs.flatten(0, 1), digits)
             optimizer.param_groups[0]["lr"] = rate
@@ -123,7 +125,12 @@ def _trial_loss(start: Start, rate: float, minibatches: Sequence[Minibatch], see
 
 
 def _curve(
-    name: str, start: Start, rate: float, source: MinibatchSource, tests: Sequence[Path], plan: Comparison
+    name: str,
+    start: Start,
+    rate: float,
+    source: MinibatchSource[Example, Minibatch],
+    tests: Sequence[Path],
+    plan: Comparison,
 ) -> Curve:
     nnet, step = _begin(start, plan.seed)
     curve = Curve(name, rate, [], [], [])

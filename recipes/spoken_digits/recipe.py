@@ -47,7 +47,7 @@ def run_recipe(archive: Path, out: Path, settings: Settings, jobs: int = 1) -> P
 
         def make(folder: Path) -> None:
             words.train_words(archives, valid, training, folder)
-            words.decide(nnet3.load(folder / "final.raw"), tests).save(folder / "decisions.json")
+            words.decide(nnet3.load_nnet(folder / "final.raw"), tests).save(folder / "decisions.json")
 
         return stage(name, {"examples": examples.key, "network": network, "speakers": who, **asdict(training)}, make)
 

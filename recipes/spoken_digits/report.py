@@ -17,7 +17,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import ScalarFormatter
 except ImportError:
-    Figure = ScalarFormatter = None
+    Figure = ScalarFormatter = None  # type: ignore[assignment,misc]
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,10 +38,10 @@ def grammar_and_lexicon() -> Fst:
             arcs.append(
                 (path[number], path[number + 1], phone, digit + 1 if first else 0, np.log(11) if first else 0.0)
             )
-    src, dst, phone, word, cost = (np.array(column) for column in zip(*arcs, strict=True))
+    src, dst, ilabel, olabel, cost = (np.array(column) for column in zip(*arcs, strict=True))
     final = np.full(states, np.inf)
     final[0] = np.log(11)
-    return Fst.from_arcs(0, final, src, dst, phone, cost, olabel=word)
+    return Fst.from_arcs(0, final, src, dst, ilabel, cost, olabel=olabel)
 
 
 def hmms_of_phones() -> Fst:
@@ -75,9 +75,10 @@ def decode(model: nnet3.AcousticModel, table: Path, graph: Path) -> dict[str, li
     for key, rows in strings:
         # no more padding than that: frames that are repeated for long are heard as one more digit
         scores = model.compute(padded(rows, FACTOR), frame_subsampling_factor=FACTOR)
-        heard[key] = best_path(fst, scores.numpy())
-        if heard[key] is None:
+        found = best_path(fst, scores.numpy())
+        if found is None:
             raise Nnet3Error(f"{key}: there is no path through {graph}")
+        heard[key] = found
     return heard
 
 

@@ -72,6 +72,7 @@ def run_recipe(archive: Path, out: Path, settings: Settings, digits: Path | None
     def make_chain(folder: Path) -> None:
         train_chain(hmms.model, examples.folder, graphs.folder, settings.chain, folder)
         model = nnet3.load(folder / "final.mdl")
+        assert isinstance(model, nnet3.AcousticModel), "an .mdl is one"
         _write(folder / "heard.json", decoding.decode(model, speech.folder / "test.ark", graphs.folder / "HCLG.fst"))
 
     chain = stage("chain", {"examples": examples.key, **asdict(settings.chain)}, make_chain)

@@ -17,7 +17,7 @@ from recipes.spoken_digits.strings import digits_of
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    Figure = None
+    Figure = None  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
     from recipes.spoken_digits_chain.recipe import Settings
@@ -38,6 +38,7 @@ def write_report(settings: Settings, chain: Path, ctc: Path, ctc_start: str, gra
     }
     _draw(heard, curves, out / "digits.png")
     model = nnet3.load(chain / "final.mdl")
+    assert isinstance(model, nnet3.AcousticModel), "an .mdl is one"
     losses = json.loads((ctc / "losses.json").read_text())
     (out / "report.md").write_text("\n".join(_lines(settings, heard, curves, model, losses, ctc_start, graphs)))
     return out / "report.md"

@@ -13,7 +13,7 @@ from recipes.spoken_digits_speakers.verification import Trials, Vectors
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    Figure = None
+    Figure = None  # type: ignore[assignment,misc]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,24 @@ def test_jobs_and_what_lines_print(tmp_path: Path) -> None:
         lines.run(tmp_path, f"compute-wer --text ark:{tmp_path}/JOB.txt ark:{tmp_path}/JOB.txt > JOB.wer")
         assert all((tmp_path / f"{job}.wer").read_text().startswith("%WER 0.00 [ 0 / 2") for job in (1, 2))
         (tmp_path / "1.wer").unlink()
+
+
+def test_several_processes_train_by_torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, that it is told to go on with what is there; what torchrun then does is tested in tests/runs."""
+    started: list[list[str]] = []
+
+    def start(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        started.append(command)
+        return subprocess.CompletedProcess(command, len(started) - 1, "", "lost")
+
+    monkeypatch.setattr(subprocess, "run", start)
+    lines = Lines(processes=2)
+    lines.train(tmp_path, tmp_path / "run.toml")
+    assert started[0][1:4] == ["-m", "torch.distributed.run", "--standalone"]
+    assert started[0][-5:] == ["-m", "nnet3", "train-model", "--resume", f"{tmp_path}/run.toml"]
+    assert "--nproc-per-node=2" in started[0]
+    with pytest.raises(Nnet3Error, match=r"(?s)failed with status 1:.*torch.distributed.run.*lost"):
+        lines.train(tmp_path, tmp_path / "run.toml")
 
 
 def test_a_second_run_is_kept_out(archive: Path, tmp_path: Path) -> None:
