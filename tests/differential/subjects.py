@@ -27,7 +27,6 @@ from tests.random_networks import ALL_LAYERS, computable_request, random_network
 
 Results = dict[str, Tensor]
 Inputs = Mapping[str, Any]
-_ROUNDING = 2.0**-52
 _POISONED = 2**21  # bytes: more than nearly all of these networks need
 
 
@@ -46,8 +45,8 @@ class Subject(ABC):
     def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results: ...
 
     @abstractmethod
-    def _disturbed(self) -> Inputs:
-        """The inputs, each number off by a rounding."""
+    def _disturbed(self, part: float) -> Inputs:
+        """The inputs, each number off by this part of it."""
 
     def lowered(self) -> list[NnetComputation]:
         """Its programs before the passes."""
@@ -72,9 +71,9 @@ class Subject(ABC):
         self._known.append((list(self.programs(variant)), dtype, results))
         return results
 
-    def results_of_disturbed(self) -> Results:
+    def results_of_disturbed(self, dtype: torch.dtype) -> Results:
         """The same without passes, of inputs that are off by a rounding."""
-        return self._run(PLAIN, torch.float64, self._disturbed())
+        return self._run(PLAIN, dtype, self._disturbed(torch.finfo(dtype).eps))
 
 
 def subject(seed: int) -> Subject | None:
@@ -107,9 +106,9 @@ def _are_equal(one: NnetComputation, other: NnetComputation) -> bool:
     return all(map(np.array_equal, one.index_tables, other.index_tables))
 
 
-def _off(matrix: np.ndarray) -> np.ndarray:
+def _off(matrix: np.ndarray, part: float) -> np.ndarray:
     signs = np.where(np.arange(matrix.size).reshape(matrix.shape) % 2, 1.0, -1.0)
-    return matrix * (1 + _ROUNDING * signs)
+    return matrix * (1 + part * signs)
 
 
 class NetworkSubject(Subject):
@@ -124,7 +123,7 @@ class NetworkSubject(Subject):
         if self.request is None:
             return
         rng = random.Random(seed)
-        first, last = (rng.choice([None, None, 2]), rng.choice([None, 0, -2])) if rng.random() < 0.15 else (None, None)
+        first, last = rng.choice([(None, 0), (None, -2), (2, None)]) if rng.random() < 0.15 else (None, None)
         options = CompileOptions(optimize=False, min_deriv_time=first, max_deriv_time_relative=last)
         numbers = np.random.default_rng(seed)
         ios = (*self.request.inputs, *self.request.outputs)
@@ -179,8 +178,8 @@ class NetworkSubject(Subject):
                 found[f"derivative of {io.name}"] = computer.get_output(io.name).clone()
         return found
 
-    def _disturbed(self) -> Inputs:
-        return {name: _off(matrix) for name, matrix in self.inputs.items()}
+    def _disturbed(self, part: float) -> Inputs:
+        return {name: _off(matrix, part) for name, matrix in self.inputs.items()}
 
 
 def _parameters(nnet: nnet3.Nnet) -> Results:
@@ -230,9 +229,11 @@ class GraphSubject(Subject):
         found = {"criterion": value, "last": last, **{f"gradient of {name}": g for name, g in gradients.items()}}
         return {name: _columns(each) for name, each in found.items()}
 
-    def _disturbed(self) -> Inputs:
+    def _disturbed(self, part: float) -> Inputs:
         return {
-            name: cn.sequences([_off(each) for each in value]) if isinstance(value, cn.Sequences) else _off(value)
+            name: cn.sequences([_off(each, part) for each in value])
+            if isinstance(value, cn.Sequences)
+            else _off(value, part)
             for name, value in self.inputs.items()
         }
 
