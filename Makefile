@@ -14,7 +14,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench bench-parts fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -65,7 +65,10 @@ lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the same run
+bench: $(VENV)/installed  ## write docs/benchmarks.md: speed and memory beside PyTorch and onnxruntime (BENCH=--quick: a few minutes)
+	$(BIN)/python -m benchmarks.page --folder $(SHARED)/golden/bench $(BENCH)
+
+bench-parts: $(VENV)/installed  ## print what single parts cost: compiling, loading, streams, precision, training runs, ...
 	$(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/installed  ## damage model files and training examples and load them, for SECONDS_TO_FUZZ seconds

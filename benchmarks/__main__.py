@@ -1,4 +1,4 @@
-"""All benchmarks, one after another: `make bench`."""
+"""What single parts cost, one after another: `make bench-parts`. The page of benchmarks is `benchmarks.page`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,9 @@ Forward and gradient, float32, one thread. Prints times (the least of several ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -14,10 +16,10 @@ from torch import Tensor, nn
 from benchmarks.cn_lstm import least_times
 from nnet3 import cn
 
-MINIBATCH, WIDTH, CLASSES = 256, 1024, 10
+CLASSES = 10
 CELLS, SEQUENCES, FRAMES, INPUTS = 512, 16, 100, 64
 WORDS, DIM = 100_000, 64
-IMAGE, CHANNELS = (28, 28, 1), (16, 32)
+IMAGE = (28, 28, 1)
 Pair = dict[str, Callable[[], object]]
 
 
@@ -31,18 +33,18 @@ def gradients(module: nn.Module, x: Tensor, labels: Tensor) -> Callable[[], obje
     return run
 
 
-def mlp(rng: np.random.Generator) -> Pair:
-    """Three hidden layers of 1024 sigmoids."""
-    x, labels = rng.normal(size=(MINIBATCH, WIDTH)).astype(np.float32), rng.integers(0, CLASSES, MINIBATCH)
-    h = node = cn.input("x", WIDTH)
+def mlp(rng: np.random.Generator, minibatch: int, dims: Sequence[int]) -> Pair:
+    """Hidden layers of sigmoids; `dims` from the input to the classes."""
+    x, labels = rng.normal(size=(minibatch, dims[0])).astype(np.float32), rng.integers(0, dims[-1], minibatch)
+    h = node = cn.input("x", dims[0])
     layers: list[nn.Module] = []
-    for number in range(3):
-        h = cn.sigmoid(cn.macros.affine(h, WIDTH, name=f"h{number}"))
-        layers += [nn.Linear(WIDTH, WIDTH), nn.Sigmoid()]
-    scores = cn.macros.affine(h, CLASSES, name="scores")
-    J = cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores)
+    for number, (dim, wanted) in enumerate(pairwise(dims[:-1])):
+        h = cn.sigmoid(cn.macros.affine(h, wanted, name=f"h{number}"))
+        layers += [nn.Linear(dim, wanted), nn.Sigmoid()]
+    scores = cn.macros.affine(h, dims[-1], name="scores")
+    J = cn.cross_entropy_with_softmax(cn.input("labels", classes=dims[-1]), scores)
     net, batch = cn.Network(J, layout="rows"), {node.name: x, "labels": labels}
-    module = nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES))
+    module = nn.Sequential(*layers, nn.Linear(dims[-2], dims[-1]))
     return {
         "ours": lambda: net.backward(batch),
         "PyTorch": gradients(module, torch.from_numpy(x), torch.from_numpy(labels)),
@@ -61,27 +63,44 @@ class LastFrames(nn.Module):
         return found.flatten(0, 1)
 
 
-def lstm(rng: np.random.Generator) -> Pair:
-    """An LSTM over 16 sequences of 100 frames (ours has peepholes)."""
+def _lstms(rng: np.random.Generator) -> tuple[cn.Network, dict[str, cn.Sequences], nn.Module, Tensor, Tensor]:
+    """LSTMs over 16 sequences of 100 frames (ours has peepholes), what they are given, and labels."""
     x = rng.normal(size=(SEQUENCES, INPUTS, FRAMES)).astype(np.float32)
     labels = rng.integers(0, CLASSES, (SEQUENCES, FRAMES))
     cell = cn.macros.lstm(cn.input("x", INPUTS), CELLS)
     scores = cn.macros.affine(cell.h, CLASSES, name="scores")
-    net = cn.Network(cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores))
+    criterion = cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores)
+    net = cn.Network(criterion, {"scores": scores})
     batch = {"x": cn.sequences(x), "labels": cn.sequences(labels)}
     theirs = torch.from_numpy(x.transpose(2, 0, 1).copy())
-    return {
-        "ours": lambda: net.backward(batch),
-        "PyTorch": gradients(LastFrames(), theirs, torch.from_numpy(labels.T.copy()).flatten()),
-    }
+    return net, batch, LastFrames(), theirs, torch.from_numpy(labels.T.copy()).flatten()
 
 
-def cnn(rng: np.random.Generator) -> Pair:
-    """Two convolutions of 3 x 3 with pooling."""
+def lstm(rng: np.random.Generator) -> Pair:
+    net, batch, module, x, labels = _lstms(rng)
+    return {"ours": lambda: net.backward(batch), "PyTorch": gradients(module, x, labels)}
+
+
+def lstm_forward(rng: np.random.Generator) -> Pair:
+    net, batch, module, x, _ = _lstms(rng)
+
+    def ours() -> None:
+        batch["x"][0][0, 0] += 1  # so that nothing known can be used again
+        net.evaluate("scores", batch)
+
+    def theirs() -> None:
+        with torch.no_grad():
+            module(x)
+
+    return {"ours": ours, "PyTorch": theirs}
+
+
+def cnn(rng: np.random.Generator, channels_made: Sequence[int]) -> Pair:
+    """Convolutions of 3 x 3 with pooling, of 64 images."""
     x, labels = rng.normal(size=(64, *IMAGE)).astype(np.float32), rng.integers(0, CLASSES, 64)
     rows, cols, channels = IMAGE
     h, image, layers = cn.input("x", rows * cols * channels), IMAGE, list[nn.Module]()
-    for number, wanted in enumerate(CHANNELS):
+    for number, wanted in enumerate(channels_made):
         kernels = cn.parameter(f"K{number}", (wanted, 9 * image[2]))
         bias = cn.parameter(f"b{number}", (wanted, 1))
         h = cn.relu(cn.convolution(kernels, h, bias, image=image, window=3, pad=True))
@@ -118,16 +137,23 @@ def embedding(rng: np.random.Generator) -> Pair:
     }
 
 
-CASES = {"MLP 1024 x 3, 256": mlp, "LSTM 512, 16 x 100": lstm, "CNN, 64 images": cnn, "embedding, 100,000": embedding}
+CASES: dict[str, Callable[[np.random.Generator], Pair]] = {
+    "MLP 20-32-5, 32 samples": partial(mlp, minibatch=32, dims=(20, 32, 5)),
+    "MLP 1024 x 3, 256 samples": partial(mlp, minibatch=256, dims=(1024, 1024, 1024, 1024, CLASSES)),
+    "LSTM 512, 16 x 100": lstm,
+    "LSTM 512, 16 x 100, forward": lstm_forward,
+    "CNN 32 and 64, 64 images": partial(cnn, channels_made=(32, 64)),
+    "embedding, 100,000 words": embedding,
+}
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    print(f"{'network':<22}{'ours':>10}{'PyTorch':>10}{'ratio':>8}")
+    print(f"{'network':<30}{'ours':>10}{'PyTorch':>10}{'ratio':>8}")
     for name, make in CASES.items():
         times = least_times(make(np.random.default_rng(0)))
         ratio = times["ours"] / times["PyTorch"]
-        print(f"{name:<22}{1000 * times['ours']:>7.1f} ms{1000 * times['PyTorch']:>7.1f} ms{ratio:>8.2f}", flush=True)
+        print(f"{name:<30}{1000 * times['ours']:>7.1f} ms{1000 * times['PyTorch']:>7.1f} ms{ratio:>8.2f}", flush=True)
 
 
 if __name__ == "__main__":

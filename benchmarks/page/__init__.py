@@ -1,0 +1,1 @@
+"""The page docs/benchmarks.md: networks of recipes at full width, beside the same ones hand-written in PyTorch."""
