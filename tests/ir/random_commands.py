@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from tests.ir.programs import index_table, multi_table, range_table
-from tests.ir.toy_kernels import AFFINE, CENTRE, DIM, KERNELS, OTHER_AFFINE, PRODUCT, SCALED, SIGMOID, WIDE
+from tests.ir.toy_kernels import AFFINE, CENTRE, DIM, KERNELS, OTHER_AFFINE, PRODUCT, SCALED, SIGMOID, SUM, WIDE
 
 
 class CommandWriter:
@@ -213,7 +213,7 @@ class CommandWriter:
         self._emit(cmd.Propagate(kernel, "node", inputs, output, 0, memo, kernel == PRODUCT), inputs, [output], [])
 
     def _backprop(self, rows: int = 0) -> None:
-        kernel = self.random.choice([AFFINE, AFFINE, OTHER_AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE])
+        kernel = self.random.choice([AFFINE, AFFINE, OTHER_AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, SUM])
         deriv = self._block(rows)
         rows, info = self._rows(deriv), KERNELS[kernel]
         inputs = tuple(self._block(rows) if promises.backprop_needs_value else 0 for promises in info.inputs)

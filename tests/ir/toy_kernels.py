@@ -91,6 +91,18 @@ class Product:
         return [deriv * np.clip(b, -9, 9), deriv * np.clip(a, -9, 9)]
 
 
+class Sum:
+    """y = a + b: the derivatives of both are that of the output."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] + inputs[1], None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        return [deriv, deriv]
+
+
 class Centre:
     """y = x minus the mean of its columns, which is kept as the memo (and needed for nothing but to be there)."""
 
@@ -129,7 +141,7 @@ class WidePart:
 
 
 DIM = 3
-AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE = range(7)
+AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE, SUM = range(8)
 _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
 _GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
@@ -146,6 +158,7 @@ KERNELS = [
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
     KernelInfo("wide", (InputPromises(),), row_by_row=True, has_parts=True),
+    KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True),) * 2, row_by_row=True),
 ]
 
 
@@ -159,5 +172,6 @@ def new_kernels() -> dict[str, ToyKernel]:
         "centre": Centre(),
         "other_affine": Affine(DIM, DIM, 2),
         "wide": Wide(),
+        "sum": Sum(),
         "rectifier": Rectifier(),
     }

@@ -106,6 +106,7 @@ class Operation:
                     propagate_in_place=self.evaluates_in_place and fits,
                     backprop_in_place=self.gradient_in_place and fits and number == len(operands) - 1,
                     accumulates_deriv=True,
+                    passes_deriv=fits and self.linear_factors[number : number + 1] == (1.0,),
                 )
             )
         return KernelInfo(

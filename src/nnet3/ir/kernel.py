@@ -58,6 +58,7 @@ class InputPromises:
     propagate_in_place: bool = False  # the output may lie where this input lies
     backprop_in_place: bool = False  # the derivative of this input may lie where that of the output lies
     accumulates_deriv: bool = False  # backprop can add to the derivative of this input
+    passes_deriv: bool = False  # the derivative of this input is that of the output, unchanged
 
 
 @dataclass(frozen=True)

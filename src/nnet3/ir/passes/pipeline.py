@@ -18,6 +18,7 @@ from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
 from nnet3.ir.passes.compress_signs import compress_signs
+from nnet3.ir.passes.copy_derivatives import copy_derivatives
 from nnet3.ir.passes.dead_code import dead_code
 from nnet3.ir.passes.hoist_products import hoist_products
 from nnet3.ir.passes.move_sizing import move_sizing
@@ -44,6 +45,7 @@ class Pass:
 
 PIPELINE = (
     Pass("hoist_products", hoist_products, 3, adds_matrices=True),  # while copies still say where columns come from
+    Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
     Pass("share_copies", share_copies, 2),
     Pass("work_in_place", work_in_place, 2),  # after copies are gone that keep a value alive

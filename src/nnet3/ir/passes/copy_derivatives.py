@@ -1,0 +1,57 @@
+"""Derivatives of sums as copies: what a kernel passes on unchanged needs no kernel.
+
+The derivative of a term is that of the sum. As a copy it is seen by `share_copies`, which lets both lie in one place:
+
+    before                                            after
+    plus.Backprop(([], []), [], m4, (&m5, += m6))     m5 = m4
+                                                      m6 += m4
+
+Not in a recurrence: there the steps of many derivatives share the room of one, and such copies would stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from nnet3.ir.commands import Backprop, Command, MatrixAdd, MatrixCopy
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import with_values
+
+
+def copy_derivatives(computation: NnetComputation) -> NnetComputation:
+    """Write derivatives that are equal to those of the output as copies and additions."""
+    if not any(promises.passes_deriv for kernel in computation.kernels for promises in kernel.inputs):
+        return computation
+    times = Counter(command.kernel for command in computation.commands if isinstance(command, Backprop))
+    commands: list[Command] = []
+    for command in computation.commands:
+        if isinstance(command, Backprop) and times[command.kernel] == 1:
+            commands += _spelled_out(computation, command)
+        else:
+            commands.append(command)
+    if all(one is other for one, other in zip(commands, computation.commands, strict=False)):
+        return computation
+    result = computation.copy()
+    result.commands = commands
+    return result
+
+
+def _spelled_out(computation: NnetComputation, command: Backprop) -> Iterator[Command]:
+    """Yields the copies for a command, and what is left of it."""
+    kernel = computation.kernels[command.kernel]
+    written, added = list(command.input_derivs), list(command.added_derivs)
+    copies: list[Command] = []
+    for place, promises in enumerate(kernel.inputs):
+        if promises.passes_deriv and written[place]:
+            copies.append(MatrixCopy(written[place], command.output_deriv))
+            written[place] = 0
+        elif promises.passes_deriv and added[place]:
+            copies.append(MatrixAdd(added[place], command.output_deriv))
+            added[place] = 0
+    learns = command.update and (kernel.updatable or kernel.stores_stats)
+    if not copies:
+        yield command
+    elif any(written) or any(added) or learns or command.memo >= 0:
+        yield with_values(command, input_derivs=tuple(written), added_derivs=tuple(added))
+    yield from copies
