@@ -282,7 +282,7 @@ def test_asynchronous_evaluation_sees_every_change(devices) -> None:
 
 
 def test_asynchronous_evaluation_forgets_old_programs(monkeypatch) -> None:
-    monkeypatch.setattr("nnet3.cn.program._MOST_RUNNERS", 4)
+    monkeypatch.setattr("nnet3.cn.runners._MOST_RUNNERS", 4)
     net, _ = linear()
     evaluator = cn.AsynchronousEvaluator(net, 1)
     for samples in range(1, 10):

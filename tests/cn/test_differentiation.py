@@ -74,3 +74,25 @@ def test_criteria_without_gradient() -> None:
     assert net.evaluate("errors", inputs) <= 4
     with pytest.raises(GradientError, match=r"'errors': classification_error has no gradient"):
         net.gradients(inputs)
+
+
+def test_gradients_do_not_depend_on_what_lies_in_their_memory() -> None:
+    """Also of a parameter that is used twice, in a loop and outside, and of one that the criterion does not need."""
+    x, unused = cn.input("x", 3), cn.parameter("unused", (2, 2), RANDOM.normal(size=(2, 2)))
+    W, before = cn.parameter("W", (3, 3), RANDOM.normal(size=(3, 3))), cn.delay(None, dim=3)
+    h = cn.tanh(cn.plus(W @ x, W @ before) + cn.parameter("b", (3, 1)), name="h")
+    before.connect(h)
+    J = cn.squared_norm(h) + cn.squared_norm(W)
+    net = cn.Network(J, outputs=[cn.squared_norm(unused)], dtype=torch.float64)
+    inputs = {"x": cn.sequences([RANDOM.normal(size=(3, length)) for length in (4, 2)])}
+    compare(net, inputs)
+    wanted = net.gradients(inputs)
+    for tensor in net.tensors().values():
+        assert tensor.grad is not None
+        tensor.grad.fill_(torch.nan)
+    net.backward(inputs)
+    found = {name: tensor.grad.numpy().T for name, tensor in net.tensors().items() if tensor.grad is not None}
+    assert found.keys() == wanted.keys() == {"unused", "W", "b"}
+    for name, gradient in wanted.items():
+        np.testing.assert_array_equal(found[name], gradient)
+    assert not wanted["unused"].any()

@@ -15,7 +15,8 @@ from nnet3.cn.copying import copy_contents
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.order import Composite, needed_nodes
-from nnet3.cn.program import Question, Runners
+from nnet3.cn.program import Question
+from nnet3.cn.runners import Runners
 from nnet3.cn.samples import SampleLayout
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean

@@ -10,8 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -71,8 +70,7 @@ def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
     return (*question.key, variants, network.compile_options, network.dtype, network.device, recorders)
 
 
-@dataclass(frozen=True)
-class MemoryPlace:
+class MemoryPlace(NamedTuple):
     """The place in memory of a tensor."""
 
     address: int
@@ -83,7 +81,7 @@ class MemoryPlace:
 
     @classmethod
     def of(cls, tensor: Tensor) -> MemoryPlace:
-        return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride())
+        return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tensor.shape, tensor.stride())
 
 
 def bonds(program: Program, gradient_of: Callable[[Node], Tensor]) -> list[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,10 @@ from nnet3.cn.evaluation import EvaluatedNetwork
 from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
-from nnet3.cn.order import gradient_flags, needed_nodes
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.staged import StagedRun
-from nnet3.errors import ArgumentError, GradientError, NetworkError
+from nnet3.errors import ArgumentError, NetworkError
 
 
 @dataclass(frozen=True)
@@ -162,13 +162,12 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             raise NetworkError("the network has no criterion")
         training = self.training if training is None else training
         roots = tuple(criteria)
-        flags = self._flags(roots, extra)
+        flags = self._nodes.gradient_flags(roots, extra)
         roots = tuple(dict.fromkeys((*roots, *watched)))
-        needed = needed_nodes(self._nodes.nodes, roots, ())
-        check_gradients_exist(needed, flags, self.names)
+        needed = self._nodes.below(roots)
         layouts = self._take(roots, inputs)
         final = tuple(
-            dict.fromkeys(n for n in self._carried().values() if n in needed and n not in roots and n.operands)
+            dict.fromkeys(n for n in self._nodes.carried.values() if n in needed and n not in roots and n.operands)
         )
         probes = tuple(node for node in extra if node.is_evaluated and node in needed)
         has_statistics = any(operation.stores_statistics for _, operation in self._nodes.components)
@@ -178,18 +177,22 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 self, layouts, needed, (*roots, *final), {}, flags, extra, training, stores_statistics=stores
             )
             return self._backward_in_stages(run, criteria, extra, final)
-        question = Question(
-            self._nodes,
-            (*roots, *final),
-            layouts.on(""),
-            criteria=tuple(root for root in criteria if flags[root]),
-            flags={node: True for node, flag in flags.items() if flag},
-            probes=probes,
-            training=training,
-            stores_statistics=stores,
-        )
+        key = (roots, tuple(criteria), extra, training, stores)
+        question = self._questions.get(key)
+        if question is None or question.flags is not flags or question.layout != layouts.on(""):
+            question = self._questions[key] = Question(
+                self._nodes,
+                (*roots, *final),
+                layouts.on(""),
+                criteria=tuple(root for root in criteria if flags[root]),
+                flags=flags,
+                probes=probes,
+                training=training,
+                stores_statistics=stores,
+                accumulates=False,
+            )
         runner = self._runner(question)
-        self._clear_gradients(extra)
+        self._clear_gradients(extra, runner.overwritten)
         values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
         self._last = self._times_given(final), layouts, {node: values[node] for node in final}
         found = runner.backward(criteria) if question.criteria else {}
@@ -224,15 +227,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         self._take_statistics(run.stores_statistics and math.isfinite(value))
         return Differentiated(value, run.layouts, found, {node: run.values[node] for node in run.keep})
 
-    def _flags(self, roots: Sequence[Node], extra: Sequence[Node]) -> dict[Node, bool]:
-        """Whether the gradient of each node below the roots is needed, those of `extra` included."""
-        below = set(needed_nodes(self._nodes.nodes, roots, ()))
-        composites = [composite for composite in self._nodes.composites if composite.nodes[0] in below]
-        return gradient_flags(composites, dict.fromkeys(extra, True))
-
-    def _clear_gradients(self, extra: Sequence[Node]) -> None:
+    def _clear_gradients(self, extra: Sequence[Node], overwritten: Collection[Node] = ()) -> None:
         for stored in self._differentiated(extra):
-            self._gradient(stored).zero_()
+            if stored not in overwritten:
+                self._gradient(stored).zero_()
         for _, operation in self._nodes.components:
             if operation.collects:
                 operation.gradient_kernel().scale_(0.0)
@@ -247,35 +245,19 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         needed = needed_nodes(self._nodes.inputs, nodes, ())
         return {node: self._stamps.time_given(node) for node in needed}
 
-    def _carried(self) -> dict[Node, Node]:
-        """The nodes whose last frames are the initial states of what follows, by the inputs that these are."""
-        return {delay.initial: delay.operands[0] for delay in self._nodes.delays if delay.initial is not None}
-
     @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
         """For each initial state the frames that follow on it: all frames of what is delayed, by sequence.
 
         Those of the last gradient, if it was of these inputs; else they are evaluated.
         """
-        carried = self._carried()
+        carried = self._nodes.carried
         self._take(tuple(carried.values()), inputs)
         times, layouts, found = self._last
         if any(n not in found for n in carried.values()) or times != self._times_given(found):
             values = self.evaluate(list(carried.values()), inputs)
             return dict(zip([self.names[state] for state in carried], values, strict=True))
         return {self.names[state]: self._shown(node, found[node], layouts) for state, node in carried.items()}
-
-
-def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], names: Mapping[Node, str]) -> None:
-    """Raise GradientError for a node through which a gradient would have to pass but cannot."""
-    for node in nodes:
-        for place, operand in enumerate(node.operands):
-            if flags.get(operand, False) and flags.get(node, False):
-                try:
-                    node.operation.check_gradient(place)
-                except GradientError as error:
-                    where = f"\n  {node.place}" if node.place.line else ""
-                    raise GradientError(f"'{names[node]}': {error}{where}") from None
 
 
 def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:

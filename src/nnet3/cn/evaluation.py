@@ -43,7 +43,7 @@ class EvaluatedNetwork(NetworkState):
 
     def _values_of(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[dict[Node, Tensor], Layouts]:
         layout = self._take(roots, inputs)
-        self._stamps.look_at(needed_nodes(self._nodes.nodes, roots, ()))
+        self._stamps.look_at(self._nodes.below(tuple(roots)))
         valid = self._stamps.valid()
         needed = needed_nodes(self._nodes.nodes, roots, valid)
         outputs = [node for node in needed if node.is_evaluated and node not in valid]
@@ -79,8 +79,7 @@ class EvaluatedNetwork(NetworkState):
 
     def given_values(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[Layouts, dict[Node, Tensor]]:
         """The samples that there are, and the inputs that the roots need as rows."""
-        layout = self._take(roots, inputs)
-        needed = needed_nodes(self._nodes.nodes, roots, ())
+        layout, needed = self._take(roots, inputs), self._nodes.below(tuple(roots))
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
 
     def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layouts) -> Any:
@@ -97,13 +96,13 @@ class EvaluatedNetwork(NetworkState):
         """Give the inputs that the roots need to the stamps; returns which samples there are."""
         if not isinstance(inputs, Mapping):
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
-        by_name = {self.names[node]: node for node in self._nodes.inputs}
+        by_name = self._nodes.input_by_name
         self._follow_memory()
-        needed = needed_nodes(self._nodes.nodes, roots, ())
+        needed = self._nodes.below(tuple(roots))
         for node in needed:
-            if node.is_stored:
+            if node.is_stored and node.memory.requires_grad:
                 warn_of_gradient(node.memory, f"the memory of '{self.names[node]}'")
-        leaves = [node for node in needed if node in by_name.values()]
+        leaves = [node for node in needed if node.operation.is_given]
         missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
             hints = [
@@ -124,7 +123,7 @@ class EvaluatedNetwork(NetworkState):
             own = layouts.on(node.shape.axis) if node.shape.has_samples else None
             rows = self._rows(node, given[node], own, states.get(node), f"input '{name}'")
             self._check_classes(node, rows)
-            self._stamps.give(node, rows.to(self.device), own)
+            self._stamps.give(node, rows.to(self._device), own)
         return layouts
 
     def _warn_of_strangers(self, inputs: Mapping[str, Any], known: Mapping[str, Node]) -> None:
@@ -147,15 +146,15 @@ class EvaluatedNetwork(NetworkState):
 
     def _check_classes(self, node: Node, rows: Tensor) -> None:
         """Raise ShapeError for values that are no class indexes, where these are expected."""
-        classes = node.operation.options().get("classes")
+        classes = getattr(node.operation, "classes", None)
         if classes is None or not rows.numel():
             return
         name, largest = self.names[node], 2 ** {torch.float16: 11, torch.float32: 24}.get(rows.dtype, 53)
         if classes > largest:
             raise ShapeError(f"input '{name}': {rows.dtype} does not tell {classes} classes apart: use a wider dtype")
-        bad = (rows != rows.floor()) | (rows < -1) | (rows >= classes)
-        if bad.any():
-            found = rows[bad][0].item()
+        lowest, highest = (each.item() for each in rows.aminmax())
+        if not (lowest >= -1 and highest < classes and torch.equal(rows, rows.floor())):
+            found = rows[(rows != rows.floor()) | (rows < -1) | (rows >= classes)][0].item()
             raise ShapeError(f"input '{name}': expected integers 0 ... {classes - 1}, or -1 for none, got {found:g}")
 
     def _check_statistics(self, needed: Collection[Node]) -> None:
@@ -183,18 +182,18 @@ class EvaluatedNetwork(NetworkState):
             array = as_matrix(value, what)
             if array.shape != (node.shape.rows, node.shape.cols):
                 raise ShapeError(f"{what}: expected shape {(node.shape.rows, node.shape.cols)}, got {array.shape}")
-            return torch.empty(array.T.shape, dtype=self.dtype).copy_(torch.as_tensor(array.T))
+            return torch.empty(array.T.shape, dtype=self._dtype).copy_(torch.as_tensor(array.T))
         if layout is None:
             raise NetworkError(f"{what} is an initial state: give the input whose frames it precedes, too")
         if lag is None:
-            return layout.rows_of(value, node.shape.rows, what, self.dtype)
+            return layout.rows_of(value, node.shape.rows, what, self._dtype)
         states = layout.of_states(lag)
         if abs(lag) == 1 and not isinstance(value, Sequences):
             columns, wanted = as_matrix(value, what), len(states.lengths)
             if columns.shape[1] != wanted:
                 raise ShapeError(f"{what}: expected a column for each of {wanted} sequences, got {columns.shape[1]}")
             value = Sequences(np.split(columns, wanted, axis=1))
-        return states.rows_of(value, node.shape.rows, what, self.dtype)
+        return states.rows_of(value, node.shape.rows, what, self._dtype)
 
     @takes_turns
     def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:
@@ -208,6 +207,5 @@ class EvaluatedNetwork(NetworkState):
         """The values of computed nodes in training mode. Nothing is known from before, nothing is kept."""
         layout = self._take(nodes, inputs)
         known = {node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps}
-        needed = needed_nodes(self._nodes.nodes, nodes, ())
-        found = self._forward(needed, tuple(nodes), known, (), layout, training=True)
+        found = self._forward(self._nodes.below(tuple(nodes)), tuple(nodes), known, (), layout, training=True)
         return [self._shown(node, found[node], layout) for node in nodes]

@@ -13,10 +13,17 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.embedding import Embedding
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
-from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
+from nnet3.cn.order import (
+    Composite,
+    all_nodes,
+    forward_order_with_loops,
+    gradient_flags,
+    initial_states,
+    needed_nodes,
+)
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.stages import Stage, find_stages
-from nnet3.errors import NetworkError, check_kind
+from nnet3.errors import GradientError, NetworkError, check_kind
 from nnet3.families.ragged import RaggedProgram
 from nnet3.text import did_you_mean
 
@@ -49,6 +56,37 @@ class NodeGraph:
             assert self.stages is not None  # raises for what cannot be computed
         #: Programs in the cache that serve sequences of all lengths, by what they depend on.
         self.ragged: WeakValueDictionary[tuple[object, ...], RaggedProgram] = WeakValueDictionary()
+        self._below: dict[tuple[Node, ...], list[Node]] = {}
+        self._flags: dict[tuple[object, ...], dict[Node, bool]] = {}
+
+    def below(self, roots: tuple[Node, ...]) -> list[Node]:
+        """The nodes that some roots need, in forward order."""
+        if roots not in self._below:
+            self._below[roots] = needed_nodes(self.nodes, roots, ())
+        return self._below[roots]
+
+    def gradient_flags(self, roots: tuple[Node, ...], wanted: tuple[Node, ...]) -> dict[Node, bool]:
+        """Algorithm 1.5 for the parameters that are trained now and the nodes that are `wanted`.
+
+        Raises GradientError for a node through which a gradient would have to pass but cannot.
+        """
+        key = (roots, wanted, *(node.is_trained for node in self._learners))
+        if key not in self._flags:
+            below = set(self.below(roots))
+            composites = [composite for composite in self.composites if composite.nodes[0] in below]
+            flags = gradient_flags(composites, dict.fromkeys(wanted, True))
+            check_gradients_exist(self.below(roots), flags, self.names)
+            self._flags[key] = flags
+        return self._flags[key]
+
+    @cached_property
+    def _learners(self) -> list[Node]:
+        return [*self.parameters, *self._component_nodes]
+
+    @cached_property
+    def carried(self) -> dict[Node, Node]:
+        """The nodes whose last frames are the initial states of what follows, by the inputs that these are."""
+        return {delay.initial: delay.operands[0] for delay in self.delays if delay.initial is not None}
 
     @cached_property
     def inside_loops(self) -> set[Node]:
@@ -100,6 +138,10 @@ class NodeGraph:
     def inputs(self) -> list[Node]:
         return [node for node in self.nodes if node.operation.is_given]
 
+    @cached_property
+    def input_by_name(self) -> dict[str, Node]:
+        return {self.names[node]: node for node in self.inputs}
+
     def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
         """The samples of a node with samples, of those that the network is given: states have others."""
         assert layout is not None, "a network with samples is given some"
@@ -142,6 +184,18 @@ def _names(nodes: Sequence[Node]) -> dict[Node, str]:
 
 def _taken_by(node: Node, name: str) -> list[str]:
     return [name, *(f"{name}.{parameter}" for parameter in node.operation.parameters())]
+
+
+def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], names: Mapping[Node, str]) -> None:
+    """Raise GradientError for a node through which a gradient would have to pass but cannot."""
+    for node in nodes:
+        for place, operand in enumerate(node.operands):
+            if flags.get(operand, False) and flags.get(node, False):
+                try:
+                    node.operation.check_gradient(place)
+                except GradientError as error:
+                    where = f"\n  {node.place}" if node.place.line else ""
+                    raise GradientError(f"'{names[node]}': {error}{where}") from None
 
 
 def check_connected(roots: Iterable[Node]) -> None:

@@ -22,7 +22,8 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
-from nnet3.cn.program import Program, Question, Runner, Runners
+from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.runners import Runners
 from nnet3.cn.samples import checked_layout
 from nnet3.cn.stamps import Stamps
 from nnet3.driver import ComputationCache, default_cache
@@ -88,6 +89,7 @@ class NetworkState:
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[Node, Tensor] = {}
+        self._questions: dict[tuple[object, ...], Question] = {}  # the last ones about gradients
         self._has_warned = False  # of samples that are no sequences
         self._ignored: set[str] = set()  # entries of batches of which a warning was given
         self._last: tuple[dict[Node, int | None], Layouts, dict[Node, Tensor]] = ({}, Layouts({}), {})

@@ -282,8 +282,9 @@ def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int 
     """Raise ShapeError for class indexes that are not `least` ... classes - 1. Those on a device are not waited for."""
     if indexes.device.type != "cpu" or not indexes.numel():
         return
-    bad = ~((indexes >= least) & (indexes < classes))
-    if bad.any():
+    lowest, highest = (each.item() for each in indexes.aminmax())
+    if not (lowest >= least and highest < classes):
+        bad = ~((indexes >= least) & (indexes < classes))
         raise ShapeError(
             f"{type}: expected class indexes {least} ... {classes - 1}, as there are {classes} rows of scores, "
             f"got {indexes[bad][0].item():g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.dependence import are_the_same, bonds, runner_key
+from nnet3.cn.dependence import are_the_same, bonds
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
@@ -44,9 +43,8 @@ from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 
 if TYPE_CHECKING:
-    from nnet3.cn.network_state import NetworkState
+    pass
 
-_MOST_RUNNERS = 128
 _NO_ROWS = np.zeros((0, 3), np.int32)
 
 
@@ -56,7 +54,8 @@ class Question:
 
     `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
     whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes` and `training`: see
-    `CnSource`. With `stores_statistics` components take from the samples what test mode normalizes by.
+    `CnSource`. With `stores_statistics` components take from the samples what test mode normalizes by. `accumulates`:
+    whether gradients of stored nodes are added to what lies in their memory, or overwrite it.
     """
 
     graph: NodeGraph
@@ -68,8 +67,9 @@ class Question:
     probes: tuple[Node, ...] = ()
     training: bool = False
     stores_statistics: bool = False
+    accumulates: bool = True
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal for questions that the same program of one network answers."""
         names = self.graph.names
@@ -77,7 +77,7 @@ class Question:
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
         named = (tuple(names[node] for node in nodes) for nodes in groups)
         layout = None if self.layout is None else self.layout.sorted
-        return (layout, *named, self.training, self.stores_statistics)
+        return (layout, *named, self.training, self.stores_statistics, self.accumulates)
 
 
 class Program:
@@ -88,7 +88,13 @@ class Program:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.options, self.cache = question, options, cache
         self.source = CnSource(
-            question.graph, question.outputs, question.flags, question.given, question.probes, question.training
+            question.graph,
+            question.outputs,
+            question.flags,
+            question.given,
+            question.probes,
+            question.training,
+            question.accumulates,
         )
 
     def layout_of(self, node: Node) -> SampleLayout:
@@ -241,7 +247,7 @@ class _Kernels:
 class Runner:
     """A program with memory: runs it as often as wanted, in one thread at a time.
 
-    Parameters are read where they lie, and the gradients of those that need one are added to what `gradient_of` gives.
+    Parameters are read where they lie, and the gradients of those that need one go to what `gradient_of` gives.
     """
 
     def __init__(
@@ -305,22 +311,19 @@ class Runner:
     def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
         """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
         self.computer.reset()
-        for node, number in self.program.source.number.items():
-            memory = self.program.source.nodes[number].memory
-            if memory and not node.is_stored:
-                self.memory[memory].copy_(values[node])
-        for node in self.program.provided:
-            self.computer.accept_input(self.names[node], values[node])
+        for node, memory in self._given.items():
+            memory.copy_(values[node])
+        accepted = {self.names[node]: values[node] for node in self.program.provided}
         for node in self.program.sample_probes:
             rows = self.program.layout_of(node).num_samples
             zeros = torch.zeros(rows, node.shape.rows, dtype=self.dtype, device=self.device)
-            self.computer.accept_input(self.names[node] + PROBE, zeros)
+            accepted[self.names[node] + PROBE] = zeros
         if stepped is not None:
-            self.computer.accept_input(SEQUENCE, stepped.numbers(torch.empty(0, dtype=self.dtype, device=self.device)))
+            accepted[SEQUENCE] = stepped.numbers(torch.empty(0, dtype=self.dtype, device=self.device))
             for node, operation in self.program.source.stepped.items():
                 operation.begin([stepped.contexts[operand] for operand in contexts_of(node)])
-        self.computer.run()
-        return {node: self.computer.get_output(self.names[node]) for node in self.program.question.outputs}
+        found = self.computer.compute(accepted)
+        return {node: found[self.names[node]] for node in self.program.question.outputs}
 
     def context_gradients(self) -> dict[Node, Tensor]:
         """The gradients of what nodes in a loop read whole, after `backward`."""
@@ -331,55 +334,56 @@ class Runner:
         return found
 
     def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
-        """Gradients with respect to probed nodes, inputs and given nodes, (rows, columns); those of parameters are
-        added to where they lie. `seeds`: the gradients of the criteria; a number stands for that of one number.
+        """Gradients with respect to probed nodes, inputs and given nodes, (rows, columns); those of parameters go to
+        where they lie. `seeds`: the gradients of the criteria; a number stands for that of one number.
         """
-        question = self.program.question
-        for node in question.criteria:
+        accepted = {}
+        for node in self.program.question.criteria:
             seed = seeds[node]
             if not isinstance(seed, Tensor):
                 seed = torch.full((1, 1), seed, dtype=self.dtype, device=self.device)
-            self.computer.accept_input(self.names[node], seed)
-        own = {self.names[node] + GRADIENT for node in self.program.source.number if not node.is_stored}
-        own |= {self.names[node] + PROBE + GRADIENT for node in self.program.source.probe}
-        for name in own & self.memory.keys():
-            self.memory[name].zero_()
-        self.computer.run()
-        found = {}
+            accepted[self.names[node]] = seed
+        for memory in self._cleared:
+            memory.zero_()
+        outputs = self.computer.compute(accepted)
+        return {
+            node: outputs[place] if isinstance(place, str) else place.clone() for node, place in self._found.items()
+        }
+
+    @cached_property
+    def overwritten(self) -> set[Node]:
+        """The stored nodes whose gradients `backward` overwrites."""
+        if self.program.question.accumulates or not self.program.question.criteria:
+            return set()
+        bound = {matrix.name for matrix in self.program.computation.outside}
+        return {node for node in self.program.source.number if node.is_stored and self.names[node] + GRADIENT in bound}
+
+    @cached_property
+    def _given(self) -> dict[Node, Tensor]:
+        """The memory of given values without samples."""
+        nodes = self.program.source.nodes
+        named = {node: nodes[number].memory for node, number in self.program.source.number.items()}
+        return {node: self.memory[name] for node, name in named.items() if name and not node.is_stored}
+
+    @cached_property
+    def _cleared(self) -> list[Tensor]:
+        """The memory of gradients that are the runner's own."""
+        own = [self.names[node] + GRADIENT for node in self.program.source.number if not node.is_stored]
+        own += [self.names[node] + PROBE + GRADIENT for node in self.program.source.probe]
+        return [self.memory[name] for name in own if name in self.memory]
+
+    @cached_property
+    def _found(self) -> dict[Node, str | Tensor]:
+        """The gradients that `backward` gives: the names of outputs, or memory."""
+        question, found = self.program.question, dict[Node, str | Tensor]()
         for node in self.program.provided:
             if question.flags.get(node, False):
-                found[node] = self.computer.get_output(self.names[node])
+                found[node] = self.names[node]
         for node in self.program.source.probe:
             name = self.names[node] + PROBE
-            in_memory = self.memory.get(name + GRADIENT)
-            found[node] = self.computer.get_output(name) if in_memory is None else in_memory.clone()
+            found[node] = self.memory.get(name + GRADIENT, name)
         for node in self.program.source.number:
             is_given = not node.operands or node in question.given
             if not node.is_stored and is_given and self.names[node] + GRADIENT in self.memory:
-                found[node] = self.memory[self.names[node] + GRADIENT].clone()
+                found[node] = self.memory[self.names[node] + GRADIENT]
         return found
-
-
-class Runners:
-    """Runners of the programs that a network is asked for, to be used by one thread; the last ones are kept."""
-
-    def __init__(self, network: NetworkState) -> None:
-        self.network = network
-        self._kept: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def find(self, question: Question) -> Runner:
-        """The runner for a question: a new one unless one is known that works on what there is now."""
-        key = runner_key(question, self.network)
-        runner = self._kept.pop(key, None)
-        if runner is None or not runner.is_current():
-            runner = self.network._runner_of(question)
-        self._kept[key] = runner
-        while len(self._kept) > _MOST_RUNNERS:
-            self._kept.popitem(last=False)
-        return runner
-
-    def clear(self) -> None:
-        self._kept.clear()

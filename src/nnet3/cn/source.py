@@ -8,6 +8,7 @@ nodes say what these become (see `Form`): delays and stacks are gathered, row sl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ class CnSource:
 
     `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
     (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of those is the
-    gradient of the node, loops included. `training`: whether components compute as in training.
+    gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`: whether
+    gradients of stored nodes are added to what lies in their memory.
     """
 
     def __init__(
@@ -51,8 +53,9 @@ class CnSource:
         given: Collection[Node] = (),
         probes: Collection[Node] = (),
         training: bool = False,
+        accumulates: bool = True,
     ):
-        self._flags = flags
+        self._flags, self._accumulates = flags, accumulates
         self._nodes: list[SourceNode] = []
         self._rules: list[SlotRule | None] = []
         self._kernels: dict[int, tuple[Operation, KernelInfo]] = {}
@@ -98,7 +101,8 @@ class CnSource:
     def _add(self, node: Node, is_given: bool, has_probe: bool) -> None:
         number, name = self.number[node], self.names[node]
         if is_given or node.operation.is_given or node.is_stored:
-            self._nodes[number] = self._provided(name, node.shape, self._flags.get(node, False))
+            made = self._provided(name, node.shape, self._flags.get(node, False))
+            self._nodes[number] = replace(made, accumulates=self._accumulates or not node.is_stored)
             return
         if not has_probe:
             self._compute(number, node, name)

@@ -151,7 +151,7 @@ def _collect(
         outputs.append(None)
         if rows_taken is not None:
             _, first, count = rows_taken.rows
-            bound = bool(schedule.nodes[places[io.node].root].gradient)
+            bound = schedule.nodes[places[io.node].root].adds_to_memory
             position, whole = np.array(len(schedule.steps)), np.zeros(1, np.int64)
             rows = np.arange(first, first + count)
             outputs[term] = contributions.add(io.node, rows, position, term, not bound, step_first=whole)

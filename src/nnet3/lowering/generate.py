@@ -242,6 +242,9 @@ class _Generator:
     def _backward_all(self) -> Iterator[Command]:
         for position in reversed(range(len(self.schedule.steps))):
             yield from self._backward(position)
+        for node, each in enumerate(self.schedule.nodes):
+            if each.gradient and self.layout.needs.needed[node] and self.schedule.num_rows(node):
+                yield from self._clear(node)  # where nobody has sent anything
         yield from self._input_derivs()
 
     def _backward(self, position: int) -> Iterator[Command]:
@@ -266,12 +269,15 @@ class _Generator:
         if root in self._cleared:
             return
         self._cleared.add(root)
-        if self.schedule.nodes[root].gradient:
+        if self.schedule.nodes[root].adds_to_memory:
             return  # gradients of bound memory accumulate where they lie
         blocks = self.layout.writers.blocks_to_clear(root)
         whole, m = self.derivs.matrix[root], self.schedule.multiplicity(root)
         if blocks is None or len(blocks) > _MOST_BLOCKS:
-            self._zeroed.add(whole)
+            if self.schedule.nodes[root].gradient:
+                yield SetConst(whole, 0.0)  # nobody allocates it
+            else:
+                self._zeroed.add(whole)
             return
         for first, count, column, num_cols in blocks:
             yield SetConst(self.computation.new_submatrix(whole, first * m, count * m, column, num_cols), 0.0)

@@ -93,7 +93,7 @@ def slot_contributions(
             for source in slot.sources:
                 if not needed[source]:
                     continue
-                bound = bool(schedule.nodes[contributions.places[source].root].gradient)
+                bound = schedule.nodes[contributions.places[source].root].adds_to_memory
                 used = slot.used & (slot.source_node == source)
                 begin = int(gathered.step_first[0])  # rows before belong to no step
                 rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
@@ -150,7 +150,7 @@ def operand_contributions(
             steps = [schedule.steps[position] for position in positions.tolist()]
             sending = _live_rows_sent(needs.live, steps, operand.node, rows, counts)
         where = np.repeat(where, counts)[sending.rows]
-        bound = bool(schedule.nodes[contributions.places[operand.node].root].gradient)
+        bound = schedule.nodes[contributions.places[operand.node].root].adds_to_memory
         may = sending.can_overwrite & (not bound)
         contribution = contributions.add(
             operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first

@@ -81,7 +81,8 @@ class SourceNode:
     """One node. `operands`: of a KERNEL all of them, of a VIEW the one it looks at, else none.
 
     `num_rows`: None for a value with samples. `memory`: the name under which a PROVIDED value without samples is bound,
-    `gradient` the one under which its derivative is accumulated ("" if it is not wanted).
+    `gradient` the one under which its derivative is bound ("" if it is not wanted), and `accumulates` says whether that
+    is added to what lies there, or overwrites it.
     """
 
     name: str
@@ -93,6 +94,12 @@ class SourceNode:
     num_rows: int | None = None
     memory: str = ""
     gradient: str = ""
+    accumulates: bool = True
+
+    @property
+    def adds_to_memory(self) -> bool:
+        """True if the derivative is added to what lies in bound memory."""
+        return bool(self.gradient) and self.accumulates
 
 
 def common_period(periods: Iterable[int | None]) -> int | None:

@@ -13,6 +13,9 @@ from nnet3.cn.node import Node
 from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
 
+_sigmoid_backward = torch.ops.aten.sigmoid_backward  # (g, v): g v (1 - v)
+_tanh_backward = torch.ops.aten.tanh_backward  # (g, v): g (1 - v^2)
+
 
 class Elementwise(Operation):
     """Base: the value has the operand's shape, and may lie where the operand lies."""
@@ -53,7 +56,10 @@ class Sigmoid(Elementwise):
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += dV * V * (1 - V) (1.12)
-        put_product(dx, gradient, output * (1 - output), accumulate)
+        if accumulate:
+            dx.add_(_sigmoid_backward.default(gradient, output))
+        else:
+            _sigmoid_backward.grad_input(gradient, output, grad_input=dx)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,10 @@ class Tanh(Elementwise):
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += dV * (1 - V * V) (1.16)
-        put_product(dx, gradient, 1 - output * output, accumulate)
+        if accumulate:
+            dx.add_(_tanh_backward.default(gradient, output))
+        else:
+            _tanh_backward.grad_input(gradient, output, grad_input=dx)
 
 
 @dataclass(frozen=True)

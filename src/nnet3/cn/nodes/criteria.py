@@ -13,9 +13,14 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import constant
 from nnet3.cn.nodes.scaling import diag_times
-from nnet3.cn.operation import Matrices, Operation, check_class_indexes, equal_columns, equal_shapes, put_scaled
+from nnet3.cn.operation import Matrices, Operation, check_class_indexes, equal_columns, equal_shapes, put, put_scaled
 from nnet3.cn.shape import Shape
 from nnet3.errors import GradientError, NetworkError, ShapeError
+
+_SUM = 2  # PyTorch's number of the reduction "sum"
+_nll_loss = torch.ops.aten.nll_loss_forward.default
+_nll_loss_backward = torch.ops.aten.nll_loss_backward.default
+_log_softmax_backward = torch.ops.aten._log_softmax_backward_data.default
 
 
 class Criterion(Operation):
@@ -90,13 +95,19 @@ class ClassCrossEntropy(Operation):
             terms = self._wanted(inputs[0], log_posterior) * log_posterior
             output.fill_(-(terms if len(inputs) < 3 else terms * inputs[2]).sum())
             return log_posterior
-        chosen = log_posterior.gather(1, inputs[0].long().clamp_(min=0))
-        output.fill_(-torch.where(inputs[0] < 0, 0.0, chosen).sum())
+        value, _ = _nll_loss(log_posterior, inputs[0][:, 0].long(), None, _SUM, -1)
+        output.copy_(value)
         return log_posterior
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
+        if not self.smoothing and len(inputs) == 2:
+            # dy_ij += dv (p_ij - q_ij) where there is a class
+            none, labels = memo.new_zeros(()), inputs[0][:, 0].long()
+            slope = _nll_loss_backward(gradient.view(()), memo, labels, None, _SUM, -1, none)
+            put(dx, _log_softmax_backward(slope, memo, 1, memo.dtype), accumulate)
+            return
         wanted = self._wanted(inputs[0], memo)
         if child == 2:
             # dw_i -= dv sum_j q_ij r_ij

@@ -58,7 +58,10 @@ class Plus(Expanding):
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += dV, summed over where X was repeated (1.70, 1.71)
-        put(dx, fold(gradient, dx), accumulate)
+        if dx.size(0) == 1 < gradient.size(0) and dx.size(1) == gradient.size(1) and not accumulate:
+            torch.sum(gradient, 0, keepdim=True, out=dx)
+        else:
+            put(dx, fold(gradient, dx), accumulate)
 
 
 @dataclass(frozen=True)
