@@ -219,3 +219,24 @@ def test_gradients_that_are_not_finite_are_named_in_stages() -> None:
         TrainingError, match=r"the criterion is 0, but the gradient of 's' \(reduce_sequence\) is the first"
     ):
         cn.train(net, [batch])
+
+
+def test_components_stay_on_their_axis():
+    """Of another axis, one that looks at other frames; and of what has one column for each sequence."""
+    y = cn.input("y", 2, axis="other")
+    h = cn.component("NormalizeComponent dim=2", cn.tanh(cn.parameter("W", (2, 2)) @ y))
+    wide = cn.component("TdnnComponent input-dim=2 output-dim=3 time-offsets=-1,0,1", h, name="wide")
+    last = cn.component("TanhComponent dim=3", cn.sequence.last(wide), name="all")
+    net = cn.Network(cn.squared_norm(last), {"wide": wide, "all": last}, dtype=torch.float64)
+    assert (str(wide.shape), str(last.shape)) == ("3 x S[other]", "3 x N")
+    batch = {"y": cn.sequences([RANDOM.normal(size=(2, n)) for n in (4, 2)])}
+    assert [value.shape for value in net.evaluate("wide", batch)] == [(3, 4), (3, 2)]
+    assert cn.check_gradients(net, batch).worst < 1e-5
+
+
+def test_a_label_of_ctc_that_is_the_blank():
+    net = cn.Network(cn.ctc(cn.input("x", 3), cn.input("labels", classes=3, axis="label"), blank=2))
+    batch = {"x": cn.sequences([np.zeros((3, 4))]), "labels": cn.sequences([np.array([0, 1])])}
+    assert np.isfinite(net.criterion(batch))
+    with pytest.raises(ShapeError, match="ctc: a label is 2, the blank, which labels never are"):
+        net.criterion({**batch, "labels": cn.sequences([np.array([0, 2])])})

@@ -61,7 +61,7 @@ class ComponentOperation(Operation):
             raise ShapeError("component needs an operand with samples")
         if operands[0].rows != self.component.input_dim:
             raise ShapeError(f"component {self.component.type_name} needs {self.component.input_dim} rows")
-        return Shape(self.component.output_dim)
+        return Shape(self.component.output_dim, operands[0].cols)
 
     def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
         """One that looks at other frames is a kernel with an INDEXED operand."""

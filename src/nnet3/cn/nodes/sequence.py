@@ -172,6 +172,8 @@ class CtcCriterion(WholeOperation):
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         scores, labels = operands
         check_class_indexes(self.type, labels.tensor, scores.tensor.shape[1])
+        if labels.tensor.device.type == "cpu" and (labels.tensor == self.blank).any():
+            raise ShapeError(f"ctc: a label is {self.blank}, the blank, which labels never are: choose another blank")
         padded, _ = scores.padded()
         targets, _ = labels.padded()
         loss = torch.nn.functional.ctc_loss(
@@ -240,6 +242,7 @@ def attention(query: Node, keys: Node, values: Node, *, scale: float | None = No
 def ctc(scores: Node, labels: Node, *, blank: int = 0, name: str = "") -> Node:
     """CTC: minus the log-probability of each sequence of labels, over all alignments, summed: 1 x 1.
 
-    `scores`: C x S, before the softmax; `labels`: class indexes on another axis. `torch.nn.functional.ctc_loss`.
+    `scores`: C x S, before the softmax; `labels`: class indexes on another axis, none of them the `blank`.
+    `torch.nn.functional.ctc_loss`.
     """
     return Node(CtcCriterion(blank), (scores, labels), name)
