@@ -28,7 +28,8 @@ def timed_paths(timed: TimedLattice) -> dict[Timed, list[float]]:
         timed.src.tolist(), timed.dst.tolist(), timed.label.tolist(), timed.cost.tolist(), strict=True
     ):
         leaving[src].append(arc)
-    row, waiting = timed.row.tolist(), [(0, (), 0.0)]
+    row = timed.row.tolist()
+    waiting: list[tuple[int, Timed, float]] = [(0, (), 0.0)]
     while waiting:
         state, path, cost = waiting.pop()
         if state == len(row) - 1:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import struct
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import numpy as np
 import pytest
 
 from nnet3.asr import Model, Recognizer
+from nnet3.asr.audio_file import open_raw
+from nnet3.cli.transcribing import _heard, _Interrupt, _Progress
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.cli.run_command import Cli
 
@@ -166,3 +170,62 @@ def test_wrong_usage(cli: Cli, arguments: list[str], message: str) -> None:
     outcome = cli("transcribe", "model", "a.wav", *arguments)
     assert outcome.status == 2
     assert message in outcome.err
+
+
+def test_pcm_of_commands_in_a_table(cli: Cli, folder: Path) -> None:
+    """It may begin with any bytes, also with those of Kaldi's binary data, or with a zero."""
+    for begin in ([0, 66], [0, 1], [7, 0]):
+        samples = AUDIO.copy()
+        samples[:1] = np.frombuffer(bytes(begin), "<i2")
+        (folder / "a.pcm").write_bytes(samples.astype("<i2").tobytes())
+        (folder / "pcm.scp").write_text("file a.pcm\npipe cat a.pcm |\n")
+        outcome = cli.good("transcribe", "--raw", f"--sample-rate={RATE}", "model", "scp:pcm.scp")
+        text = " ".join(heard_in(folder / "model", samples))
+        assert outcome.out == f"file {text}\npipe {text}\n"
+
+
+class _Interrupted(io.BytesIO):
+    """Behind its end somebody interrupts who would wait for more."""
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        contents = super().read(count)
+        if not contents:
+            os.kill(os.getpid(), signal.SIGINT)
+        return contents
+
+
+def test_what_was_said_before_ctrl_c_is_written(folder: Path) -> None:
+    recognizer = Recognizer(Model(folder / "model"), RATE)
+    recording = open_raw(_Interrupted(AUDIO.tobytes()), "pipe", RATE, 1)
+    before = signal.getsignal(signal.SIGINT)
+    with _Interrupt() as interrupt:
+        heard = [each.text for each in _heard(recognizer, recording, "pipe", _Progress(quiet=True), interrupt)]
+    assert interrupt.came
+    assert heard == expected(folder / "model")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_waits_for_what_is_being_done_and_a_second_one_does_not() -> None:
+    parts = (np.full(1, number) for number in range(5))
+    with _Interrupt() as interrupt:
+        for part in interrupt.until(parts):
+            if part[0] == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+        assert part[0] == 2
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_ends_the_program(folder: Path) -> None:
+    command = [sys.executable, "-m", "nnet3", "transcribe", "model", "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(wav_bytes(np.tile(AUDIO, 2)))
+        process.stdin.flush()
+        assert process.stdout.readline().decode().strip() == expected(folder / "model")[0]
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.markup import escape
 
@@ -23,6 +27,7 @@ from nnet3.kaldi_io import write_atomically
 from nnet3.kaldi_io.specifiers import is_table
 
 _PIECE_SECONDS = 0.2
+Samples = npt.NDArray[np.generic]
 
 
 def transcribe(
@@ -60,8 +65,10 @@ def transcribe(
                     channels=recording.channels,
                     channel=channel,
                 )
-                with recognizer, progress.shown():
-                    output.write(key, _heard(recognizer, recording, key, progress))
+                with recognizer, progress.shown(), _Interrupt() as interrupt:
+                    output.write(key, _heard(recognizer, recording, key, progress, interrupt))
+                if interrupt.came:
+                    raise KeyboardInterrupt
                 done += 1
             except Nnet3Error as error:
                 say(f"warning: {error if key in str(error) else f'{key}: {error}'}; left out")
@@ -71,10 +78,48 @@ def transcribe(
     say(f"{done} recordings transcribed, {failed} left out; {progress}")
 
 
-def _heard(recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress) -> Iterator[SpokenText]:
+class _Interrupt:
+    """Keeps Ctrl-C until audio is waited for, so that what was heard till then is whole; a second one ends all."""
+
+    def __init__(self) -> None:
+        self.came, self._is_waiting = False, False
+
+    def __enter__(self) -> _Interrupt:
+        self._before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._take)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._before)
+
+    def _take(self, number: int, frame: object) -> None:
+        is_second, self.came = self.came, True
+        if is_second or self._is_waiting:
+            raise KeyboardInterrupt
+
+    def until(self, parts: Iterator[Samples]) -> Iterator[Samples]:
+        """Yields the parts that come before Ctrl-C."""
+        while not self.came:
+            try:
+                self._is_waiting = True
+                part = next(parts, None)
+            except KeyboardInterrupt:
+                return
+            finally:
+                self._is_waiting = False
+            if part is None:
+                return
+            yield part
+
+
+def _heard(
+    recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress, interrupt: _Interrupt
+) -> Iterator[SpokenText]:
     """Yields what is heard in each segment in which something is said."""
     now = 0.0
-    for part in recording.pieces(_PIECE_SECONDS):
+    for part in interrupt.until(recording.pieces(_PIECE_SECONDS)):
         seconds = len(part) / recording.rate
         heard = recognizer.result() if recognizer.accept(part) else None
         now += seconds
