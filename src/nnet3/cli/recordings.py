@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nnet3.asr.audio_file import AudioSource, BytesInOrder
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, TableError
 from nnet3.kaldi_io import Reader, TableReader
+from nnet3.kaldi_io.script import read_script
 from nnet3.kaldi_io.specifiers import is_table, parse_rspecifier, parse_rxfilename
 from nnet3.kaldi_io.streams import InputStream, open_input
 
@@ -35,16 +36,18 @@ def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, Audio
 
 
 def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
-    """Yields the recordings of a table, or why there is none. Files of a script may be of any kind that `opened` reads;
-    an archive has WAV files one after the other."""
-    is_archive = parse_rspecifier(name).archive is not None
+    """Yields the recordings of a table, or why there is none. Files and pipes of a script may be of any kind that
+    `opened` reads; an archive has WAV files one after the other."""
+    script = parse_rspecifier(name).script
 
     def read(reader: Reader) -> AudioSource:
         begin = reader.position
-        end = begin + _wave_size(reader) if is_archive else len(reader.data)
-        reader.position = end
+        reader.position = end = begin + _wave_size(reader)
         return opened(io.BytesIO(memoryview(reader.data)[begin:end]), reader.source)
 
+    if script is not None:
+        yield from _recordings_of_script(script, opened)
+        return
     with TableReader(name, read, header=False) as table:
         while True:
             try:
@@ -55,6 +58,27 @@ def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str,
             if entry is None:
                 return
             yield entry
+
+
+def _recordings_of_script(script: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
+    try:
+        entries = read_script(script)
+    except Nnet3Error as error:
+        yield script, error
+        return
+    for entry in entries:
+        try:
+            if entry.range:
+                raise TableError(f"the range {entry.range} is given, but only matrices have ranges")
+            file = parse_rxfilename(entry.name)
+            source = open_input(file)
+            if isinstance(source, InputStream):
+                with contextlib.closing(source):
+                    yield entry.key, opened(_Pipe(source), entry.name)
+            else:
+                yield entry.key, opened(io.BytesIO(memoryview(source)[file.offset :]), entry.name)
+        except Nnet3Error as error:
+            yield entry.key, TableError(f"the entry '{entry.key}': {error}")
 
 
 def _wave_size(reader: Reader) -> int:
