@@ -265,3 +265,27 @@ def test_parameters_are_copied(name) -> None:
 def test_what_nnet3_has_not(make, says) -> None:
     with pytest.raises(NetworkError, match=re.escape(says)):
         make().to_nnet()
+
+
+@pytest.mark.parametrize(
+    ("stride", "pad", "dilation", "has_bias"),
+    [(1, True, 1, True), (1, False, 1, False), (2, True, 1, True), ((2, 1), False, (1, 2), True), (2, True, 2, False)],
+)
+def test_convolution_and_pooling(tmp_path, stride, pad, dilation, has_bias) -> None:
+    """Outputs are equal, also of the network that is read back; left-over pixels and margins are seen to."""
+    image = (5, 6, 2)
+    x = cn.input("x", 60)
+    bias = cn.parameter("b", (3, 1)) if has_bias else None
+    kernels = cn.parameter("K", (3, 18))
+    options = {"image": image, "window": 3, "stride": stride, "pad": pad, "dilation": dilation}
+    h = cn.convolution(kernels, cn.copy(x) + cn.delay(x, 1), bias, name="conv", **options)
+    size = (*h.operation.windows.output_size, 3)
+    window = (min(2, size[0]), min(2, size[1]))
+    y = cn.max_pooling(cn.relu(h), image=size, window=window, stride=1)
+    net = random_values(cn.Network(outputs={"output": y}))
+    value = RANDOM.normal(size=(60, 4)).astype(np.float32)
+    expected = columns(net.evaluate("output", {"x": cn.sequences([value])}))
+    nnet = net.to_nnet()
+    np.testing.assert_allclose(run(nnet, value), expected, rtol=1e-4, atol=1e-5)
+    nnet.save(tmp_path / "final.raw")
+    np.testing.assert_allclose(run(nnet3.load(tmp_path / "final.raw"), value), expected, rtol=1e-4, atol=1e-5)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from nnet3.cn.bridge.images import convolution_config, convolution_parameters, framed_rows, pooling_config
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.components import Component
@@ -26,14 +27,17 @@ _ELEMENTWISE = {
     "copy": "NoOpComponent",
 }
 
+_REFER = {"delay", "row_slice", "scale", "convolution", "max_pooling"}  # what may write the name of an operand
+
 
 def to_nnet(network: Network) -> Nnet:
     """The nnet3 network with the same outputs, by name. Its `config_lines()` are the config.
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
-    a delay IfDefined(Offset(...)), which is zero before the first frame as a default of 0 is. Raises NetworkError for
-    operations that nnet3 has not, naming the node: criteria, norms, products of parameters, other defaults, initial
-    states, and so on.
+    a delay IfDefined(Offset(...)), which is zero before the first frame as a default of 0 is. Convolution and maximum
+    pooling become ConvolutionComponent and MaxpoolingComponent; margins are Const(0) between the rows of the image.
+    Raises NetworkError for operations that nnet3 has not, naming the node: criteria, norms, products of parameters,
+    other defaults, initial states, and so on.
     """
     if not network.outputs:
         raise NetworkError("a network without outputs has no nnet3 counterpart: give the criterion's operand as one")
@@ -102,7 +106,7 @@ class _Writer:
         stacks and scales in sums, whose terms have equal parts, and each node in one scale.
         """
         users = {user.type for user in self.users.get(node, ())}
-        refers = users & {"delay", "row_slice", "scale"} or ("plus" in users and node.type in ("row_stack", "scale"))
+        refers = users & _REFER or ("plus" in users and node.type in ("row_stack", "scale"))
         if seen == self.names[node] or not seen or not refers:
             return seen
         return self._line(self.names[node], f"NoOpComponent dim={node.shape.rows}", seen)
@@ -128,6 +132,8 @@ class _Writer:
             return self._line(name, f"{_ELEMENTWISE[node.type]} dim={node.shape.rows}", self._seen(node.operands[0]))
         if node.type == "row_stack":
             return f"Append({', '.join(self._seen(operand) for operand in node.operands)})"
+        if node.type in ("convolution", "max_pooling"):
+            return self._images(node)
         if node.type == "plus":
             return self._plus(node)
         if node.type == "times":
@@ -170,6 +176,32 @@ class _Writer:
         self.values[self.names[node]] = {"linear_params": W.memory.T, "bias_params": bias.memory}
         dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
         return self._line(self.names[node], f"NaturalGradientAffineComponent {dims}", self._seen(x))
+
+    def _images(self, node: Node) -> str:
+        operation: Any = node.operation
+        if node.type == "max_pooling":
+            if operation.pad or max(s - w for s, w in zip(operation.stride, operation.window, strict=True)) > 0:
+                raise self._error(node, "has margins, or steps wider than its window")
+            line, images = pooling_config(operation), node.operands[0]
+        else:
+            kernels, images, *bias = node.operands
+            if not all(operand.is_parameter for operand in (kernels, *bias)):
+                raise self._error(node, "has kernels or a bias that are no parameters")
+            line = convolution_config(operation, kernels.shape.rows)
+            given = bias[0].memory.flatten() if bias else None
+            self.values[self.names[node]] = convolution_parameters(operation, kernels.memory.T, given)
+        return self._line(self.names[node], line, self._framed(node, images))
+
+    def _framed(self, node: Node, images: Node) -> str:
+        """The image that the windows of a node touch: rows of pixels between zeros."""
+        seen, parts = self._seen(images), []
+        for number, (first, count, before, after) in enumerate(framed_rows(node.operation.windows)):  # type: ignore[attr-defined]
+            parts += [f"Const(0.0, {before})"] * bool(before)
+            if count:
+                name = self._free(f"{self.names[node]}.row{number}")
+                parts.append(self._node_line("dim-range", name, f"input-node={seen} dim-offset={first} dim={count}"))
+            parts += [f"Const(0.0, {after})"] * bool(after)
+        return f"Append({', '.join(parts)})" if parts else seen
 
     def _bias_of(self, node: Node) -> Node | None:
         """The product of W X + b, if the node is that and nobody else uses the product."""

@@ -1,0 +1,68 @@
+"""Convolution and pooling of images as nnet3 components, whose rows lie as ours: x down, y across, channels fastest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.nodes.convolution import Convolution
+from nnet3.cn.nodes.windows import ImageOperation, Windows
+
+
+def convolution_config(operation: Convolution, num_filters: int) -> str:
+    """The component line; kernels with gaps become wider ones with zeros."""
+    return (
+        f"ConvolutionComponent {_dims(operation)} filt-x-dim={operation.windows.window[0]} "
+        f"filt-y-dim={operation.windows.window[1]} filt-x-step={operation.stride[0]} filt-y-step={operation.stride[1]} "
+        f"num-filters={num_filters} input-vectorization-order=zyx"
+    )
+
+
+def convolution_parameters(operation: Convolution, kernels: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
+    """The parameters of the component, of kernels (output channels, K_r K_c C_x)."""
+    pixels = kernels.unflatten(1, (*operation.window, operation.image[2]))
+    wide = kernels.new_zeros(len(kernels), *operation.windows.window, operation.image[2])
+    wide[:, :: operation.dilation[0], :: operation.dilation[1]] = pixels
+    return {
+        "filter_params": wide.flatten(1),
+        "bias_params": torch.zeros_like(kernels[:, 0]) if bias is None else bias,
+    }
+
+
+def pooling_config(operation: ImageOperation) -> str:
+    window, stride = operation.window, operation.stride
+    return (
+        f"MaxpoolingComponent {_dims(operation)} pool-x-size={window[0]} pool-y-size={window[1]} pool-z-size=1 "
+        f"pool-x-step={stride[0]} pool-y-step={stride[1]} pool-z-step=1"
+    )
+
+
+def _dims(operation: ImageOperation) -> str:
+    rows, cols = framed_size(operation.windows)
+    return f"input-x-dim={rows} input-y-dim={cols} input-z-dim={operation.image[2]}"
+
+
+def framed_size(windows: Windows) -> tuple[int, int]:
+    """Rows and columns that the windows touch, margins included: the last pixels may be left over."""
+    sizes: Any = zip(windows.output_size, windows.window, windows.stride, strict=True)
+    rows, cols = ((number - 1) * stride + window for number, window, stride in sizes)
+    return rows, cols
+
+
+def framed_rows(windows: Windows) -> list[tuple[int, int, int, int]]:
+    """Each row that the windows touch: the first element and the number of those taken of the image, and the zeros
+    before and after. Empty where the windows touch the image as it is.
+    """
+    (rows, cols), (height, width, channels), (down, across) = framed_size(windows), windows.image, windows.margins
+    if (rows, cols) == (height, width) and not down and not across:
+        return []
+    taken = min(width, cols - across)
+    found = []
+    for row in range(rows):
+        inside = 0 <= row - down < height
+        first, count = ((row - down) * width * channels, taken * channels) if inside else (0, 0)
+        before = across * channels if inside else cols * channels
+        found.append((first, count, before, cols * channels - before - count))
+    return found
