@@ -114,5 +114,5 @@ def test_what_goes_wrong_in_training_alone() -> None:
 def test_what_no_second_look_finds(monkeypatch) -> None:
     """A mask of dropout does not come again: the criterion is refused all the same."""
     net, batch = network(), minibatch()
-    monkeypatch.setattr(type(net), "backward_per_sample", lambda *_: {"criterion": Counted(NAN, 1)})
+    monkeypatch.setattr(type(net), "backward_per_sample", lambda *_, **__: {"criterion": Counted(NAN, 1)})
     assert_refused(net, [batch], "the criterion is nan: a smaller learning rate may help$")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from nnet3.cn.arrays import as_array
 from nnet3.cn.network import Network
@@ -16,6 +15,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.samples import Sequences
 from nnet3.errors import TrainingError
+from nnet3.train.gradient import is_finite
 
 _ADVICE = "a smaller learning rate may help"
 Test = Callable[[np.ndarray], np.ndarray]
@@ -31,7 +31,7 @@ def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> No
         raise NotFiniteError(f"the criterion is {value}: {_where_values_begin(network, batch, value)}")
     gradients = [tensor.grad for tensor in network.tensors().values() if tensor.grad is not None]
     gradients = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    if gradients and not torch.stack([torch.isfinite(gradient).all() for gradient in gradients]).all():
+    if not all(map(is_finite, gradients)):
         raise NotFiniteError(f"the criterion is {value:g}, but {_where_gradients_begin(network, batch)}")
 
 

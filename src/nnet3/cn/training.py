@@ -43,6 +43,7 @@ from nnet3.train.schedules import exponential_rate
 
 Rate: TypeAlias = float | tuple[float, float] | Callable[[float], float]
 _PLAIN = NetworkTrainingOptions()
+_PLAIN_BY_NAME = OptionsByName(_PLAIN.of_all, {})
 
 
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
@@ -52,7 +53,7 @@ def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
     Raises TrainingError if it or its gradient is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
-    model = NetworkInTraining(network, _PLAIN, OptionsByName(_PLAIN.of_all, {}))
+    model = NetworkInTraining(network, _PLAIN, _PLAIN_BY_NAME)
     result = NetworkTrainer(model, _PLAIN).train_minibatch(batch, _checked_rate(learning_rate))
     return result.stats[CRITERION].average
 
