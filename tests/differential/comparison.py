@@ -15,14 +15,17 @@ BOUNDS = {torch.float64: 1e-10, torch.float32: 1e-5}
 _ROUNDINGS = 16
 
 
-def problems(subject: Subject, variants: Sequence[Variant]) -> Iterator[str]:
+def problems(
+    subject: Subject, variants: Sequence[Variant], dtypes: Sequence[torch.dtype] = (torch.float64, torch.float32)
+) -> Iterator[str]:
     """Yields what is different with passes, and which passes need more memory than they state.
 
     In float64 all of `variants` are compared, in float32 the first and the last of them.
     """
     for lowered in subject.lowered():
         yield from memory_problems(lowered)
-    for dtype, compared in ((torch.float64, variants), (torch.float32, [variants[0], variants[-1]])):
+    for dtype in dtypes:
+        compared = variants if dtype == torch.float64 else (variants[0], variants[-1])
         expected = subject.results(PLAIN, dtype)
         for variant in compared:
             found = subject.results(variant, dtype)
