@@ -139,3 +139,24 @@ def test_speech_that_fits_nothing(files: GraphFiles) -> None:
     segment = DecodingGraph.load(files, chain_model()).start(OPTIONS)
     segment.accept(scores_of((1, 3)))
     assert segment.found() is None
+
+
+@pytest.mark.parametrize("kind", ["files", "lookahead_files"])
+def test_a_segment_without_an_end_stays_small(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are in the lattice are forgotten, states of the composition too; words are those of all."""
+    monkeypatch.setattr("nnet3.asr.composition._MOST_STATES", 20)
+    segment = DecodingGraph.load(request.getfixturevalue(kind), chain_model()).start(replace(OPTIONS, lattice_beam=4.0))
+    scores, times, most = scores_of(*SAID), 20, 0
+    for _ in range(times):
+        segment.accept(scores)
+        most = max(most, len(segment.search.tokens._rows))
+    assert segment.search.num_rows == times * len(scores)
+    assert most < 2 * OPTIONS.determinize_max_delay
+    path, found = segment.search.best_path(), segment.found()
+    assert path is not None
+    assert len(path.transition_ids) == segment.search.num_rows
+    assert path.words.tolist() == [1, 2, 2] * times
+    assert found is not None
+    assert [word.label for word in found.words] == [1, 2, 2] * times
