@@ -96,23 +96,26 @@ def forward(case: Case, folder: Path, seconds: float, *, quick: bool) -> dict[st
         notes = dict[str, str]()
         with tempfile.TemporaryDirectory() as name:
             if not quick:
-                add(works, notes, "torch.compile", lambda: compiled(twin, given))
+                add(works, notes, expected, "torch.compile", lambda: compiled(twin, given))
             if case.name == "tdnnf" or not quick:
-                add(works, notes, "onnxruntime", lambda: by_onnxruntime(original, case, given, Path(name)))
+                add(works, notes, expected, "onnxruntime", lambda: by_onnxruntime(original, case, given, Path(name)))
             if case.name == "tdnnf" and torch.get_num_threads() == 1 and not quick:
-                add(works, notes, "onnxruntime, PyTorch's file", lambda: exported(twin, given, Path(name)))
-            for kind, work in works.items():
-                if kind not in ("ours", "PyTorch"):
-                    close(torch.as_tensor(work()).view_as(expected), expected, AGREEMENT, f"what {kind} gives")
+                add(works, notes, expected, "onnxruntime, PyTorch's file", lambda: exported(twin, given, Path(name)))
             times = timing.in_turns(works, seconds)
     return {"times": times, "error": error, "flops": counter.get_total_flops(), "notes": notes}
 
 
-def add(works: dict[str, timing.Work], notes: dict[str, str], name: str, make: Callable[[], timing.Work]) -> None:
-    """Adds a work, or notes why there is none."""
+def add(
+    works: dict[str, timing.Work],
+    notes: dict[str, str],
+    expected: Tensor,
+    name: str,
+    make: Callable[[], Callable[[], Tensor | np.ndarray]],
+) -> None:
+    """Adds a work that gives what is expected, or notes why there is none."""
     try:
-        works[name] = make()
-        works[name]()
+        works[name] = work = make()
+        close(torch.as_tensor(work()).view_as(expected), expected, AGREEMENT, "the output")
     except Exception as error:
         works.pop(name, None)
         notes[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
