@@ -149,7 +149,7 @@ class ScriptObjects:
         try:
             file = parse_rxfilename(entry.name)
             if file.kind != "file" or self._last[0] != file.name:
-                self._last = (file.name if file.kind == "file" else "", read_whole(file))
+                self._last = (file.name if file.kind == "file" else "", read_whole(file, self._have_headers))
             data = self._last[1]
             if file.offset >= len(data):
                 raise TableError(f"{file.name}: there is nothing at position {file.offset} of {len(data)} bytes")
