@@ -58,7 +58,7 @@ cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead o
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime
 
 soak: $(VENV)/installed  ## compare random networks, compiled with other passes, for SECONDS seconds from seed FIRST on; seeds are printed
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.differential.soak --seconds $(SECONDS) --first $(FIRST) --workers $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.soak --seconds $(SECONDS) --first $(FIRST) --workers $(WORKERS)
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

@@ -17,13 +17,13 @@ from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import PIPELINE, Pass
 from tests.differential.comparison import problems
 from tests.differential.mutants import mutant
-from tests.differential.soak import check_seed
 from tests.differential.subjects import subject
 from tests.differential.variants import ALL, all_variants
 from tests.effort import EFFORT
 from tests.random_layers import MORE_LAYERS
 from tests.random_networks import ALL_LAYERS, random_network
 from tests.seeds import shifted
+from tools.soak import check_seed
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 _BLOCK = 25
@@ -71,7 +71,7 @@ def test_networks_are_various() -> None:
 
 
 def test_a_seed_is_repeated_by_one_command() -> None:
-    command = [sys.executable, "-m", "tests.differential.soak", "--seed", "3"]
+    command = [sys.executable, "-m", "tools.soak", "--seed", "3"]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[0], done.stdout.splitlines()[-1]) == (
         0,

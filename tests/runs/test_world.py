@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -159,8 +160,9 @@ class _Torchrun:
 def test_processes_of_torchrun_are_joined_and_parted(
     monkeypatch: pytest.MonkeyPatch, device: str, backend: str, restarts: int | None
 ) -> None:
-    """GPUs sum over NCCL, and all else goes over gloo; those started again find no addresses of those before them."""
+    """GPUs sum over NCCL, all else goes over gloo; those that start or meet again find no old addresses."""
     torchrun = _Torchrun(monkeypatch)
+    monkeypatch.setattr(module, "_MEETINGS", itertools.count(7))
     monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
     if restarts is not None:
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(restarts))
@@ -168,7 +170,7 @@ def test_processes_of_torchrun_are_joined_and_parted(
     with contextlib.suppress(KeyError), joined_world(device, 2.5, 7.5) as world:
         assert (world.rank, world.size, world.local_rank, world.is_first) == (5, 6, 1, False)
         assert module._control_group() == (f"group of gloo, {wait}" if is_cuda else None)
-        store = f"start-{restarts or 0} of store env:// {meeting}"
+        store = f"start-{restarts or 0}-7 of store env:// {meeting}"
         met = [("set", "begun-5"), ("wait", [f"begun-{rank}" for rank in range(6)], meeting), ("from now on", wait)]
         joined = (backend, {"store": store, "rank": 5, "world_size": 6, "timeout": wait})
         assert torchrun.calls == [("device", 1)] * is_cuda + [*met, joined]

@@ -79,14 +79,16 @@ def test_a_large_network_takes_bounded_memory(cells: int, monkeypatch: pytest.Mo
     nnet = Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input=Sum({inputs})")
     sizes: list[int] = []
 
-    output_times = context._output_times
+    available_times = context._available_times
 
-    def counting(rules: NodeRules, order: list[int], stuck: set[int], shifts: npt.NDArray[np.int64]) -> Interval:
+    def counting(
+        rules: NodeRules, order: list[int], stuck: set[int], shifts: npt.NDArray[np.int64]
+    ) -> dict[int, Interval]:
         sizes.append(len(order) * len(shifts))
-        return output_times(rules, order, stuck, shifts)
+        return available_times(rules, order, stuck, shifts)
 
     wanted = context_by_trials(nnet.parts)
-    monkeypatch.setattr(context, "_output_times", counting)
+    monkeypatch.setattr(context, "_available_times", counting)
     monkeypatch.setattr(context, "_MOST_CELLS", cells)
     assert context_by_intervals(nnet.parts) == wanted
     assert sum(sizes) == 2 * (4 * 7 * 9 + 1)

@@ -40,7 +40,7 @@ def write_int8(path: Path, target: Path) -> None:
                 for node in products
                 if _factor(node).startswith(PREFIX) or sizes.get(_factor(node)) == 3  # its limit
             ],
-            extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
+            extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True, "WeightSymmetric": True},
         )
     finally:
         logging.root.setLevel(level)

@@ -1,7 +1,7 @@
 """Compare random networks, compiled with different passes, for as long as asked: `make soak SECONDS=600`.
 
-    python -m tests.differential.soak --seconds 600 [--first 0] [--workers 2]
-    python -m tests.differential.soak --seed 1234
+    python -m tools.soak --seconds 600 [--first 0] [--workers 2]
+    python -m tools.soak --seed 1234
 
 The second one repeats a seed, and prints its network. Exit status 1 if anything is different.
 """
@@ -72,7 +72,7 @@ def main(seconds: float, first: int, workers: int, seed: int | None) -> None:
         seeds, networks, wrong, last = seeds + 1, networks + has_network, wrong + bool(different), max(last, number)
         if different:
             click.echo(f"seed {number}: {len(different)} differences, the first: {different[0]}")
-            click.echo(f"  to see it again: python -m tests.differential.soak --seed {number}")
+            click.echo(f"  to see it again: python -m tools.soak --seed {number}")
         if time.monotonic() - reported > _REPORT:
             reported = time.monotonic()
             click.echo(f"seeds {first} to {last}: {networks} networks, {wrong} with differences")
