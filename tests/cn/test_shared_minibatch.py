@@ -31,7 +31,7 @@ def frames(*, norm: bool = True) -> tuple[cn.Network, list[dict[str, Any]]]:
     far = cn.sum_elements(cn.sum_rows(cn.abs(o - y)), name="far")
     J = cn.square_error(o, y, name="J") + 0.1 * cn.squared_norm(R, name="N")
     net = cn.Network(J, {"far": far}, dtype=torch.float64)
-    return net, [_frames(*lengths) for lengths in ((5, 2, 4, 1, 3), (4, 4), (6,), (2, 1, 3))]
+    return net, [_frames(*lengths) for lengths in ((5, 2, 4, 1, 3), (4, 4), (6,), (4, 0), (2, 1, 3))]
 
 
 def _frames(*lengths: int) -> dict[str, Any]:
@@ -116,6 +116,14 @@ def test_shares_are_every_other_sequence_in_any_layout() -> None:
     assert part is not None
     assert (part["words"].lengths, part["label"].tolist()) == ((2,), [1])
     assert share_of(net, _frames(4), World(1, 2)) is None
+
+
+def test_nobody_is_given_a_share_without_frames() -> None:
+    """Or shares of inputs that do not fit together: one process alone would find the error, or none."""
+    net, _ = frames()
+    for batch in (_frames(4, 0), _frames(4, 0, 2, 0), _frames(4, 2) | {"state": np.ones((4, 3))}, {"x": np.ones(())}):
+        assert [share_of(net, batch, World(rank, 2)) for rank in range(2)] == [None, None]
+    assert share_of(net, _frames(4, 2, 0), World(0, 2)) is not None
 
 
 def test_a_script_is_run_by_torchrun_as_it_is(tmp_path: Path, programs: Path) -> None:

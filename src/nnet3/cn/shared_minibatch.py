@@ -16,20 +16,30 @@ from nnet3.components.row_sums import RowReduction
 
 
 def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> dict[str, Any] | None:
-    """Returns the part of a minibatch that this process takes; None if there are fewer sequences than processes.
+    """Returns the part of a minibatch that this process takes; None if some process would have nothing to do.
 
     Of N processes number r takes sequences r, r + N, ... (samples, where these are no sequences), so that all have
-    about equally many frames of what is sorted by length.
+    about equally many frames of what is sorted by length. Inputs of unequal numbers of sequences are not shared either:
+    all processes find the same error in them.
     """
     given = [node for node in network.inputs if node.shape.has_samples and network.names[node] in batch]
     axis = -1 if network.layout == "columns" else 0
     values = {name: batch[name] for name in (network.names[node] for node in given)}
     arrays = {n: v if isinstance(v, Sequences) else as_array(v, f"input '{n}'") for n, v in values.items()}
-    counts = [len(v) if isinstance(v, Sequences) else v.shape[axis] for v in arrays.values()]
-    if not counts or min(counts) < reduction.size:
+    lengths = [_lengths(value, axis) for value in arrays.values()]
+    if len({len(each) for each in lengths}) != 1:
+        return None
+    if not all(any(each[rank :: reduction.size]) for each in lengths for rank in range(reduction.size)):
         return None
     own = slice(reduction.rank, None, reduction.size)
     return {**batch, **{name: _some(value, own, axis) for name, value in arrays.items()}}
+
+
+def _lengths(value: Sequences | np.ndarray, axis: int) -> Sequence[int]:
+    """The frames of each sequence; 1 for each of samples that are no sequences."""
+    if isinstance(value, Sequences):
+        return value.lengths
+    return (1,) * (value.shape[axis] if value.ndim else 0)
 
 
 def _some(value: Sequences | np.ndarray, own: slice, axis: int) -> Any:
