@@ -77,7 +77,11 @@ def test_time_stamps_with_other_samples() -> None:
 
 def test_a_profile_says_where_the_time_goes() -> None:
     net, inputs = one_hidden_layer()
+    net.backward(inputs)
+    before = {name: tensor.grad.clone() for name, tensor in net.tensors().items() if tensor.grad is not None}
     report = net.profile(inputs)
+    for name, tensor in net.tensors().items():
+        np.testing.assert_array_equal(tensor.grad, before[name])  # the program is that of a gradient
     assert {"Propagate", "Backprop"} <= {row.keys[0] for row in report.rows(("kind",))}
     assert "times1" in {row.keys[0] for row in report.rows(("node",))}
     lines = str(report).splitlines()

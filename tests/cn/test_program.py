@@ -43,6 +43,16 @@ def test_the_optimizer_changes_nothing() -> None:
         np.testing.assert_allclose(gradient, found[1][1][name], rtol=1e-10)
 
 
+def test_the_program_that_is_shown_is_the_one_that_runs() -> None:
+    net, inputs = recurrence(), {"x": batch(3), "y": batch(2)}
+    net.cache = ComputationCache()
+    net.gradients(inputs)
+    compiled = net.cache.counts.compiled
+    assert compiled
+    net.program(inputs)
+    assert net.cache.counts.compiled == compiled
+
+
 def test_options_of_the_compiler_say_which_passes_run() -> None:
     inputs, few = {"x": batch(3), "y": batch(2)}, CompileOptions(level=1, disabled_passes=frozenset(["dead_code"]))
     net = recurrence()

@@ -130,7 +130,9 @@ class Network(DifferentiatedNetwork):
         criteria = tuple(self.criteria) if gradients else ()
         roots = [root for root in roots if root.is_evaluated]
         training = gradients and self.training
-        question = Question(self._nodes, tuple(roots), layout, (), criteria, flags, training=training)
+        question = Question(
+            self._nodes, tuple(roots), layout, (), criteria, flags, training=training, accumulates=not gradients
+        )
         return self._program_of(question)
 
     def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagedRun:
