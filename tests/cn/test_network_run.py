@@ -103,6 +103,34 @@ def test_patience_ends_training_with_the_best_epoch() -> None:
         cn.train(net, [one], patience=3)
 
 
+def test_held_out_minibatches_that_are_not_finite_are_no_better() -> None:
+    """Neither than others, nor are others measured by them."""
+    epochs = itertools.count()
+
+    def held_out() -> Iterator[dict[str, np.ndarray]]:
+        yield {**HELD_OUT[0], "x": HELD_OUT[0]["x"] * (np.nan if next(epochs) in (0, 3) else 1.0)}
+
+    history = cn.train(network(), BATCHES, epochs=5, learning_rate=0.01, validation=held_out, patience=3)
+    assert np.isnan(history.validation["criterion"]).tolist() == [True, False, False, True, False]
+    bad = [{**batch, "x": np.full((3, 6), np.nan)} for batch in BATCHES]
+    history = cn.train(network(), bad, metrics="far", max_skipped=9)
+    assert np.isnan([*history, *history.metrics["far"]]).all()
+    never = [{**HELD_OUT[0], "x": np.full((3, 6), np.nan)}]
+    assert len(cn.train(network(), BATCHES, epochs=9, validation=never, patience=3)) == 3
+
+
+def test_a_run_keeps_numbers_of_any_kind_and_may_have_no_epoch(tmp_path: Path) -> None:
+    quiet: dict[str, Any] = {"curves": False, "tensorboard": False, "momentum": np.float32(0.5)}
+    rates, own = (np.float32(0.25), np.float32(0.125)), {"in.*": {"l2": np.float32(0.5)}}
+    for epochs, name in ((0, "none"), (1, "one")):
+        net = network()
+        cn.train(net, BATCHES, epochs=epochs, learning_rate=rates, parameters=own, folder=tmp_path / name, **quiet)
+        assert_same_parameters(cn.load(tmp_path / name / "final.cn"), net)
+    one = {"learning_rate": np.float32(0.25), "folder": tmp_path / "fixed", **quiet}
+    cn.train(network(), BATCHES, **one)
+    assert cn.train(network(), BATCHES, resume=True, **one | {"learning_rate": 0.25})
+
+
 class Killed(BaseException):
     """In the place of SIGKILL: nothing is written any more."""
 
@@ -209,9 +237,9 @@ def test_curves_and_scalars(tmp_path: Path) -> None:
 
 def test_folders_that_cannot_be_gone_on_with(tmp_path: Path) -> None:
     trained("plain", tmp_path)
-    with pytest.raises(Nnet3Error, match="there is a run in this folder, which has come to minibatch 16"):
+    with pytest.raises(Nnet3Error, match="which has come to minibatch 16: say resume=True"):
         trained("plain", tmp_path)
-    with pytest.raises(Nnet3Error, match=r"something has changed:\n  momentum: was 0\.0, now 0\.5"):
+    with pytest.raises(Nnet3Error, match=r"has changed:\n  momentum: was 0\.0, now 0\.5\nchange it back, or choose"):
         trained("plain", tmp_path, resume=True, momentum=0.5)
     with pytest.raises(Nnet3Error, match=r"learning_rate: was .*, now 0\.7"):
         trained("plain", tmp_path, resume=True, learning_rate=0.7)

@@ -176,6 +176,21 @@ def test_training_that_cannot_be() -> None:
         cn.train(net, [batch], "Adam")
     with pytest.raises(TrainingError, match="epochs must be at least 0, got -1"):
         cn.train(net, [batch], epochs=-1)
+    assert cn.train(net, [batch], epochs=0) == []
+    with pytest.raises(TrainingError, match="resume goes on with the run in a folder"):
+        cn.train(net, [batch], resume=True)
+    with pytest.raises(TrainingError, match="report must be a function of an epoch's number and its criterion, got 3"):
+        cn.train(net, [batch], report=3)
+    with pytest.raises(ArgumentError, match="metrics must be a list of nodes or names, got 3"):
+        cn.train(net, [batch], metrics=3)
+    for wrong in (3, lambda: 3, {"x": 1}, lambda: batch):
+        with pytest.raises(TrainingError, match="expected a list of minibatches"):
+            cn.train(net, wrong)
+        with pytest.raises(TrainingError, match="expected a list of held-out minibatches"):
+            cn.train(net, [batch], validation=wrong)
+    for empty in ([], iter([])):
+        with pytest.raises(TrainingError, match="no held-out minibatches"):
+            cn.train(net, [batch], validation=empty)
 
     class Idle(torch.optim.SGD):
         def step(self, closure=None) -> None:

@@ -25,6 +25,8 @@ def test_options_of_parameters_that_cannot_be() -> None:
     for wrong in ([("W", {})], {"W": 1.0}):
         with pytest.raises(ArgumentError, match="a mapping from names"):
             OptionsByName(NetworkTrainingOptions().of_all, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="a name or a pattern, got 3"):
+        OptionsByName(NetworkTrainingOptions().of_all, {3: {}})  # type: ignore[dict-item]
     with pytest.raises(TrainingError, match="max_change must be"):
         OptionsByName(NetworkTrainingOptions().of_all, {"W": {"max_change": -1.0}})
 

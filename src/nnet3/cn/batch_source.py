@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from nnet3.cn.network_in_training import Batch
@@ -20,9 +20,11 @@ class BatchSource(DataSource):
     """
 
     def __init__(self, minibatches: Batches, validation: Batches | None, *, by_number: bool = False):
-        check_batches(minibatches, "minibatches")
-        if validation is not None:
-            check_batches(validation, "held-out minibatches")
+        for batches, what in ((minibatches, "minibatches"), (validation, "held-out minibatches")):
+            if batches is not None and not callable(batches):
+                _begun(batches, what)
+        if isinstance(validation, Sequence) and not validation:
+            raise TrainingError("validation holds no held-out minibatches: give some, or leave it out")
         self._minibatches, self._validation = minibatches, validation
         self._by_number = by_number and hasattr(minibatches, "epoch")
         self.per_epoch = len(minibatches) if isinstance(minibatches, Sequence) else 0  # 0: not known yet
@@ -46,12 +48,17 @@ class BatchSource(DataSource):
         if self._by_number:
             found: Iterable[Batch] = self._minibatches.epoch(number)  # type: ignore[union-attr]
             return found
-        return self._minibatches() if callable(self._minibatches) else self._minibatches
+        return _begun(self._minibatches, "minibatches")
 
-    def validation(self) -> Iterable[Batch]:
+    def validation(self) -> Iterator[Batch]:
         if self._validation is None:
-            return ()
-        return self._validation() if callable(self._validation) else self._validation
+            return
+        has_any = False
+        for batch in _begun(self._validation, "held-out minibatches"):
+            has_any = True
+            yield batch
+        if not has_any:
+            raise TrainingError("no held-out minibatches (a generator can be gone through only once)")
 
     def combination(self) -> Iterable[Batch]:
         return ()
@@ -66,7 +73,9 @@ class BatchSource(DataSource):
         """Does nothing: minibatches are the caller's."""
 
 
-def check_batches(batches: Batches, what: str) -> None:
-    """Raise TrainingError for what cannot be minibatches."""
-    if not callable(batches) and (isinstance(batches, Mapping | str) or not isinstance(batches, Iterable)):
-        raise TrainingError(f"expected a list of {what}, each {{'x': X, ...}}, got a {type(batches).__name__}")
+def _begun(batches: Batches, what: str) -> Iterable[Batch]:
+    """Returns the minibatches of an epoch, not begun yet. Raises TrainingError for what cannot be minibatches."""
+    found = batches() if callable(batches) else batches
+    if isinstance(found, Mapping | str) or not isinstance(found, Iterable):
+        raise TrainingError(f"expected a list of {what}, each {{'x': X, ...}}, got a {type(found).__name__}")
+    return found

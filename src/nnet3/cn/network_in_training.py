@@ -315,6 +315,7 @@ def _sums(reduction: RowReduction | None, counts: list[int]) -> list[int]:
 
 def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:
     """The nodes to watch by the names under which they are told. Raises TrainingError for one that is not 1 x 1."""
+    check_kind(metrics, (Node, str, Iterable), "metrics", "a list of nodes or names")
     named = metrics if isinstance(metrics, Mapping) else {}
     for each in () if named else ([metrics] if isinstance(metrics, Node | str) else metrics):
         node = network.find(each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,10 @@ from nnet3.train.trainer import StepResult
 
 
 class History(list[float]):
-    """The criterion of each epoch, its mean over samples.
+    """The criterion of each epoch, its mean over samples; NaN if all minibatches of it were skipped.
 
-    `metrics`: by name, the mean of each epoch. `validation`: by name, criterion and metrics of held-out minibatches.
+    `metrics`: by name, the mean of each epoch. `validation`: by name, criterion and metrics of held-out minibatches;
+    of several processes only the first has them.
     """
 
     def __init__(self, criteria: Sequence[float] = ()) -> None:
@@ -89,12 +91,12 @@ class NetworkRun(TrainingRun):
     def end_epoch(
         self, stats: ObjectiveStats, tasks: Mapping[str, ObjectiveStats], held_out: Mapping[str, ObjectiveStats]
     ) -> None:
-        self.history.append(stats.average)
+        self.history.append(_mean(stats))
         for named, found in ((self.history.metrics, tasks), (self.history.validation, held_out)):
             for name, own in found.items():
-                named.setdefault(name, []).append(own.average)
+                named.setdefault(name, []).append(_mean(own))
         if self.report is not None:
-            self.report(self.progress.epoch, stats.average)
+            self.report(self.progress.epoch, self.history[-1])
 
     def save_model(self, folder: Path) -> None:
         self._save(folder / "model.cn")
@@ -121,3 +123,7 @@ class NetworkRun(TrainingRun):
         self.history[:] = state["history"]["criterion"]
         self.history.metrics = state["history"]["metrics"]
         self.history.validation = state["history"]["validation"]
+
+
+def _mean(stats: ObjectiveStats) -> float:
+    return stats.average if stats.weight else math.nan

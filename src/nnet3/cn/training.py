@@ -94,22 +94,14 @@ def train(
     Raises TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and if there
     are no minibatches; Nnet3Error for a folder that cannot be written, or whose run cannot be gone on with.
     """
-    check_kind(network, Network, "what is trained", "a network")
-    check_kind(epochs, int, "epochs", "an integer")
-    if epochs < 0:
-        raise TrainingError(f"epochs must be at least 0, got {epochs}")
-    settings = NetworkTrainingOptions.named(**options)
+    _check_arguments(network, epochs, report, folder, resume)
+    rate_at, settings = _schedule(learning_rate), NetworkTrainingOptions.named(**options)
     by_name = OptionsByName(settings.of_all, parameters or {})
     by_name.check(list(network.tensors()))
     source = BatchSource(minibatches, validation, by_number=folder is not None)
     if settings.patience and validation is None:
         raise TrainingError("patience needs held-out minibatches: give validation=")
-    watched, steering = (
-        found_metrics(network, metrics),
-        _steering(settings, epochs, learning_rate, optimizer, parameters),
-    )
-    if folder is not None:
-        check_is_path(folder, "a run's folder")
+    watched, steering = found_metrics(network, metrics), _steering(settings, epochs, learning_rate, optimizer, by_name)
     distributed = DistributedSection()
     with joined_world(str(network.device), distributed.meeting_timeout, distributed.timeout) as world:
         model = NetworkInTraining(network, settings, by_name, watched, world if world.size > 1 else None)
@@ -126,7 +118,7 @@ def train(
             facts={"settings": steering, "data": source.identity(), "environment": environment(world.size)},
             progress=Progress(),
             trainer=trainer,
-            rate_at=_schedule(learning_rate),
+            rate_at=rate_at,
             is_scheduled=not isinstance(learning_rate, numbers.Real),
             report=report,
         )
@@ -138,6 +130,26 @@ def train(
         else:
             _train_in_folder(run, Path(folder), settings, resume)
     return run.history
+
+
+def _check_arguments(
+    network: Network,
+    epochs: int,
+    report: Callable[[int, float], None] | None,
+    folder: str | os.PathLike[str] | None,
+    resume: bool,
+) -> None:
+    check_kind(network, Network, "what is trained", "a network")
+    check_kind(epochs, int, "epochs", "an integer")
+    if epochs < 0:
+        raise TrainingError(f"epochs must be at least 0, got {epochs}")
+    if report is not None and not callable(report):
+        raise TrainingError(f"report must be a function of an epoch's number and its criterion, got {report!r}")
+    check_kind(resume, bool, "resume", "True or False")
+    if folder is not None:
+        check_is_path(folder, "a run's folder")
+    elif resume:
+        raise TrainingError("resume goes on with the run in a folder: give folder= too")
 
 
 def _loop_settings(epochs: int, settings: NetworkTrainingOptions, source: BatchSource) -> LoopSettings:
@@ -174,9 +186,9 @@ def _train_in_folder(run: NetworkRun, folder: Path, settings: NetworkTrainingOpt
             prepare_folder(folder)
             opened.enter_context(locked(folder))
         run.checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
-        checkpoint = checkpoint_to_go_on_from(run.checkpoints, world, resume or world.was_restarted)
+        checkpoint = checkpoint_to_go_on_from(run.checkpoints, world, resume or world.was_restarted, "resume=True")
         if checkpoint is not None:
-            check_same_run(str(checkpoint.path), checkpoint.facts, run.facts, allow_changes=False)
+            check_same_run(str(checkpoint.path), checkpoint.facts, run.facts, allow_changes=None)
         run.reports = opened.enter_context(_reports(run, output, checkpoint))
         names = {"processes": world.size}
         begin_run(run, checkpoint, names, sum(tensor.numel() for tensor in run.model.network.tensors().values()))
@@ -204,16 +216,17 @@ def _steering(
     epochs: int,
     learning_rate: Rate,
     optimizer: torch.optim.Optimizer | None,
-    parameters: Mapping[str, Mapping[str, Any]] | None,
+    by_name: OptionsByName,
 ) -> dict[str, Any]:
     """All that the parameters depend on, as JSON values by name."""
     found = {name: value for name, value in settings.values().items() if settings.steers(name)}
-    found |= {f"{pattern}.{name}": value for pattern, own in (parameters or {}).items() for name, value in own.items()}
+    found |= {f"{pattern}.{name}": value for pattern, own in by_name.by_pattern.items() for name, value in own.items()}
     found["epochs"] = epochs
     found["optimizer"] = None if optimizer is None else type(optimizer).__name__
-    found["learning_rate"] = "a function" if callable(learning_rate) else learning_rate
     if isinstance(learning_rate, tuple):
-        found["learning_rate"] = list(learning_rate)
+        found["learning_rate"] = [float(rate) for rate in learning_rate]
+    else:
+        found["learning_rate"] = "a function" if callable(learning_rate) else float(learning_rate)
     return found
 
 

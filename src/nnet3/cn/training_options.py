@@ -91,18 +91,18 @@ class OptionsByName:
     def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, Any]]):
         check_kind(by_pattern, Mapping, "parameters", "a mapping from names or patterns to options")
         self._of_all, self._known = of_all, dict[str, ParameterOptions]()
-        self._by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
+        self.by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
 
     def check(self, names: list[str]) -> None:
         """Raise TrainingError for a pattern that fits none of these parameters."""
-        for pattern in self._by_pattern:
+        for pattern in self.by_pattern:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise TrainingError(f"no parameter has a name such as '{pattern}'; there is: {', '.join(names)}")
 
     @property
     def has_natural_gradients(self) -> bool:
         """True if some parameter may learn by natural gradient."""
-        said = [options.get("natural_gradient", False) for options in self._by_pattern.values()]
+        said = [options.get("natural_gradient", False) for options in self.by_pattern.values()]
         return self._of_all.natural_gradient or any(said)
 
     def has_natural_gradient(self, name: str) -> bool:
@@ -113,7 +113,7 @@ class OptionsByName:
         """The options of a parameter."""
         if name not in self._known:
             found = self._of_all
-            for pattern, options in self._by_pattern.items():
+            for pattern, options in self.by_pattern.items():
                 if fnmatchcase(name, pattern):
                     found = replace(found, **options)
             self._known[name] = found
@@ -121,6 +121,7 @@ class OptionsByName:
 
 
 def _checked(pattern: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    check_kind(pattern, str, "what options of parameters are for", "a name or a pattern")
     check_kind(options, Mapping, f"the options of parameters '{pattern}'", "a mapping from names of options to values")
-    ParameterOptions.named(**options)
-    return dict(options)
+    taken = ParameterOptions.named(**options)
+    return {name: getattr(taken, name) for name in options}

@@ -15,10 +15,12 @@ from nnet3.runs.world import World
 _LOG = logging.getLogger("nnet3")
 
 
-def checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bool) -> Checkpoint | None:
+def checkpoint_to_go_on_from(
+    checkpoints: Checkpoints, world: World, resume: bool, option: str = "--resume"
+) -> Checkpoint | None:
     """Returns the latest checkpoint if the run is to `resume`, to all processes; None if there is none.
 
-    Raises Nnet3Error if there is one but it is not.
+    Raises Nnet3Error if there is one but it is not; it names the `option` that says so.
     """
     found = None
     if world.is_first:
@@ -26,7 +28,7 @@ def checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: boo
         if found is not None and not resume:
             raise Nnet3Error(
                 f"{checkpoints.folder.parent}: there is a run in this folder, which has come to minibatch "
-                f"{found.step}: say --resume to go on with it, or choose another folder"
+                f"{found.step}: say {option} to go on with it, or choose another folder"
             )
         if resume and found is None:
             _LOG.warning("%s: there is no checkpoint to go on from: the run begins", checkpoints.folder)

@@ -128,7 +128,7 @@ def prepare_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise Nnet3Error(
-            f"{folder}: the run's folder (output.folder) cannot be written: {error.strerror}: choose another one, or "
+            f"{folder}: the run's folder cannot be written: {error.strerror}: choose another one, or "
             "make room or give the right to write there"
         ) from None
 
@@ -138,11 +138,11 @@ def environment(world_size: int) -> dict[str, Any]:
     return {"processes": world_size, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
 
-def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any], allow_changes: bool) -> None:
+def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any], allow_changes: bool | None) -> None:
     """Raise Nnet3Error if settings have changed that the parameters depend on, unless that is allowed.
 
     Both hold `settings`, `data` and `environment` as JSON values. Changes in the environment only give a warning,
-    except in the number of processes.
+    except in the number of processes. `allow_changes` is None where there is no such choice.
     """
     changed = [
         f"{name}: was {was}, now {is_now}"
@@ -160,9 +160,10 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
     if allow_changes:
         _LOG.warning("going on with what has changed since the checkpoint:\n  %s", shown)
         return
+    other_way = "choose another folder" if allow_changes is None else "say --allow-changes to go on with it"
     raise Nnet3Error(
         f"{path}: this run cannot go on as it began, since something has changed:\n  {shown}\n"
-        "change it back, or say --allow-changes to go on with it"
+        f"change it back, or {other_way}"
     )
 
 

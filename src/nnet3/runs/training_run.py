@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import signal
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class Progress:
 
     def part_done(self, epochs: int) -> float:
         """Returns the part of the whole training that is over, 0 to 1."""
-        return min((self.epoch + self.done) / epochs, 1.0)
+        return min((self.epoch + self.done) / epochs, 1.0) if epochs else 1.0
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -246,8 +247,9 @@ class TrainingRun:
         for each in found:
             self.reports.event("skip", step=step, skipped=self.progress.skipped, **each)
         if self.progress.skipped > most:
+            example = f" (example {short(found[0]['keys'])})" if found[0]["keys"] else ""
             raise TrainingError(
-                f"minibatch {step} (example {short(found[0]['keys'])}): {found[0]['reason']}; {self.progress.skipped} "
+                f"minibatch {step}{example}: {found[0]['reason']}; {self.progress.skipped} "
                 f"minibatches have been skipped so far, more than max-skipped = {most}: the run stops. Look at these "
                 "examples, lower the learning rate, or allow more"
             )
@@ -297,7 +299,7 @@ class TrainingRun:
         value = self.world.tell(self.total(held_out).average if held_out else None)
         if value is None:
             return
-        if progress.best is None or self.is_better(value, progress.best):
+        if not math.isnan(value) and (progress.best is None or self.is_better(value, progress.best)):
             progress.best, progress.best_epoch = value, progress.epoch
             self.keep_best()
         elif progress.epoch - progress.best_epoch >= self.loop.patience:
