@@ -114,3 +114,11 @@ def test_without_soundfile_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "soundfile", None)
     with pytest.raises(ModelFormatError, match="for other formats `pip install soundfile`"):
         open_audio(Pipe(b"fLaC"), "a.flac")
+
+
+@pytest.mark.parametrize(("place", "value", "message"), [(24, 0, "0 Hz and 16 bits"), (34, 64, "11025 Hz and 64 bits")])
+def test_headers_that_cannot_be(place: int, value: int, message: str) -> None:
+    contents = bytearray(wav(MONO.tobytes(), 2))
+    contents[place : place + 2] = value.to_bytes(2, "little")
+    with pytest.raises(ModelFormatError, match=f"a.wav: its header says {message}: expected a rate above 0"):
+        open_audio(Pipe(bytes(contents)), "a.wav")

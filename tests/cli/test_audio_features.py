@@ -83,7 +83,7 @@ def test_channels_and_what_is_left_out(cli: Cli) -> None:
     assert "no.wav" in outcome.err
     assert "Done 2 out of 4 utterances" in outcome.err
     outcome = cli.good(*command, "--channel=1", "scp:wav.scp", "ark:second.ark")
-    assert "long: it has 1 channels, and --channel=1 counts from 0; left out" in outcome.err
+    assert "long: there is no channel 1 of 1: --channel counts from 0; left out" in outcome.err
     options = MfccOptions(sample_frequency=RATE, use_energy=False)
     for name, samples in (("first", SAMPLES["a"]), ("second", SAMPLES["a"][::-1])):
         found = dict(open_matrix_table(f"ark:{name}.ark"))["a"]

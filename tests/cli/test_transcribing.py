@@ -125,7 +125,7 @@ def test_empty_and_cut_samples_without_a_header(cli: Cli, folder: Path) -> None:
     (folder / "empty.raw").write_bytes(b"\0")
     (folder / "cut.raw").write_bytes(AUDIO.tobytes()[:-1])
     outcome = cli.good("transcribe", "--raw", f"--sample-rate={RATE}", "model", "empty.raw", "cut.raw")
-    assert "warning: empty.raw: there is no sample in this recording; left out" in outcome.err
+    assert "warning: empty: empty.raw: there is no sample in this recording; left out" in outcome.err
     assert "warning: cut: the last sample is cut" in outcome.err
     assert outcome.out.split() == ["cut", *" ".join(expected(folder / "model")).split()]
 
@@ -147,7 +147,7 @@ def test_bad_recordings(cli: Cli, folder: Path) -> None:
     outcome = cli("transcribe", "model", "empty.wav", "noise.wav", "none.wav", "model")
     assert outcome.status == 1
     lines = outcome.err.splitlines()
-    assert lines[0] == "nnet3: warning: empty.wav: there is no sample in this recording; left out"
+    assert lines[0] == "nnet3: warning: empty: empty.wav: there is no sample in this recording; left out"
     assert lines[1].startswith("nnet3: warning: noise.wav: ")
     assert lines[2] == "nnet3: warning: cannot read none.wav: No such file or directory; left out"
     assert lines[-1] == "nnet3: no recording was transcribed (4 left out)"
@@ -170,6 +170,23 @@ def test_wrong_usage(cli: Cli, arguments: list[str], message: str) -> None:
     outcome = cli("transcribe", "model", "a.wav", *arguments)
     assert outcome.status == 2
     assert message in outcome.err
+
+
+def test_a_table_with_options_has_several_recordings(cli: Cli) -> None:
+    outcome = cli("transcribe", "--vtt", "model", "scp,p:wav.scp")
+    assert (outcome.status, "subtitles of several recordings need --output-dir" in outcome.err) == (2, True)
+
+
+def test_a_warning_begins_with_the_key(cli: Cli, folder: Path) -> None:
+    """Also where the key is a word of the message."""
+    (folder / "empty.raw").write_bytes(b"")
+    (folder / "wav.scp").write_text("sample empty.raw\nthere cat empty.raw |\nno none.raw\n")
+    outcome = cli("transcribe", "--raw", f"--sample-rate={RATE}", "model", "scp:wav.scp")
+    assert outcome.err.splitlines()[:3] == [
+        "nnet3: warning: sample: empty.raw: there is no sample in this recording; left out",
+        "nnet3: warning: there: cat empty.raw |: there is no sample in this recording; left out",
+        "nnet3: warning: the entry 'no': cannot read none.raw: No such file or directory; left out",
+    ]
 
 
 def test_pcm_of_commands_in_a_table(cli: Cli, folder: Path) -> None:

@@ -77,10 +77,14 @@ def open_audio(file: BytesInOrder, source: str) -> AudioSource:
             raise ModelFormatError(_NOTHING, source) from None
         return _of_soundfile(contents, source)
     begun.forget()
-    channels, width, said = opened.getnchannels(), opened.getsampwidth(), opened.getnframes()
+    channels, width, rate, said, *_ = opened.getparams()
+    if rate < 1 or width not in _TYPE_OF_WIDTH:
+        raise ModelFormatError(
+            f"its header says {rate} Hz and {8 * width} bits: expected a rate above 0, and 8, 16, 24 or 32 bits", source
+        )
     is_known = said * channels * width < _UNKNOWN_SIZE
     read = opened.readframes if width != 3 else lambda frames: _widened(opened.readframes(frames))
-    return AudioSource(source, opened.getframerate(), channels, _TYPE_OF_WIDTH[width], read, said if is_known else None)
+    return AudioSource(source, rate, channels, _TYPE_OF_WIDTH[width], read, said if is_known else None)
 
 
 def _widened(contents: bytes) -> bytes:

@@ -62,7 +62,7 @@ def _features(
 ) -> tuple[np.ndarray, float]:
     """Returns features, (frames, columns), and the seconds of a recording. Raises Nnet3Error if there are none."""
     if chosen.channel >= recording.channels:
-        raise Nnet3Error(f"it has {recording.channels} channels, and --channel={chosen.channel} counts from 0")
+        raise Nnet3Error(f"there is no channel {chosen.channel} of {recording.channels}: --channel counts from 0")
     reader = PcmReader(recording.channels, max(chosen.channel, 0))
     samples = np.concatenate([reader.read(part) for part in recording.pieces(_PIECE_SECONDS)])
     if recording.notice:

@@ -43,8 +43,10 @@ def transcribe(
     graph: str | None,
 ) -> None:
     """Writes what is heard in each recording. Raises Nnet3Error if none could be read."""
-    loaded = Model(model, graph)
     is_named = len(recordings) > 1 or is_table(recordings[0])
+    if is_named and output_format in ("srt", "vtt") and output_dir is None:
+        raise click.UsageError("subtitles of several recordings need --output-dir")
+    loaded = Model(model, graph)
     output = _Output(output_format or "txt", is_named, output_dir, alternatives)
 
     def opened(file: BytesInOrder, source: str) -> AudioSource:
@@ -54,9 +56,11 @@ def transcribe(
     done = failed = 0
     for name in recordings:
         for key, recording in recordings_of(name, opened):
+            if isinstance(recording, Nnet3Error):
+                say(f"warning: {recording}; left out")
+                failed += 1
+                continue
             try:
-                if isinstance(recording, Nnet3Error):
-                    raise recording
                 if recording.rate != loaded.sample_rate:
                     say(f"{key}: resampled from {recording.rate} to {loaded.sample_rate:g} Hz")
                 recognizer = Recognizer(
@@ -71,7 +75,7 @@ def transcribe(
                     raise KeyboardInterrupt
                 done += 1
             except Nnet3Error as error:
-                say(f"warning: {error if key in str(error) else f'{key}: {error}'}; left out")
+                say(f"warning: {key}: {error}; left out")
                 failed += 1
     if done == 0:
         raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else "no recordings")

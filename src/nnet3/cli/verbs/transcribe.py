@@ -48,7 +48,4 @@ def command(**given: Any) -> None:
         raise click.UsageError("--sample-rate is for --raw: other files say it themselves")
     if given["output_format"] != "json" and given["alternatives"]:
         raise click.UsageError("--alternatives are for --json")
-    several = len(given["recordings"]) > 1 or given["recordings"][0].startswith(("scp:", "ark:"))
-    if several and given["output_format"] in ("srt", "vtt") and given["output_dir"] is None:
-        raise click.UsageError("subtitles of several recordings need --output-dir")
     later.transcribing.transcribe(**given)
