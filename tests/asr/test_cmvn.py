@@ -67,15 +67,20 @@ def test_what_does_not_fit() -> None:
     for given, options, message in (
         (stats[:, 1:], Normalising(), r"are \(2, 4\), expected \(2, 5\)"),
         (stats[:1], Normalising(True), "have no squares"),
+        (stats + np.inf, Normalising(), "statistics have a NaN or an infinity"),
         (stats * 0.01, Normalising(), "of 0.4 frames"),
         (stats, Normalising(skipped=(4,)), "names column 4, but there are 4"),
     ):
         with pytest.raises(Nnet3Error, match=message):
             options.apply(FEATURES, given)
     np.testing.assert_array_equal(Normalising().apply(FEATURES, stats[:1]), Normalising().apply(FEATURES, stats))
-    for before, weights, message in (
-        (np.zeros((2, 4)), None, "has 4 columns, those before it have 3"),
-        (None, np.ones(39), "39 weights for 40 frames"),
+    for before, features, weights, message in (
+        (np.zeros((2, 4)), FEATURES, None, "has 4 columns, those before it have 3"),
+        (None, FEATURES, np.ones(39), "39 weights for 40 frames"),
+        (None, FEATURES, np.full(40, np.nan), "sums are not finite"),
+        (None, np.where(FEATURES > 20, F(np.nan), FEATURES), None, "sums are not finite"),
+        (None, F(1e30) * FEATURES, None, "sums are not finite"),
+        (None, FEATURES[:0], None, "has no frames"),
     ):
         with pytest.raises(Nnet3Error, match=message):
-            add_to_stats(before, FEATURES, weights)
+            add_to_stats(before, features, weights)

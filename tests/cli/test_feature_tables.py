@@ -30,6 +30,8 @@ def _check(expected: dict[str, np.ndarray], table: str = "ark:out.ark") -> None:
 def test_changes_of_features(cli: Cli) -> None:
     cli.good("add-deltas", "--delta-order=1", "--delta-window=3", "--truncate=2", "scp:feats.scp", "ark:out.ark")
     _check({key: with_deltas(matrix[:, :2], 1, 3) for key, matrix in FEATURES.items()})
+    outcome = cli("add-deltas", "--truncate=4", "scp:feats.scp", "ark:out.ark")
+    assert (outcome.status, "it has 3 columns, fewer than --truncate=4" in outcome.err) == (1, True)
     cli.good("splice-feats", "--left-context=1", "--right-context=2", "scp:feats.scp", "ark:out.ark")
     _check({key: spliced(matrix, 1, 2) for key, matrix in FEATURES.items()})
     outcome = cli.good("subsample-feats", "--n=3", "--offset=20", "scp:feats.scp", "ark:out.ark")

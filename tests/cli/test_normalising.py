@@ -9,7 +9,15 @@ import pytest
 
 from nnet3.asr.cmvn import add_to_stats
 from nnet3.asr.features import OnlineCmvn
-from nnet3.kaldi_io import TableReader, load_matrix, matrix_writer, open_matrix_table, vector_writer
+from nnet3.kaldi_io import (
+    TableReader,
+    Writer,
+    load_matrix,
+    matrix_writer,
+    open_matrix_table,
+    vector_writer,
+    write_wxfilename,
+)
 from nnet3.options import OnlineCmvnOptions
 from tests.cli.run_command import Cli
 
@@ -90,3 +98,40 @@ def test_normalising_by_what_came_before(cli: Cli) -> None:
     Path("wrong").write_text(" [ 1 2\n 3 0 ]\n")
     outcome = cli("apply-cmvn-online", "wrong", "scp:feats.scp", "ark:out.ark")
     assert (outcome.status, "the statistics are (2, 2), expected (2, 4)" in outcome.err) == (1, True)
+
+
+def test_what_is_not_finite_or_empty_does_not_count(cli: Cli) -> None:
+    """Neither for those that come after it, nor for its speaker."""
+    bad = FEATURES["b"].copy()
+    bad[3, 1] = np.nan
+    with matrix_writer("ark:bad.ark") as writer:
+        for key, matrix in (("e", FEATURES["a"][:0, :0]), ("a", FEATURES["a"]), ("b", bad), ("c", FEATURES["c"])):
+            writer.write(key, matrix)
+    Path("spk2utt").write_text("s e b a c\n")
+    expected = add_to_stats(add_to_stats(None, FEATURES["a"]), FEATURES["c"])
+    outcome = cli.good("compute-cmvn-stats", "ark:bad.ark", "all")
+    assert "utterance 'e' left out: it has no frames" in outcome.err
+    assert "utterance 'b' left out: its sums are not finite" in outcome.err
+    np.testing.assert_array_equal(load_matrix("all", np.float64), expected)
+    cli.good("compute-cmvn-stats", "--spk2utt=ark:spk2utt", "ark:bad.ark", "ark:cmvn.ark")
+    np.testing.assert_array_equal(_doubles("ark:cmvn.ark")["s"], expected)
+    outcome = cli.good("apply-cmvn-online", "--spk2utt=ark:spk2utt", "all", "ark:bad.ark", "ark:out.ark")
+    assert "utterance 'b' left out: its features have a NaN or an infinity" in outcome.err
+    Path("spk2utt").write_text("s a c\n")
+    cli.good("apply-cmvn-online", "--spk2utt=ark:spk2utt", "all", "scp:feats.scp", "ark:good.ark")
+    _check(dict(open_matrix_table("ark:good.ark")))
+    write_wxfilename("all", _written(np.full((2, 4), np.nan)))
+    outcome = cli("apply-cmvn-online", "all", "scp:feats.scp", "ark:out.ark")
+    assert (outcome.status, "all: the statistics have a NaN or an infinity" in outcome.err) == (1, True)
+
+
+def test_columns_to_skip_are_numbers(cli: Cli) -> None:
+    for wrong in ("1:x", "²", "1:"):
+        outcome = cli("apply-cmvn", f"--skip-dims={wrong}", "all", "scp:feats.scp", "ark:out.ark")
+        assert (outcome.status, f"expected numbers such as 13:14:15, got '{wrong}'" in outcome.err) == (2, True)
+
+
+def _written(matrix: np.ndarray) -> Writer:
+    writer = Writer.of_file(binary=True)
+    writer.matrix(matrix, double=True)
+    return writer

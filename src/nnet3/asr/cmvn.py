@@ -18,10 +18,12 @@ def add_to_stats(stats: Doubles | None, features: Rows, weights: Rows | None = N
     """Returns statistics with those of features (frames, columns) added, in Kaldi's order and precision.
 
     They are (2, columns + 1) float64: sums and the count, sums of squares and 0. `weights` (frames,): how much
-    each frame counts. Raises Nnet3Error for features of another number of columns, or weights of another number of
-    frames.
+    each frame counts. Raises Nnet3Error for features of another number of columns, weights of another number of frames,
+    no frames, and sums that are not finite.
     """
     frames, columns = features.shape
+    if frames == 0:
+        raise Nnet3Error("it has no frames")
     if weights is not None and len(weights) != frames:
         raise Nnet3Error(f"there are {len(weights)} weights for {frames} frames")
     if stats is None:
@@ -32,9 +34,13 @@ def add_to_stats(stats: Doubles | None, features: Rows, weights: Rows | None = N
     factors = counted[:, np.newaxis]
     added = np.zeros((frames + 1, 2, columns + 1))
     added[0] = stats
-    added[1:, 0, :-1], added[1:, 0, -1] = features * factors, counted  # products in float32, sums in float64
-    added[1:, 1, :-1] = features * features * factors
-    return np.asarray(np.cumsum(added, axis=0)[-1])  # one frame after the other, as Kaldi adds them
+    with np.errstate(over="ignore", invalid="ignore"):
+        added[1:, 0, :-1], added[1:, 0, -1] = features * factors, counted  # products in float32, sums in float64
+        added[1:, 1, :-1] = features * features * factors
+        total = np.asarray(np.cumsum(added, axis=0)[-1])  # one frame after the other, as Kaldi adds them
+    if not np.isfinite(total).all():
+        raise Nnet3Error("its sums are not finite: there is a NaN, an infinity, or a number whose square is too large")
+    return total
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Normalising:
         columns = features.shape[1]
         if stats.shape not in ((2, columns + 1), (1, columns + 1)):
             raise Nnet3Error(f"its statistics are {stats.shape}, expected (2, {columns + 1}) for {columns} columns")
+        if not np.isfinite(stats).all():
+            raise Nnet3Error("its statistics have a NaN or an infinity")
         if self.variances and len(stats) == 1:
             raise Nnet3Error("its statistics have no squares, which --norm-vars needs")
         count = float(stats[0, -1])

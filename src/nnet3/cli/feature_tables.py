@@ -14,7 +14,13 @@ from nnet3.kaldi_io import matrix_writer, open_matrix_table, random_access_matri
 
 def add_deltas(source: str, output: str, order: int, window: int, columns: int) -> int:
     """Writes features with their differences in time; if `columns` is not 0, of so many first columns."""
-    return _write(source, output, lambda _, rows: with_deltas(rows[:, : columns or None], order, window))
+
+    def longer(_: str, rows: np.ndarray) -> np.ndarray:
+        if columns > rows.shape[1]:
+            raise Nnet3Error(f"it has {rows.shape[1]} columns, fewer than --truncate={columns}")
+        return with_deltas(rows[:, : columns or None], order, window)
+
+    return _write(source, output, longer)
 
 
 def splice(source: str, output: str, left: int, right: int) -> int:

@@ -75,6 +75,8 @@ def normalise_online(stats: str, features: str, output: str, spk2utt: str, optio
     written.
     """
     everybody, failed = _read_doubles(open_file(stats)), 0
+    if not np.isfinite(everybody).all():
+        raise Nnet3Error(f"{stats}: the statistics have a NaN or an infinity")
     with matrix_writer(output) as writer:
         for _, utterances in _by_speaker(features, spk2utt):
             of_speaker: np.ndarray | None = None
@@ -97,6 +99,8 @@ def _normalised_online(
     """Returns features, normalised, and the statistics of the speaker with theirs."""
     if everybody.shape != (2, matrix.shape[1] + 1):
         raise Nnet3Error(f"the statistics are {everybody.shape}, expected (2, {matrix.shape[1] + 1})")
+    if not np.isfinite(matrix).all():
+        raise Nnet3Error("its features have a NaN or an infinity")
     cmvn = OnlineCmvn(options, everybody, of_speaker)
     cmvn.accept(matrix)
     rows = cmvn.at(np.arange(len(matrix)))

@@ -29,7 +29,7 @@ def command(
     skip_dims: str,
 ) -> int:
     """Normalise features by statistics of each utterance or speaker, (2, columns + 1): sums and the count, sums of
-    squares. STATS is a table or one file for all.
+    squares. CMVN-STATS is a table or one file for all.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def command(
     if norm_vars and not norm_means:
         raise click.UsageError("--norm-vars=true needs --norm-means=true")
     skipped = skip_dims.split(":") if skip_dims else []
-    if not all(each.isdigit() for each in skipped):
+    if not all(each.isdecimal() for each in skipped):
         raise click.UsageError(f"--skip-dims: expected numbers such as 13:14:15, got '{skip_dims}'")
     options = later.cmvn.Normalising(norm_vars, reverse, tuple(map(int, skipped)))
     return later.normalising.normalise_tables(stats, features, output, utt2spk, options if norm_means else None)

@@ -9,10 +9,10 @@ from nnet3.cli.verb import TABLES, verb
 @click.option("--spk2utt", default="", metavar="RSPECIFIER", help="The utterances of each speaker.")
 @click.option("--weights", default="", metavar="RSPECIFIER", help="How much each frame counts, a vector an utterance.")
 @binary_option
-@arguments(features="FEATURES-RSPECIFIER", output="STATS-WSPECIFIER")
+@arguments(features="FEATURES-RSPECIFIER", output="STATS")
 def command(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:
-    """Sum up features for apply-cmvn, of each utterance or speaker, or, where STATS is a file, of all. --binary is
-    about a file.
+    """Sum up features for apply-cmvn: of each utterance or speaker, where STATS is a table to write such as
+    ark:cmvn.ark, or of all, where it is a file. --binary is about a file.
 
     \b
     Example:
