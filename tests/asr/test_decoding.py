@@ -137,8 +137,17 @@ def test_speech_that_fits_nothing(files: GraphFiles) -> None:
     fst = Fst.from_arcs(0, [np.inf, 0], [0], [1], [1], [0.0], [1])
     save_fst(fst, str(files.files["HCLG.fst"]))
     segment = DecodingGraph.load(files, chain_model()).start(OPTIONS)
-    segment.accept(scores_of((1, 3)))
-    assert segment.found() is None
+    for rows in (3, 2 * OPTIONS.determinize_max_delay, 1):
+        segment.accept(scores_of((1, rows)))
+        assert segment.found() is None
+
+
+def test_what_was_narrowed_is_told(files: GraphFiles) -> None:
+    """Also if it is in the last piece of the lattice, or the only one."""
+    segment = DecodingGraph.load(files, chain_model()).start(replace(OPTIONS, max_mem=1))
+    segment.accept(scores_of(*SAID))
+    assert segment.found() is not None
+    assert segment.notices == ["the lattice needs too much memory: its beam is 0 instead of 60 (max-mem)"]
 
 
 @pytest.mark.parametrize("kind", ["files", "lookahead_files"])

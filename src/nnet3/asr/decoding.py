@@ -105,6 +105,8 @@ class Segment:
 
     def _grow(self, waiting: int) -> None:
         """Takes rows into the lattice, up to where fewest tokens are left, unless these are many still."""
+        if not len(self.search.tokens.last.state):  # nothing fits any more
+            return
         self.search.prune()
         first = self._lattice.num_rows + self.options.determinize_min_chunk_size
         tokens = self.search.tokens.num_tokens(first)
@@ -139,6 +141,7 @@ class Segment:
             if raw is None:
                 return None
             whole = whole.with_piece(raw)
+            self._lattice.narrowest = whole.narrowest
         can_end = use_final and self.search.can_end
         lattice = whole.lattice(self.search.graph.final if can_end else None)
         return None if lattice is None else DecodedSegment(self.graph, lattice)
