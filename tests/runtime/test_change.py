@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ import nnet3
 from nnet3.errors import ExecutionError
 from nnet3.runtime import computer as computer_module
 from nnet3.runtime import plan_of
+from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.link import link
+from nnet3.runtime.memory import Arena
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, TDNN, request_for
 
@@ -76,6 +79,18 @@ def test_members_of_a_family_are_linked_once(monkeypatch: pytest.MonkeyPatch) ->
         computer.change(program)
         results(computer, request, 1, backward=False)
     assert len(linked) == 1
+
+
+def test_views_that_begin_to_move_are_bound_anew() -> None:
+    """A view that lies still is bound once for all turns of a loop; one that moves is not."""
+    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
+    plan = plan_of(CACHE.compile(nnet, request_for(nnet, 60)), "float32")
+    linker = link(plan, Kernels(nnet.components), Arena(plan.num_bytes, torch.device("cpu"))).linker
+    views = plan.views.copy()
+    views[:, -2] = 1
+    assert not linker.move(replace(plan, views=views))
+    assert linker.plan is plan
+    assert linker.move(replace(plan, views=plan.views.copy()))
 
 
 def test_what_does_not_fit_changes_nothing() -> None:

@@ -104,9 +104,8 @@ class ChunkRunner:
         """Returns the frames of input of a chunk between others, and the bytes of its plan."""
         rows = units * self._unit // self.options.frame_subsampling_factor
         chunk = OutputChunk(0, rows, 0, rows, *self._context, 0)
-        return chunk.num_frames(self.options.frame_subsampling_factor), self._computer_of(
-            self._program(chunk, 1)
-        ).plan.num_bytes
+        computer = self._computer_of(self._program(chunk, 1))
+        return chunk.num_frames(self.options.frame_subsampling_factor), computer.plan.num_bytes
 
     @cached_property
     def _longest_piece(self) -> int:

@@ -91,9 +91,8 @@ class ComputationCache:
         self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
         self._continued: OrderedDict[str, _Entry] = OrderedDict()
         self._ragged: OrderedDict[str, Any] = OrderedDict()  # RaggedProgram, RaggedFamily, or why there is none
-        self._not_restricted: OrderedDict[str, None] = (
-            OrderedDict()
-        )  # why some requests were compiled for their lengths
+        #: The reasons why some requests were compiled for their lengths.
+        self._not_restricted: OrderedDict[str, None] = OrderedDict()
         self.counts = CacheCounts()
 
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:

@@ -176,9 +176,9 @@ class NnetComputer:
             self._constants.of_kernels.clear()
         links = self._lease.arena.links
         found: LinkedComputation | None = links.get(self)
-        if found is not None and found.plan is not self.plan and not found.move(self.plan):
-            found = None
-        if found is None or found.kernels is not self._kernels:
+        # Other kernels come with other constants: what is bound to those before cannot be moved.
+        goes_on = found is not None and found.kernels is self._kernels
+        if found is None or not goes_on or not (found.plan is self.plan or found.move(self.plan)):
             found = links[self] = link(
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,

@@ -100,11 +100,13 @@ class Linker:
     def move(self, plan: Plan) -> bool:
         """Let views lie where a plan has them that differs in numbers alone; what is bound to them stays bound.
 
-        Returns False, and changes nothing, if views that have been one tensor would part.
+        Returns False, and changes nothing, if views that have been one tensor would part, or begin to move in loops.
         """
         first = np.unique(self._place_of_view, return_index=True)[1]
         views, before = plan.views[first], self.plan.views[first]
-        if not np.array_equal(views[self._place_of_view], plan.views) or (views[:, 0] != before[:, 0]).any():
+        moves, moved = (each[:, -2:].any(axis=1) for each in (views, before))
+        is_alike = (views[:, 0] == before[:, 0]) & (moves == moved)
+        if not is_alike.all() or not np.array_equal(views[self._place_of_view], plan.views):
             return False
         self.plan, self._rows = plan, plan.views.tolist()
         for number in first[(views != before).any(axis=1)].tolist():
