@@ -140,23 +140,20 @@ class Archive:
 class ScriptObjects:
     """Reads the objects that lines of a script name; keeps the file of the last one open."""
 
-    def __init__(self, header: bool = True) -> None:
-        """`header`: binary objects begin with 00 42."""
+    def __init__(self) -> None:
         self._last: tuple[str, Buffer] = ("", b"")
-        self._have_headers = header
 
     def load(self, entry: ScriptEntry, read: Callable[[Reader], T]) -> T:
         try:
             file = parse_rxfilename(entry.name)
             if file.kind != "file" or self._last[0] != file.name:
-                self._last = (file.name if file.kind == "file" else "", read_whole(file, self._have_headers))
+                self._last = (file.name if file.kind == "file" else "", read_whole(file))
             data = self._last[1]
             if file.offset >= len(data):
                 raise TableError(f"{file.name}: there is nothing at position {file.offset} of {len(data)} bytes")
             reader = Reader(data, file.name, binary=False)
             reader.position = file.offset
-            if self._have_headers:
-                reader.read_header()
+            reader.read_header()
             value = read(reader)
             return cut(value, entry.range) if entry.range else value  # type: ignore[return-value]
         except (ModelFormatError, TableError) as error:

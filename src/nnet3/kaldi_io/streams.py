@@ -93,17 +93,14 @@ def open_input(name: FileName) -> Buffer | InputStream:
         raise TableError(str(error)) from None
 
 
-def read_whole(name: FileName, header: bool = True) -> Buffer:
-    """All bytes behind a name, of which `name.offset` is not yet skipped.
-
-    `header`: those of a stream that begin with a zero must begin with Kaldi's 00 42.
-    """
+def read_whole(name: FileName) -> Buffer:
+    """All bytes behind a name, of which `name.offset` is not yet skipped."""
     source = open_input(name)
     if not isinstance(source, InputStream):
         return source
     try:
         pieces = [source.read(2)]
-        if header and pieces[0][:1] == b"\0" and pieces[0][:2] != b"\0B":
+        if pieces[0][:1] == b"\0" and pieces[0][:2] != b"\0B":
             raise ModelFormatError(ZERO_BYTE, name.name or "standard input")
         pieces += iter(lambda: source.read(_CHUNK), b"")
         source.finish()

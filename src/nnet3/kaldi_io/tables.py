@@ -31,13 +31,13 @@ class _OpenTable(Generic[T]):
         header: bool = True,
     ):
         """`begins`: a token that every object begins with, by which the next one is found behind a damaged one.
-        `header`: binary objects begin with Kaldi's 00 42; recordings do not."""
+        `header`: binary objects of an archive begin with Kaldi's 00 42; recordings do not."""
         self.specifier = parse_rspecifier(rspecifier)
         self.num_skipped = 0  # entries that could not be read and were left out
         self._permissive = permissive or self.specifier.permissive
         self._begins = begins
         self._read = read
-        self._script = ScriptObjects(header)
+        self._script = ScriptObjects()
         self._archive: Archive | None = None
         self._entries: list[ScriptEntry] = []
         with naming(rspecifier):
@@ -108,7 +108,7 @@ class TableReader(_OpenTable[T]):
         *,
         header: bool = True,
     ):
-        """`permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects begin with 00 42."""
+        """`permissive`: as with the option `p`; `num_skipped` counts. `header`: those of archives begin with 00 42."""
         super().__init__(rspecifier, read, begins, permissive, header)
         self._remaining: Iterator[ScriptEntry] = iter(self._entries)
 
