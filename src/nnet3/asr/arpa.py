@@ -92,7 +92,7 @@ def _order(line: str, before: int, counts: Mapping[int, int], source: str, place
 
 def _count(line: str, source: str, place: str) -> tuple[int, int]:
     size, _, count = line.removeprefix("ngram").partition("=")
-    if not (line.startswith("ngram") and size.strip().isdigit() and count.strip().isdigit()):
+    if not (line.startswith("ngram") and size.strip().isdecimal() and count.strip().isdecimal()):
         raise ModelFormatError(f"expected a line such as 'ngram 1=200', got '{line}'", source, place)
     return int(size), int(count)
 

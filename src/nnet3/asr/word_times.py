@@ -44,7 +44,7 @@ class WordBoundaries:
             fields = line.split()
             if not fields:
                 continue
-            if len(fields) != 2 or not fields[0].isdigit() or fields[1] not in _KINDS:
+            if len(fields) != 2 or not fields[0].isdecimal() or fields[1] not in _KINDS:
                 message = f"expected a phone and one of {', '.join(_KINDS)}, got '{line[:60]}'"
                 raise ModelFormatError(message, os.fspath(path), f"line {number}")
             phone = int(fields[0])

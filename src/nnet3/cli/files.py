@@ -84,7 +84,7 @@ def read_text(name: str) -> str:
 def read_integers(name: str) -> list[int]:
     """The whole numbers in a text file. Raises Nnet3Error for anything else in it."""
     words = read_text(name).split()
-    if not all(word.isdigit() and len(word) < 10 for word in words):
+    if not all(word.isdecimal() and len(word) < 10 for word in words):
         raise Nnet3Error(f"{name}: expected whole numbers, one a line")
     return [int(word) for word in words]
 

@@ -133,7 +133,7 @@ def _factor_beside(model: str) -> int:
     """Returns what the file `frame_subsampling_factor` beside a model says, 0 if there is none."""
     path = Path(model).parent / "frame_subsampling_factor"
     text = path.read_text().strip() if path.is_file() else "0"
-    if not text.isdigit():
+    if not text.isdecimal():
         raise Nnet3Error(f"{path}: expected a whole number, got '{text}'")
     return int(text)
 
