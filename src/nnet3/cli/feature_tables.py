@@ -20,17 +20,17 @@ def add_deltas(source: str, output: str, order: int, window: int, columns: int) 
             raise Nnet3Error(f"it has {rows.shape[1]} columns, fewer than --truncate={columns}")
         return with_deltas(rows[:, : columns or None], order, window)
 
-    return _write(source, output, longer)
+    return write_changed(source, output, longer)
 
 
 def splice(source: str, output: str, left: int, right: int) -> int:
     """Writes frames with their neighbours."""
-    return _write(source, output, lambda _, rows: spliced(rows, left, right))
+    return write_changed(source, output, lambda _, rows: spliced(rows, left, right))
 
 
 def subsample(source: str, output: str, step: int, offset: int) -> int:
     """Writes every `step`-th frame, or each several times."""
-    return _write(source, output, lambda _, rows: subsampled(rows, step, offset))
+    return write_changed(source, output, lambda _, rows: subsampled(rows, step, offset))
 
 
 def paste(sources: Sequence[str], output: str, tolerance: int) -> int:
@@ -45,21 +45,26 @@ def paste(sources: Sequence[str], output: str, tolerance: int) -> int:
             raise Nnet3Error(f"{lacking} has no features for it")
         return pasted([rows, *parts], tolerance)
 
-    return _write(sources[0], output, beside)
+    return write_changed(sources[0], output, beside)
 
 
-def _write(source: str, output: str, change: Callable[[str, np.ndarray], np.ndarray]) -> int:
-    """Writes changed features of all utterances that can be changed. Returns 1, an exit status, if there were none."""
+def write_changed(
+    source: str, output: str, change: Callable[[str, np.ndarray], np.ndarray], done: str = "Done", empty: bool = False
+) -> int:
+    """Writes changed features of all utterances that can be changed, those of no frames only if `empty`.
+
+    The last message begins with the word `done`. Returns 1, an exit status, if there were no utterances.
+    """
     failed = 0
     with open_matrix_table(source) as table, matrix_writer(output) as writer:
         for key, rows in table:
             try:
-                if not len(rows):
+                if not empty and not len(rows):
                     raise Nnet3Error("it has no frames")
                 writer.write(key, change(key, rows))
             except Nnet3Error as error:
                 failed += 1
                 say(f"warning: utterance '{key}' left out: {error}")
-        done = writer.count
-    say(f"Done {done} utterances, {failed} left out.")
-    return int(done == 0)
+        count = writer.count
+    say(f"{done} {count} utterances, {failed} left out.")
+    return int(count == 0)

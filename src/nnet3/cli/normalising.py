@@ -8,6 +8,7 @@ import numpy as np
 
 from nnet3.asr.cmvn import Normalising, add_to_stats
 from nnet3.asr.features import OnlineCmvn
+from nnet3.cli.feature_tables import write_changed
 from nnet3.cli.files import open_file
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
@@ -31,17 +32,11 @@ from nnet3.options import OnlineCmvnOptions
 def normalise_tables(stats: str, features: str, output: str, utt2spk: str, options: Normalising | None) -> int:
     """Writes features, normalised by `options`, or as they are. Returns 1, an exit status, if there were none."""
     find = _found(stats, utt2spk) if options is not None else None
-    failed = 0
-    with open_matrix_table(features) as table, matrix_writer(output) as writer:
-        for key, matrix in table:
-            try:
-                writer.write(key, matrix if find is None or options is None else options.apply(matrix, find(key)))
-            except Nnet3Error as error:
-                failed += 1
-                say(f"warning: utterance '{key}' left out: {error}")
-        done = writer.count
-    say(f"{'Copied' if options is None else 'Normalised'} {done} utterances, {failed} left out.")
-    return int(done == 0)
+
+    def changed(key: str, matrix: np.ndarray) -> np.ndarray:
+        return matrix if find is None or options is None else options.apply(matrix, find(key))
+
+    return write_changed(features, output, changed, "Copied" if options is None else "Normalised", empty=True)
 
 
 def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:
