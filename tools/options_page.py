@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnet3 import options
+from nnet3.cn.training_options import NetworkTrainingOptions
 from nnet3.options import Options, declared
 from nnet3.runs.kinds import KINDS
 from nnet3.runs.sections import SECTIONS
@@ -15,9 +16,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 INTRODUCTION = """\
 # Options
 
-This page is written by `make options` from the declarations in `nnet3/options/` and those of the settings file. An
-option has one name: `batchnorm_stats_scale` in Python is `batchnorm-stats-scale` in a settings file and
-`--batchnorm-stats-scale` on a command line, unless another name stands beside it. Values that break the rule are
+This page is written by `make options` from the declarations in `nnet3/options/`, those of `cn.train` and those of the
+settings file. An option has one name: `batchnorm_stats_scale` in Python is `batchnorm-stats-scale` in a settings file
+and `--batchnorm-stats-scale` on a command line, unless another name stands beside it. Values that break the rule are
 refused everywhere.
 """
 _NO_OPTIONS = {"Options", "Option", "DerivTimes", "StepOptions", "InputOptions", "ChainMergingOptions"}
@@ -30,6 +31,7 @@ def page() -> str:
         found = getattr(options, name)
         if isinstance(found, type) and issubclass(found, Options) and name not in _NO_OPTIONS:
             lines += ["", f"### {name}", *_section(found)]
+    lines += ["", "## Of `cn.train`", "", "### NetworkTrainingOptions", *_section(NetworkTrainingOptions)]
     lines += ["", "## In the settings file of `train-model`"]
     data, objectives = KINDS.sections
     kinds = {

@@ -26,6 +26,12 @@ def test_parameters_are_what_was_set() -> None:
         net.freeze("J")
 
 
+def test_a_criterion_that_is_given_twice_counts_twice() -> None:
+    J = cn.squared_norm(cn.parameter("W", (2, 2)))
+    assert cn.Network([J, J]).criterion({}) == pytest.approx(2 * cn.Network(J).criterion({}))
+    assert cn.Network([J, J]).criteria == {J: 2.0}
+
+
 def test_what_is_printed() -> None:
     net, inputs = one_hidden_layer()
     assert "hidden  : sigmoid" in " ".join(str(net).split()) or ": sigmoid" in str(net)

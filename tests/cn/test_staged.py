@@ -51,6 +51,17 @@ def test_a_table_of_many_words_has_no_dense_gradient():
     np.testing.assert_allclose(again.find("E").value, net.find("E").value, rtol=1e-9)
 
 
+@pytest.mark.parametrize("options", [{"momentum": 0.5}, {"momentum": 0.5, "l2": 0.01, "clip_norm": 0.1}], ids=str)
+def test_momentum_of_a_table_is_that_of_a_dense_one(options):
+    ours, batches = classifier(), [sentences(3, 1), sentences(2, 5)]
+    dense = cn.from_text(cn.to_text(ours).replace("sparse=True", "sparse=False")).to(torch.float64)
+    dense.set_parameters(ours.parameters())
+    for net in (ours, dense):
+        cn.train(net, batches, learning_rate=0.3, epochs=3, **options)
+    for name, value in ours.parameters().items():
+        np.testing.assert_allclose(dense.parameters()[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
 def test_a_table_that_others_use_too_has_a_dense_gradient():
     words, E = cn.input("words", classes=WORDS), cn.parameter("E", (4, WORDS))
     net = cn.Network(cn.sum_elements(cn.tanh(cn.embedding(E, words))) + 0.5 * cn.squared_norm(E), dtype=torch.float64)

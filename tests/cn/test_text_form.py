@@ -65,6 +65,16 @@ def test_a_saved_network_is_loaded_the_same(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_same_network_is_saved_as_the_same_bytes(tmp_path) -> None:
+    """In this process and in others, whose hashes of texts are others."""
+    net = cn.Network(outputs={"n": cn.mean(cn.input("x", 2)) + cn.parameter("W", (2, 3))})
+    cn.save(net, tmp_path / "net.cn")
+    data = (tmp_path / "net.cn").read_bytes()
+    for _ in range(8):
+        cn.save(cn.load(tmp_path / "net.cn"), tmp_path / "again.cn")
+        assert (tmp_path / "again.cn").read_bytes() == data
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_the_type_of_numbers_stays(tmp_path, dtype) -> None:
     net = everything().to(dtype)

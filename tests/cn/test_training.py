@@ -142,6 +142,23 @@ def test_a_torch_optimizer_by_hand() -> None:
     np.testing.assert_allclose(net.parameters()["W"], before["W"] - 0.001 * gradients["W"], rtol=1e-12)
 
 
+@pytest.mark.parametrize("sized", [False, True])
+def test_a_rate_falls_within_the_first_epoch(sized) -> None:
+    """Also if a function gives the minibatches, whose number nobody knows."""
+    seen = []
+
+    def rate(done: float) -> float:
+        seen.append(done)
+        return 0.01
+
+    net, batch = linear()
+    data = [{name: array[:, n::4] for name, array in batch.items()} for n in range(4)]
+    cn.train(net, data if sized else lambda: iter(data), learning_rate=rate, epochs=2)
+    assert seen == [number / 8 for number in range(8)]
+    cn.train(net, (each for each in data), learning_rate=rate)  # it can be gone through only once
+    assert seen[8:] == [0.0] * 4
+
+
 def test_frozen_parameters_stay() -> None:
     net, batch = linear()
     net.freeze("W")

@@ -11,3 +11,4 @@ def test_the_page_is_up_to_date() -> None:
     assert options_page.PAGE.read_text() == page, "run `make options`"
     assert "| `momentum` | 0.0 | a number >= 0 and &lt; 1 |" in page
     assert "### [objective, kind chain]" in page
+    assert "| `clip_norm` | 0.0 |" in page.partition("### NetworkTrainingOptions")[2]

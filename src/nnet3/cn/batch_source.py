@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, TypeAlias
 
 from nnet3.cn.network_in_training import Batch
@@ -27,12 +27,18 @@ class BatchSource(DataSource):
             raise TrainingError("validation holds no held-out minibatches: give some, or leave it out")
         self._minibatches, self._validation = minibatches, validation
         self._by_number = by_number and hasattr(minibatches, "epoch")
-        self.per_epoch = len(minibatches) if isinstance(minibatches, Sequence) else 0  # 0: not known yet
+        self.per_epoch = len(minibatches) if isinstance(minibatches, Sized) else 0  # 0: not known yet
 
     @property
     def goes_on(self) -> bool:
         """True if an epoch can be gone on with in its midst."""
         return isinstance(self._minibatches, Sequence) or self._by_number
+
+    def count(self) -> None:
+        """Find out how many minibatches the first epoch has, by going through it, unless it can be gone through once."""
+        if not self.per_epoch and not isinstance(self._minibatches, Iterator):
+            reader: Any = self._minibatches
+            self.per_epoch = sum(1 for _ in (reader.epoch(0) if hasattr(reader, "epoch") else self._epoch(0)))
 
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
         number = 0

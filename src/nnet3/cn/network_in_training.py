@@ -277,9 +277,7 @@ class NetworkInTraining(Trainable[Batch]):
     # ---- how it is done ----
 
     def _buffer(self, name: str, parameter: Tensor) -> Tensor:
-        assert parameter.grad is not None
-        if parameter.grad.is_sparse:
-            raise TrainingError(f"'{name}' has a sparse gradient, and no momentum: say cn.embedding(..., sparse=False)")
+        """The delta that momentum keeps; dense, also of a parameter with a sparse gradient."""
         known = self._buffers.get(name)
         if known is None or (known.shape, known.dtype, known.device) != (
             parameter.shape,

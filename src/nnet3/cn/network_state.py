@@ -357,17 +357,18 @@ def _weights(criterion: Criteria) -> dict[Node, float]:
     if isinstance(criterion, np.ndarray | Tensor):
         raise ArgumentError("the criterion of a network must be a node, several, or a mapping to weights, got numbers")
     check_kind(criterion, Iterable, "the criterion of a network", "a node, several, or a mapping to weights")
-    weights = dict(criterion) if isinstance(criterion, Mapping) else dict.fromkeys(criterion, 1.0)
-    for node in weights:
+    pairs = list(criterion.items()) if isinstance(criterion, Mapping) else [(node, 1.0) for node in criterion]
+    weights: dict[Node, float] = {}
+    for node, weight in pairs:
         if not isinstance(node, Node):
             raise NetworkError(f"expected a node as criterion, got {node!r}")
         if not node.shape.is_scalar:
             raise ShapeError(f"a criterion is 1 x 1, but '{node.formula}' is {node.shape}: sum it with sum_elements")
-        weight = weights[node]
         check_kind(weight, numbers.Real, f"the weight of the criterion '{node.formula}'", "a number")
         if not math.isfinite(weight):
             raise ArgumentError(f"the weight of the criterion '{node.formula}' must be finite, got {weight}")
-    return {node: float(weight) for node, weight in weights.items()}
+        weights[node] = weights.get(node, 0.0) + float(weight)
+    return weights
 
 
 def _named(outputs: Outputs) -> dict[str, Node]:

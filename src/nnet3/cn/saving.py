@@ -6,6 +6,7 @@ name known node types.
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -29,7 +30,10 @@ _STATISTICS = "statistics_computed"
 
 
 def save(network: Network, path: str | os.PathLike[str]) -> None:
-    """Write graph, parameters and statistics, (rows, columns) each. The file appears whole or not at all."""
+    """Write graph, parameters and statistics, (rows, columns) each: the same bytes for the same network.
+
+    The file appears whole or not at all.
+    """
     _need_safetensors()
     check_kind(network, Network, "what is saved", "a network")
     arrays = {
@@ -37,7 +41,15 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
     }
     computed = [network.names[node] for node in network._nodes.statistics if node.is_computed]
     data = safetensors_bytes(arrays, metadata={_GRAPH: to_text(network), _STATISTICS: " ".join(computed)})
-    write_atomically(path, data)
+    write_atomically(path, _in_one_order(data))
+
+
+def _in_one_order(data: bytes) -> bytes:
+    """The file with a sorted header: safetensors writes the entries of metadata in any order."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:end]), sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[end:]
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Network:

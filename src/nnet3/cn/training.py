@@ -78,8 +78,8 @@ def train(
     Without `optimizer` by gradient descent; with one, made of `network.tensors().values()`, by its steps on gradients
     per sample (see `Network.backward`); LBFGS may ask for them several times. `minibatches`: a list, a function that
     begins anew for each epoch, or a reader such as `cn.Minibatches`. `learning_rate`: a number; two, from the first of
-    which it falls to the second in equal ratios; or a function of the part of training that is over, 0 to 1. An
-    optimizer has rates of its own, and is given others only if these change. `report(epoch, criterion)` is called after
+    which it falls to the second in equal ratios; or a function of the part of training that is over, 0 to 1 (for
+    which the minibatches of a function are gone through and counted once before). An optimizer has rates of its own, and is given others only if these change. `report(epoch, criterion)` is called after
     each epoch.
 
     `metrics`: nodes of the network (1 x 1), or their names, whose means over samples are taken beside the criterion.
@@ -99,6 +99,9 @@ def train(
     by_name = OptionsByName(settings.of_all, parameters or {})
     by_name.check(list(network.tensors()))
     source = BatchSource(minibatches, validation, by_number=folder is not None)
+    is_scheduled = not isinstance(learning_rate, numbers.Real)
+    if is_scheduled:
+        source.count()
     if settings.patience and validation is None:
         raise TrainingError("patience needs held-out minibatches: give validation=")
     watched, steering = found_metrics(network, metrics), _steering(settings, epochs, learning_rate, optimizer, by_name)
@@ -119,7 +122,7 @@ def train(
             progress=Progress(),
             trainer=trainer,
             rate_at=rate_at,
-            is_scheduled=not isinstance(learning_rate, numbers.Real),
+            is_scheduled=is_scheduled,
             report=report,
         )
         run.facts["settings"] |= {"network": network.structure_digest(), "learns": list(network.tensors())}

@@ -37,7 +37,7 @@ def networks() -> dict[str, cn.Network]:
     d = cn.delay(None, dim=4, name="d")
     h = d.connect(cn.tanh(cn.plus(cn.parameter("W", (4, 3)) @ x, cn.parameter("R", (4, 4)) @ d), name="h"))
     spliced = cn.row_stack(cn.delay(x, 2), x, cn.delay(cn.row_slice(cn.row_stack(cn.delay(x, 1), x), 0, 3), -1))
-    sliced = cn.row_slice(cn.parameter("W2", (4, 9)) @ spliced, 1, 2) + cn.scale(0.5, cn.row_slice(x, 0, 2))
+    sliced = cn.row_slice(cn.parameter("W2", (4, 9)) @ spliced, 1, 3)[1:][:2] + cn.scale(0.5, cn.row_slice(x, 0, 2))
     return {
         "dnn": cn.Network(outputs={"output": dnn}),
         "recurrence": cn.Network(outputs={"output": cn.parameter("V", (2, 4)) @ h}),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.errors import ArgumentError
 from tests.train.torch_module.modules import module_of
 from tests.train.torch_module.networks import ALL, IVECTOR, features
 
@@ -35,6 +36,8 @@ def test_output_lengths_are_rounded_up():
     module = module_of(frame_subsampling_factor=np.int64(3))
     assert module.output_lengths(torch.tensor([1, 3, 4])).tolist() == [1, 1, 2]
     assert module.output_lengths([[6], [7]]).tolist() == [[2], [3]]
+    with pytest.raises(ArgumentError, match="frames of at least 0, got -4"):
+        module.output_lengths(torch.tensor([3, -4]))
 
 
 # ---- parameters ----

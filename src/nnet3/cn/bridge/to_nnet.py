@@ -122,8 +122,7 @@ class _Writer:
         if node.type == "input" and node.shape.has_samples:
             return self._node_line("input", name, f"dim={node.shape.rows}")
         if node.type == "row_slice":
-            dims = f"dim-offset={operation.first} dim={operation.rows}"
-            return self._node_line("dim-range", name, f"input-node={self._seen(node.operands[0])} {dims}")
+            return self._range(name, node.operands[0], operation.first, operation.rows)
         if node.type == "component":
             self.components[name] = operation.component.copy()
             dims = f"input-dim={node.operands[0].shape.rows} output-dim={node.shape.rows}"
@@ -149,6 +148,13 @@ class _Writer:
             dims = f"input-dim={2 * rows} output-dim={rows}"
             return self._line(name, f"ElementwiseProductComponent {dims}", f"Append({both})")
         raise self._error(node, "is an operation of computational networks")
+
+    def _range(self, name: str, whole: Node, first: int, rows: int) -> str:
+        """A dim-range node; of what is a range itself it is one of what that is a range of."""
+        while whole.type == "row_slice":
+            operation: Any = whole.operation
+            whole, first = whole.operands[0], first + operation.first
+        return self._node_line("dim-range", name, f"input-node={self._seen(whole)} dim-offset={first} dim={rows}")
 
     def _line(self, name: str, component: str, seen: str) -> str:
         self.component_lines.append(f"component name={name} type={component}")
@@ -194,14 +200,13 @@ class _Writer:
 
     def _framed(self, node: Node, images: Node) -> str:
         """The image that the windows of a node touch: rows of pixels between zeros."""
-        seen, parts = self._seen(images), []
+        parts = []
         for number, (first, count, before, after) in enumerate(framed_rows(node.operation.windows)):  # type: ignore[attr-defined]
             parts += [f"Const(0.0, {before})"] * bool(before)
             if count:
-                name = self._free(f"{self.names[node]}.row{number}")
-                parts.append(self._node_line("dim-range", name, f"input-node={seen} dim-offset={first} dim={count}"))
+                parts.append(self._range(self._free(f"{self.names[node]}.row{number}"), images, first, count))
             parts += [f"Const(0.0, {after})"] * bool(after)
-        return f"Append({', '.join(parts)})" if parts else seen
+        return f"Append({', '.join(parts)})" if parts else self._seen(images)
 
     def _bias_of(self, node: Node) -> Node | None:
         """The product of W X + b, if the node is that and nobody else uses the product."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.driver import ComputationCache, default_cache
-from nnet3.errors import NetworkError
+from nnet3.errors import ArgumentError, NetworkError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.conversion import check_number
 from nnet3.train.autograd import checked_lengths, uncompiled
@@ -198,8 +198,13 @@ class TorchModule(nn.Module):
     # ---- running ----
 
     def output_lengths(self, lengths: Any) -> Tensor:
-        """Returns the output frames of sequences of these many frames: int64, in the shape of `lengths`."""
+        """Returns the output frames of sequences of these many frames: int64, in the shape of `lengths`.
+
+        Raises ArgumentError for a negative number.
+        """
         given = torch.as_tensor(lengths)
+        if (given < 0).any():
+            raise ArgumentError(f"lengths are numbers of frames of at least 0, got {given.min().item()}")
         return (given.long() + self.frame_subsampling_factor - 1) // self.frame_subsampling_factor
 
     @uncompiled("a TorchModule is compiled already, by its own compiler")
