@@ -109,8 +109,111 @@ def test_clones_that_cannot_be() -> None:
     with pytest.raises(ShapeError, match="times needs as many columns"):
         cn.clone(h, replace={x: cn.input("z", 3)})
     affine = cn.component("NaturalGradientAffineComponent input-dim=2 output-dim=2", x)
-    with pytest.raises(NetworkError, match="has parameters of its own: they cannot be shared"):
+    with pytest.raises(NetworkError, match="has parameters of its own: they can be copied, not be"):
         cn.clone(affine, parameters="share")
+    with pytest.raises(NetworkError, match="not be shared or drawn anew"):
+        cn.clone(affine, parameters="fresh")
+
+
+def test_fresh_parameters_keep_nothing_of_what_was_learnt() -> None:
+    x = cn.input("x", 2)
+    h = cn.macros.affine(x, 3, name="a")
+    cn.Network(outputs={"h": h}).set_parameters({"a.W": np.full((3, 2), 7.0), "a.b": np.full((3, 1), 7.0)})
+    net = cn.Network(outputs={"h": cn.clone(h, parameters="fresh")})
+    assert not net.find("a.b").value.any()
+    assert np.abs(net.find("a.W").value).max() < 2
+
+
+def test_an_operand_of_a_loaded_network_is_replaced(tmp_path) -> None:
+    """Parameters stay those of the network, also those of components; what the change does not reach is the same."""
+    x, y = cn.input("x", 2), cn.input("y", 2)
+    low = cn.macros.affine(x, 3, name="low")
+    h = cn.component("NaturalGradientAffineComponent input-dim=3 output-dim=2", cn.tanh(low, name="t"), name="h")
+    cn.save(cn.Network(cn.square_error(h, y, name="J"), {"h": h}), tmp_path / "net.cn")
+    net = cn.load(tmp_path / "net.cn")
+    wide = cn.input("wide", 5)
+    made = net.replace({"x": cn.parameter("P", (2, 5)) @ wide})
+    P, batch = made.find("P").value, {"wide": RANDOM.normal(size=(5, 4)), "y": RANDOM.normal(size=(2, 4))}
+    expected = net.evaluate("h", {"x": P @ batch["wide"]})
+    np.testing.assert_allclose(made.evaluate("h", batch), expected, rtol=1e-5, atol=1e-6)
+    assert made.find("low.W") is net.find("low.W")
+    made.freeze("low.*")
+    before = net.parameters()
+    cn.train(made, [batch], learning_rate=0.1, epochs=2)
+    after = net.parameters()
+    assert {name for name in before if not np.array_equal(before[name], after[name])} == {
+        "h.linear_params",
+        "h.bias_params",
+    }
+    np.testing.assert_array_equal(made.parameters()["h.bias_params"], after["h.bias_params"])
+    assert made.replace({"t": cn.relu(made.find("low"), name="t")}).find("low") is made.find("low")
+
+
+def test_a_layer_is_put_into_a_loop() -> None:
+    """What takes the place of the state uses the state: delays then give what the layer makes of it."""
+    net = cn.Network(outputs={"h": _recurrent(cn.input("x", 2))}, dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(2, 4)), RANDOM.normal(size=(2, 2))])}
+    old = net.evaluate("h", batch)
+    made = net.replace({"h": cn.scale(0.5, net.find("h"), name="half_of_h")})
+    W, b, x = net.find("W").value, net.find("b").value, batch["x"][0]
+    state = np.zeros((3, 1))
+    for t in range(4):
+        state = 0.5 * np.tanh(W @ x[:, t : t + 1] + b + 0.5 * state)
+        np.testing.assert_allclose(made.evaluate("h", batch)[0][:, t : t + 1], state, rtol=1e-9)
+    for one, other in zip(net.evaluate("h", batch), old, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_replacements_that_cannot_be() -> None:
+    net = cn.Network(outputs={"h": _recurrent(cn.input("x", 2))})
+    with pytest.raises(NetworkError, match="there is no node 'hh' in the network; did you mean 'h'"):
+        net.replace({"hh": cn.input("y", 3)})
+    with pytest.raises(ShapeError, match="times needs as many columns in the first operand as rows in the second.*'y'"):
+        net.replace({"x": cn.input("y", 3)})
+    with pytest.raises(ShapeError, match="delay of 3 rows needs operands of 3 x S"):
+        cn.Network(outputs=[cn.tanh(net.find("h"))]).replace({net.find("h"): cn.tanh(net.find("d"))[:2]})
+    with pytest.raises(NetworkError, match="takes the place of 'x' there is a loop without a delay"):
+        net.replace({"x": net.find("h")[:2]})
+    with pytest.raises(NetworkError, match="what takes the place of 'x': expected a node"):
+        net.replace({"x": "y"})
+    state = cn.Network(outputs=[cn.delay(cn.input("x", 2), initial=cn.input("s", 2))])
+    with pytest.raises(NetworkError, match="the initial state must be an input"):
+        state.replace({"s": 2.0 * cn.input("t", 2)})
+
+
+def test_replaced_again_and_saved(tmp_path) -> None:
+    """Names of a loaded network stay, so that it can be edited, saved and gone on with."""
+    net = cn.Network(outputs={"h": _recurrent(cn.input("x", 2))}, dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(2, 4))])}
+    for _ in range(2):
+        net = net.replace({"x": cn.tanh(net.find("x"))})
+        cn.save(net, tmp_path / "net.cn")
+        net = cn.load(tmp_path / "net.cn")
+    twice = {"x": cn.sequences([np.tanh(np.tanh(batch["x"][0]))])}
+    assert set(net.parameters()) == {"W", "b", "half"}
+    original = cn.Network(outputs={"h": _recurrent(cn.input("x", 2))}, dtype=torch.float64)
+    np.testing.assert_allclose(net.evaluate("h", batch)[0], original.evaluate("h", twice)[0], rtol=1e-9)
+
+
+def test_names_by_path() -> None:
+    def tower(x: cn.Node) -> cn.Node:
+        return cn.macros.affine(cn.macros.lstm(x, 2).h, 2, name="top")
+
+    x = cn.input("x", 2)
+    with cn.scope("left"):
+        left = tower(x)
+        with cn.scope("deep"):
+            deep = cn.tanh(left, name="t")
+    with cn.scope("right"):
+        right = tower(x)
+        again = cn.from_text("# computational network 1\nz = input(rows=2)\noutput z = z\n")
+    net = cn.Network(outputs={"both": cn.row_stack(left, right, deep)})
+    assert {"left.top", "right.top", "left.lstm.Wxi", "right.lstm.h", "left.deep.t", "x"} <= set(net.names.values())
+    assert [node.name for node in again.nodes] == ["z"]
+    net.freeze("left.*")
+    assert all(name.startswith("right.") for name in net.tensors())
+    with pytest.raises(NetworkError, match="cannot be the name of a node"), cn.scope("a b"):
+        pass
 
 
 def test_frozen_by_a_pattern() -> None:

@@ -23,6 +23,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.registry import make_node
 from tests.cn.reference import columns
 from tests.effort import EFFORT
 
@@ -401,6 +402,17 @@ class Machine(RuleBasedStateMachine):
         known = {name: node for node, name in each.network.names.items()}
         if KINDS[kind] <= set(known):
             self.networks = [*self.networks[-2:], Described(kind, network_of(kind, known))]
+
+    @rule(number=st.integers(0, 2), name=st.sampled_from(("n", "a", "g", "o", "d", "h", "p")), replaces=st.booleans())
+    def replace(self, number: int, name: str, replaces: bool) -> None:
+        """A node like the one that is replaced: the network is equal, and has the same parameters."""
+        each = self.one(number)
+        node = next((node for node in each.network.nodes if node.name == name), None)
+        if node is not None:
+            twin = make_node(node.operation, node.operands, name)
+            made = each.network.replace({node: twin})
+            assert made.find("V") is each.network.find("V")
+            self._add(each, made, replaces)
 
     @rule(number=st.integers(0, 2), replaces=st.booleans())
     def copy(self, number: int, replaces: bool) -> None:

@@ -7,7 +7,7 @@ from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients
 from nnet3.cn.copying import clone
 from nnet3.cn.network import Network
-from nnet3.cn.node import Node, as_node
+from nnet3.cn.node import Node, as_node, scope
 from nnet3.cn.nodes import sequence
 from nnet3.cn.nodes.activations import copy, exp, log, log_softmax, negate, relu, sigmoid, softmax, tanh
 from nnet3.cn.nodes.columns import (
@@ -134,6 +134,7 @@ __all__ = [
     "row_step",
     "save",
     "scale",
+    "scope",
     "sequence",
     "sequences",
     "sgd_step",

@@ -1,20 +1,21 @@
-"""Copies of networks and of parts of them: nodes of their own, parameters of their own or shared."""
+"""Copies of networks and of parts of them, with parameters of their own or shared, and with other nodes in places."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
-from nnet3.cn.order import needed_nodes
+from nnet3.cn.order import forward_order, needed_nodes, operands_of
 from nnet3.cn.registry import make_node
 from nnet3.errors import NetworkError, check_kind
+from nnet3.schedule.directed_graph import reached
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network
@@ -49,8 +50,9 @@ def clone(
         is_shared = parameters == "share" and each.is_parameter
         if each.operation.is_given or is_shared:
             known.setdefault(each, each)
-        elif parameters == "share" and each.operation.parameters():
-            raise NetworkError(f"'{graph.names[each]}' ({each.type}) has parameters of its own: they cannot be shared")
+        elif parameters != "copy" and each.operation.parameters():
+            name = f"'{graph.names[each]}' ({each.type})"
+            raise NetworkError(f"{name} has parameters of its own: they can be copied, not be shared or drawn anew")
     copies = _copies([each for each in nodes if each not in known], known, None, prefix)
     for number, (old, new) in enumerate(copies.items()):
         if parameters == "fresh" and isinstance(new, ParameterNode) and new.operation.trainable and old is not new:
@@ -62,32 +64,73 @@ def clone(
 
 
 def _copies(
-    nodes: Sequence[Node], known: Mapping[Node, Node], device: torch.device | None, prefix: str = ""
+    nodes: Sequence[Node],
+    known: Mapping[Node, Node],
+    device: torch.device | None,
+    prefix: str = "",
+    operands: Callable[[Node], Sequence[Node]] = operands_of,
+    shares: bool = False,
 ) -> dict[Node, Node]:
-    """Copies of nodes in forward order, whose operands are among them or `known`; with these, by the originals."""
+    """Copies of nodes in forward order, whose `operands` are among them or `known`; with these, by the originals.
+
+    With `shares` the operations are those of the originals, and so are the parameters of components.
+    """
     copies = dict(known)
     delays: list[tuple[DelayNode, DelayNode]] = []
     for node in nodes:
         if isinstance(node, DelayNode):
-            copies[node] = copy = DelayNode(node.operation, (), node.name and prefix + node.name)
-            delays.append((node, copy))
+            copies[node] = copy = make_node(node.operation, (), node.name and prefix + node.name)
+            delays.append((node, cast(DelayNode, copy)))
     for node in nodes:
         if node not in copies:
-            operands = [copies[operand] for operand in node.operands]
-            copies[node] = make_node(deepcopy(node.operation), operands, node.name and prefix + node.name)
+            operation = node.operation if shares else deepcopy(node.operation)
+            found = [copies[operand] for operand in operands(node)]
+            copies[node] = make_node(operation, found, node.name and prefix + node.name)
             copies[node].place = node.place
             copies[node].take_over(node, device)
     for delay, copy in delays:
         copy.place = delay.place
-        copy.initial = None if delay.initial is None else copies[delay.initial]
-        copy.connect(copies[delay.operands[0]])
+        source, *initial = (copies[operand] for operand in operands(delay))
+        copy.initial = initial[0] if initial else None
+        copy.connect(source)
     return copies
 
 
 def copy_network(network: Network) -> Network:
     """A network equal to this one that shares nothing with it."""
-    copies = _copies(network.nodes, {}, network.device)
-    criteria = {copies[node]: weight for node, weight in network.criteria.items()}
+    return _made_of(network, _copies(network.nodes, {}, network.device))
+
+
+def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Network:
+    """See `Network.replace`."""
+    check_kind(replace, Mapping, "what is replaced", "a mapping from nodes or names to nodes")
+    others = {network.find(old): as_node(new, f"what takes the place of {old!r}") for old, new in replace.items()}
+    ours = set(network.nodes)
+
+    def operands(node: Node) -> Sequence[Node]:
+        return tuple(others.get(operand, operand) for operand in node.operands) if node in ours else node.operands
+
+    nodes = reached([others.get(root, root) for root in network._nodes.roots], operands)
+    try:
+        ordered = forward_order(nodes, lambda node: () if node.lag else operands(node))
+    except NetworkError:
+        names = ", ".join(f"'{network.names[old]}'" for old in others)
+        raise NetworkError(f"with what takes the place of {names} there is a loop without a delay") from None
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for operand in operands(node):
+            users.setdefault(operand, []).append(node)
+    changed = set(reached([node for node in nodes if operands(node) != node.operands], lambda node: users.get(node, ())))
+    known = {node: node for node in nodes if node not in changed}
+    copies = _copies([node for node in ordered if node in changed], known, None, "", operands, shares=True)
+    return _made_of(network, {root: copies[others.get(root, root)] for root in network._nodes.roots})
+
+
+def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
+    """A network like this one with the copies of its criteria and outputs in their places."""
+    criteria: dict[Node, float] = {}
+    for node, weight in network.criteria.items():
+        criteria[copies[node]] = criteria.get(copies[node], 0.0) + weight
     outputs = {name: copies[node] for name, node in network.outputs.items()}
     result = type(network)(
         criteria or None,

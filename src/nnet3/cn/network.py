@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnet3.cn import onnx
 from nnet3.cn.bridge.to_nnet import to_nnet
-from nnet3.cn.copying import copy_network
+from nnet3.cn.copying import copy_network, replace_nodes
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import picture
 from nnet3.cn.network_state import takes_turns
@@ -192,6 +192,15 @@ class Network(DifferentiatedNetwork):
     def copy(self) -> Network:
         """An equal network that shares nothing with this one but compiled programs."""
         return copy_network(self)
+
+    def replace(self, nodes: Mapping[Node | str, Node]) -> Network:
+        """A network with other nodes in the places of some, given by themselves or by name; this one stays as it is.
+
+        Both have the same parameters: nodes that the change does not reach are the same, the others are copies with
+        the same parameters. What takes a place may use what was there, as a layer that is put in between does. Raises
+        NetworkError for names that there are not and for a loop without a delay, ShapeError if a node does not fit.
+        """
+        return replace_nodes(self, nodes)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Network:
         return self.copy()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
 _SHORT = 60  # longest formula in a message
+_PATH = ContextVar("_PATH", default="")  # what names that are given begin with
 
 
 class Node:
@@ -43,7 +46,7 @@ class Node:
         self.operation = operation
         self.operands: tuple[Node, ...] = tuple(as_node(operand, operation.type) for operand in operands)
         self.place: CallPlace = users_place()
-        self.name = "" if isinstance(name, str) and not name else checked_name(name)
+        self.name = "" if isinstance(name, str) and not name else _PATH.get() + checked_name(name)
         self.shape = self._inferred_shape()
         for number in operation.weights:
             self.operands[number].become_weights()
@@ -226,6 +229,24 @@ def as_node(value: Any, what: str = "") -> Node:
     if isinstance(value, (int, float, np.ndarray, Tensor, list, tuple)) and not isinstance(value, bool):
         return OPERATORS["constant"](value)
     raise NetworkError(f"{what}: expected a node, a number or an array as operand, got {value!r}".removeprefix(": "))
+
+
+def scope(name: str) -> AbstractContextManager[None]:
+    """Let the names of all nodes that are made inside begin with `name` and a dot: `with cn.scope("encoder"): ...`.
+
+    Scopes may be nested. Nodes that are read or copied keep their names.
+    """
+    return names_begin_with(f"{_PATH.get()}{checked_name(name)}.")
+
+
+@contextmanager
+def names_begin_with(path: str) -> Iterator[None]:
+    """Let names of nodes begin with `path` and nothing else."""
+    before = _PATH.set(path)
+    try:
+        yield
+    finally:
+        _PATH.reset(before)
 
 
 def checked_name(name: str) -> str:

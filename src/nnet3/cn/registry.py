@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, names_begin_with
 from nnet3.cn.nodes.activations import Copy, Exp, Log, LogSoftmax, Negate, Relu, Sigmoid, Softmax, Tanh
 from nnet3.cn.nodes.columns import ColumnReduction, LayerNorm, RowStep, TransposedMatrix
 from nnet3.cn.nodes.component import ComponentOperation
@@ -119,5 +119,6 @@ def is_stored(operation: Operation) -> bool:
 
 
 def make_node(operation: Operation, operands: Sequence[Node], name: str) -> Node:
-    """A node of the class that belongs to the operation."""
-    return _NODE_CLASSES.get(operation.type, Node)(operation, operands, name)
+    """A node of the class that belongs to the operation, of just this name."""
+    with names_begin_with(""):
+        return _NODE_CLASSES.get(operation.type, Node)(operation, operands, name)

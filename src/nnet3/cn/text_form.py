@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
@@ -123,9 +123,8 @@ class _Reader:
         operands = [argument for argument in arguments if not _OPTION.match(argument)]
         operation = self._operation(type, options)
         if isinstance(operation, Delay):
-            delay = DelayNode(operation, (), name)
-            self.nodes[name] = delay
-            self.later.append((self.place, delay, operands))
+            self.nodes[name] = delay = make_node(operation, (), name)
+            self.later.append((self.place, cast(DelayNode, delay), operands))
             return
         found = [self._find(operand) for operand in operands]
         if is_stored(operation):

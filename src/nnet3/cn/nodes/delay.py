@@ -81,6 +81,7 @@ class DelayNode(Node):
             raise NetworkError(f"delay: expected a node, got {source!r}")
         if self.operands:
             raise NetworkError(f"delay '{self.formula}' is connected to '{self.operands[0].formula}' already")
+        _check_is_input(self.initial)
         self.operands = (source,) if self.initial is None else (source, self.initial)
         try:
             self.shape = self._inferred_shape()
@@ -101,6 +102,11 @@ class DelayNode(Node):
     def formula(self) -> str:
         # The loop that a delay closes would make the formula endless.
         return self.name or f"delay(lag={self.operation.lag})"
+
+
+def _check_is_input(initial: object) -> None:
+    if initial is not None and not (isinstance(initial, Node) and initial.type == "input"):
+        raise NetworkError(f"delay: the initial state must be an input, got {initial!r}")
 
 
 def delay(
@@ -126,8 +132,7 @@ def delay(
         raise NetworkError("delay: without an operand, give dim, the number of rows that it will have")
     if x is not None and dim not in (None, x.shape.rows):
         raise NetworkError(f"delay: dim={dim!r}, but the operand has {x.shape.rows} rows: leave dim out")
-    if initial is not None and not (isinstance(initial, Node) and initial.type == "input"):
-        raise NetworkError(f"delay: the initial state must be an input, got {initial!r}")
+    _check_is_input(initial)
     rows: Any = dim if x is None else x.shape.rows
     axis = axis if x is None else x.shape.axis or None
     return DelayNode(Delay(rows, lag, default, axis), () if x is None else (x,), name, initial)

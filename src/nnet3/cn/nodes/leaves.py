@@ -90,6 +90,7 @@ class ParameterNode(StoredNode):
         limit = np.sqrt(6.0 / (rows + cols))
         values = random.uniform(-limit, limit, (rows, cols))
         if cols == 1:
+            self.value = np.zeros((rows, 1))
             self._weights = self.memory._version, values
         else:
             self.value = values
