@@ -110,6 +110,9 @@ class Maker:
                 lambda: cn.convolution(
                     self.parameter(1, 3), image, self.parameter(1, 1), image=(2, 3, 1), window=(1, 3), pad=True
                 ),
+                lambda: cn.transposed_convolution(
+                    self.parameter(2, 4), image, self.parameter(2, 1), image=(3, 1, 2), window=(1, 2), stride=(2, 1)
+                ),
                 lambda: cn.max_pooling(image, image=(2, 3, 1), window=(2, 2)),
                 lambda: cn.average_pooling(image, image=(1, 3, 2), window=(1, 2)),
             )

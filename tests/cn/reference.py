@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3 import cn
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.convolution import Convolution
+from nnet3.cn.nodes.convolution import Convolution, TransposedConvolution
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.pooling import Pooling
 from nnet3.cn.operation import Operation
@@ -31,6 +31,15 @@ def _convolution(operation: Convolution, kernels: Tensor, images: Tensor, bias: 
     weight = kernels.reshape(-1, *operation.window, operation.image[2]).permute(0, 3, 1, 2)
     margins = tuple(n // 2 for n in operation.window) if operation.pad else 0
     found = torch.nn.functional.conv2d(_images(operation, images), weight, stride=operation.stride, padding=margins)
+    return _columns(found if bias is None else found + bias[None, :, :, None])
+
+
+def _transposed(
+    operation: TransposedConvolution, kernels: Tensor, images: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """Without margins, dilation and extra."""
+    weight = kernels.reshape(operation.image[2], *operation.window, -1).permute(0, 3, 1, 2)
+    found = torch.nn.functional.conv_transpose2d(_images(operation, images), weight, stride=operation.stride)
     return _columns(found if bias is None else found + bias[None, :, :, None])
 
 
@@ -83,6 +92,7 @@ FORMULAS: dict[str, Callable[..., Tensor]] = {
     "cross_entropy_with_softmax": lambda op, x, y: -(x * (y - torch.logsumexp(y, 0))).sum().reshape(1, 1),
     "per_dim_mean_var_norm": lambda op, x, m, s: (x - m) * s,
     "convolution": _convolution,
+    "transposed_convolution": _transposed,
     "max_pooling": _pooling(torch.nn.functional.max_pool2d),
     "average_pooling": _pooling(torch.nn.functional.avg_pool2d),
     "row_slice": lambda op, x: x[op.first : op.first + op.rows],

@@ -32,6 +32,7 @@ NODES: dict[str, tuple[list[str], dict[str, object]]] = {
     "row_stack": (["x", "x"], {"sizes": (32, 32)}),
     "inv_std_dev": (["x"], {"floor": 0.1}),
     "convolution": (["K", "x"], {**IMAGES, "dilation": (1, 1)}),
+    "transposed_convolution": (["L", "x"], {**IMAGES, "dilation": (1, 1), "extra": (0, 0)}),
     "max_pooling": (["x"], IMAGES),
     "average_pooling": (["x"], IMAGES),
     "component": (["x"], {"text": TANH, "trainable": True}),
@@ -84,6 +85,9 @@ IMPOSSIBLE = [
     ("inv_std_dev", {"floor": -1.0}),
     ("convolution", {"dilation": (0, 1)}),
     ("convolution", {"dilation": (4, 1)}),
+    ("transposed_convolution", {"extra": (1, 0)}),
+    ("transposed_convolution", {"extra": (-1, 0)}),
+    ("transposed_convolution", {"window": (3, 1)}),
     *[(type, {"window": (0, 0)}) for type in ("convolution", "max_pooling", "average_pooling")],
     *[(type, {"stride": (0, 1)}) for type in ("convolution", "max_pooling", "average_pooling")],
     *[(type, {"stride": (1, -1)}) for type in ("convolution", "max_pooling", "average_pooling")],
@@ -98,7 +102,7 @@ IMPOSSIBLE = [
 
 def in_python(type: str, options: dict[str, object]) -> cn.Node:
     operands = {"x": cn.input("x", 32), "w": cn.input("w", classes=32), "K": cn.parameter("K", (3, 8))}
-    operands["E"] = cn.parameter("E", (3, 32))
+    operands |= {"E": cn.parameter("E", (3, 32)), "L": cn.parameter("L", (2, 8))}
     operation = OPERATIONS[type].from_options(**options)
     return cn.Node(operation, [operands[name] for name in NODES[type][0]])
 
@@ -111,6 +115,7 @@ def as_text(type: str, options: dict[str, object]) -> str:
         "w = input(rows=1, classes=32)",
         "K = parameter(rows=3, cols=8)",
         "E = parameter(rows=3, cols=32)",
+        "L = parameter(rows=2, cols=8)",
     ]
     return "\n".join([*lines, f"y = {type}({', '.join([*NODES[type][0], *given])})", "output y = y"])
 
@@ -145,7 +150,7 @@ def test_nodes_that_cannot_be(type, wrong) -> None:
     options = {**NODES[type][1], **wrong}
     with pytest.raises(Nnet3Error):
         in_python(type, options)
-    with pytest.raises(ModelFormatError, match=r"net\.txt: line 6: "):
+    with pytest.raises(ModelFormatError, match=r"net\.txt: line 7: "):
         cn.from_text(as_text(type, options), "net.txt")
 
 

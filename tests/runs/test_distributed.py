@@ -33,7 +33,7 @@ def test_a_process_that_dies_is_started_again_and_the_run_goes_on(
     said = _torchrun(task, programs, "nnet3-dying-in-training").splitlines()
     assert [line for line in said if "lost" in line or "Traceback" in line] == [
         "nnet3: process 0 of 2 has lost the others: one of them has ended, see what it said, or did not come in time "
-        "([distributed] timeout). Started again with --resume, in Python with resume=True, training goes on from the last "
+        "([distributed] timeout). Started again with --resume (in Python: resume=True) training goes on from the last "
         "checkpoint; torchrun --max-restarts=3 does that by itself"
     ]
     assert [event["step"] for event in task.events("resume")] == [12]

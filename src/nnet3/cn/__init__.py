@@ -22,7 +22,7 @@ from nnet3.cn.nodes.columns import (
     transpose,
 )
 from nnet3.cn.nodes.component import component
-from nnet3.cn.nodes.convolution import convolution
+from nnet3.cn.nodes.convolution import convolution, transposed_convolution
 from nnet3.cn.nodes.cosine import cos
 from nnet3.cn.nodes.criteria import classification_error, cross_entropy, cross_entropy_with_softmax, square_error
 from nnet3.cn.nodes.delay import delay
@@ -151,6 +151,7 @@ __all__ = [
     "torch_function",
     "train",
     "transpose",
+    "transposed_convolution",
     "truncated",
     "where",
 ]

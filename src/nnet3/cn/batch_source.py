@@ -35,7 +35,7 @@ class BatchSource(DataSource):
         return isinstance(self._minibatches, Sequence) or self._by_number
 
     def count(self) -> None:
-        """Find out how many minibatches the first epoch has, by going through it, unless it can be gone through once."""
+        """Find out how many minibatches the first epoch has, by going through it if that can be done twice."""
         if not self.per_epoch and not isinstance(self._minibatches, Iterator):
             reader: Any = self._minibatches
             self.per_epoch = sum(1 for _ in (reader.epoch(0) if hasattr(reader, "epoch") else self._epoch(0)))

@@ -120,7 +120,8 @@ def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Netwo
     for node in nodes:
         for operand in operands(node):
             users.setdefault(operand, []).append(node)
-    changed = set(reached([node for node in nodes if operands(node) != node.operands], lambda node: users.get(node, ())))
+    others_below = [node for node in nodes if operands(node) != node.operands]
+    changed = set(reached(others_below, lambda node: users.get(node, ())))
     known = {node: node for node in nodes if node not in changed}
     copies = _copies([node for node in ordered if node in changed], known, None, "", operands, shares=True)
     return _made_of(network, {root: copies[others.get(root, root)] for root in network._nodes.roots})

@@ -10,7 +10,7 @@ from nnet3.cn.node import Node, names_begin_with
 from nnet3.cn.nodes.activations import Copy, Exp, Log, LogSoftmax, Negate, Relu, Sigmoid, Softmax, Tanh
 from nnet3.cn.nodes.columns import ColumnReduction, LayerNorm, RowStep, TransposedMatrix
 from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.nodes.convolution import Convolution
+from nnet3.cn.nodes.convolution import Convolution, TransposedConvolution
 from nnet3.cn.nodes.cosine import Cos
 from nnet3.cn.nodes.criteria import (
     ClassCrossEntropy,
@@ -108,7 +108,7 @@ for _operation in (
     *(Embedding, SequenceReduction, SequenceSoftmax, SequenceReversal, SequenceGather, BroadcastSequence),
     *(Attention, CtcCriterion),
     *(Mean, InvStdDev, PerDimMeanVarNorm),
-    *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
+    *(Convolution, TransposedConvolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
 ):
     register(_operation)
 

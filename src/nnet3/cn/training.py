@@ -78,9 +78,9 @@ def train(
     Without `optimizer` by gradient descent; with one, made of `network.tensors().values()`, by its steps on gradients
     per sample (see `Network.backward`); LBFGS may ask for them several times. `minibatches`: a list, a function that
     begins anew for each epoch, or a reader such as `cn.Minibatches`. `learning_rate`: a number; two, from the first of
-    which it falls to the second in equal ratios; or a function of the part of training that is over, 0 to 1 (for
-    which the minibatches of a function are gone through and counted once before). An optimizer has rates of its own, and is given others only if these change. `report(epoch, criterion)` is called after
-    each epoch.
+    which it falls to the second in equal ratios; or a function of the part of training that is over, 0 to 1, for which
+    minibatches that a function gives are gone through and counted before. An optimizer has rates of its own, and is
+    given others only if these change. `report(epoch, criterion)` is called after each epoch.
 
     `metrics`: nodes of the network (1 x 1), or their names, whose means over samples are taken beside the criterion.
     `validation`: held-out minibatches, on which criterion and metrics are computed after each epoch, in test mode.

@@ -106,7 +106,7 @@ class World:
                 raise
             raise LostError(
                 f"process {self.rank} of {self.size} has lost the others: one of them has ended, see what it said, or "
-                "did not come in time ([distributed] timeout). Started again with --resume, in Python with resume=True, "
+                "did not come in time ([distributed] timeout). Started again with --resume (in Python: resume=True) "
                 "training goes on from the last checkpoint; torchrun --max-restarts=3 does that by itself"
             ) from error
 

@@ -271,7 +271,8 @@ def test_what_nnet3_has_not(make, says) -> None:
     ("stride", "pad", "dilation", "has_bias"),
     [(1, True, 1, True), (1, False, 1, False), (2, True, 1, True), ((2, 1), False, (1, 2), True), (2, True, 2, False)],
 )
-def test_convolution_and_pooling(tmp_path, stride, pad, dilation, has_bias) -> None:
+@pytest.mark.parametrize("pooling", ["max", "average"])
+def test_convolution_and_pooling(tmp_path, stride, pad, dilation, has_bias, pooling) -> None:
     """Outputs are equal, also of the network that is read back; left-over pixels and margins are seen to."""
     image = (5, 6, 2)
     x = cn.input("x", 60)
@@ -282,6 +283,8 @@ def test_convolution_and_pooling(tmp_path, stride, pad, dilation, has_bias) -> N
     size = (*h.operation.windows.output_size, 3)
     window = (min(2, size[0]), min(2, size[1]))
     y = cn.max_pooling(cn.relu(h), image=size, window=window, stride=1)
+    if pooling == "average":
+        y = cn.average_pooling(cn.relu(h), image=size, window=window, stride=stride, pad=pad)
     net = random_values(cn.Network(outputs={"output": y}))
     value = RANDOM.normal(size=(60, 4)).astype(np.float32)
     expected = columns(net.evaluate("output", {"x": cn.sequences([value])}))

@@ -11,6 +11,7 @@ from nnet3.cn.registry import OPERATIONS
 x, y, one = cn.input("x", 4), cn.input("y", 4), cn.input("one", 1)
 W, V, b, c = (cn.parameter(n, s) for n, s in (("W", (3, 4)), ("V", (4, 5)), ("b", (4, 1)), ("c", (1, 1))))
 K, k = cn.parameter("K", (2, 1)), cn.parameter("k", (2, 1))
+N, m = cn.parameter("N", (1, 2)), cn.parameter("m", (2, 1))
 IMAGE = {"image": (2, 2, 1), "window": 1}
 
 #: For each node the numbers of operands with a promise; "o" is the node's own value. In this order: which values the
@@ -49,6 +50,7 @@ NODES: list[tuple[Node, list[str], str, str]] = [
     (cn.cross_entropy_with_softmax(one, x, weights=b), ["", "02", "0"], "", ""),
     (cn.per_dim_mean_var_norm(x, cn.mean(x), cn.inv_std_dev(x)), ["", "", ""], "0", ""),
     (cn.convolution(K, x, k, **IMAGE), ["1", "0", ""], "", ""),
+    (cn.transposed_convolution(N, x, m, **IMAGE), ["1", "0", ""], "", ""),
     (cn.max_pooling(x, **IMAGE), [""], "", ""),
     (cn.average_pooling(x, **IMAGE), [""], "", ""),
     (cn.abs(x), ["0"], "", "0"),

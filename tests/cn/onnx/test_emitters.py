@@ -83,6 +83,19 @@ NODES = {
         cn.parameter("kd", (2, 2)), X, image=(1, 6, 1), window=(1, 2), dilation=(1, 3), pad=True
     ),
     "convolution with strides": cn.convolution(cn.parameter("k", (2, 3)), X, image=(3, 2), window=(3, 1), stride=2),
+    "transposed_convolution": cn.transposed_convolution(
+        cn.parameter("kt", (2, 12)), X, cn.parameter("bt", (3, 1), 0.5), image=(1, 3, 2), window=2, stride=2
+    ),
+    "transposed_convolution with all options": cn.transposed_convolution(
+        cn.parameter("ka", (3, 12)),
+        X,
+        image=(2, 1, 3),
+        window=(3, 2),
+        stride=(3, 2),
+        dilation=(1, 2),
+        pad=True,
+        extra=(2, 1),
+    ),
     "max_pooling": cn.max_pooling(X, image=(2, 3), window=2, pad=True),
     "average_pooling": cn.average_pooling(X, image=(2, 3), window=(2, 3), pad=True),
     "average_pooling with strides": cn.average_pooling(X, image=(2, 3), window=(1, 2), stride=(1, 2)),

@@ -11,7 +11,13 @@ from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.windows import ImageOperation, Windows
 
 
-def convolution_config(operation: Convolution, num_filters: int) -> str:
+def average_kernels(operation: ImageOperation) -> Tensor:
+    """The kernels, (channels, K_r K_c channels), whose convolution is average pooling."""
+    pixels = operation.window[0] * operation.window[1]
+    return torch.eye(operation.image[2]).tile(1, pixels) / pixels
+
+
+def convolution_config(operation: ImageOperation, num_filters: int) -> str:
     """The component line; kernels with gaps become wider ones with zeros."""
     return (
         f"ConvolutionComponent {_dims(operation)} filt-x-dim={operation.windows.window[0]} "
@@ -20,11 +26,12 @@ def convolution_config(operation: Convolution, num_filters: int) -> str:
     )
 
 
-def convolution_parameters(operation: Convolution, kernels: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
+def convolution_parameters(operation: ImageOperation, kernels: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
     """The parameters of the component, of kernels (output channels, K_r K_c C_x)."""
     pixels = kernels.unflatten(1, (*operation.window, operation.image[2]))
     wide = kernels.new_zeros(len(kernels), *operation.windows.window, operation.image[2])
-    wide[:, :: operation.dilation[0], :: operation.dilation[1]] = pixels
+    down, across = operation.dilation if isinstance(operation, Convolution) else (1, 1)
+    wide[:, ::down, ::across] = pixels
     return {
         "filter_params": wide.flatten(1),
         "bias_params": torch.zeros_like(kernels[:, 0]) if bias is None else bias,

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from nnet3.cn.bridge.images import convolution_config, convolution_parameters, framed_rows, pooling_config
+from nnet3.cn.bridge.images import (
+    average_kernels,
+    convolution_config,
+    convolution_parameters,
+    framed_rows,
+    pooling_config,
+)
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.components import Component
@@ -27,7 +33,8 @@ _ELEMENTWISE = {
     "copy": "NoOpComponent",
 }
 
-_REFER = {"delay", "row_slice", "scale", "convolution", "max_pooling"}  # what may write the name of an operand
+_IMAGES = {"convolution", "max_pooling", "average_pooling"}
+_REFER = {"delay", "row_slice", "scale", *_IMAGES}  # what may write the name of an operand
 
 
 def to_nnet(network: Network) -> Nnet:
@@ -35,7 +42,8 @@ def to_nnet(network: Network) -> Nnet:
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
     a delay IfDefined(Offset(...)), which is zero before the first frame as a default of 0 is. Convolution and maximum
-    pooling become ConvolutionComponent and MaxpoolingComponent; margins are Const(0) between the rows of the image.
+    pooling become ConvolutionComponent and MaxpoolingComponent, average pooling a convolution that does not learn;
+    margins are Const(0) between the rows of the image.
     Raises NetworkError for operations that nnet3 has not, naming the node: criteria, norms, products of parameters,
     other defaults, initial states, and so on.
     """
@@ -131,7 +139,7 @@ class _Writer:
             return self._line(name, f"{_ELEMENTWISE[node.type]} dim={node.shape.rows}", self._seen(node.operands[0]))
         if node.type == "row_stack":
             return f"Append({', '.join(self._seen(operand) for operand in node.operands)})"
-        if node.type in ("convolution", "max_pooling"):
+        if node.type in _IMAGES:
             return self._images(node)
         if node.type == "plus":
             return self._plus(node)
@@ -189,6 +197,10 @@ class _Writer:
             if operation.pad or max(s - w for s, w in zip(operation.stride, operation.window, strict=True)) > 0:
                 raise self._error(node, "has margins, or steps wider than its window")
             line, images = pooling_config(operation), node.operands[0]
+        elif node.type == "average_pooling":
+            images, averaging = node.operands[0], average_kernels(operation)
+            line = convolution_config(operation, len(averaging)) + " learning-rate-factor=0"
+            self.values[self.names[node]] = convolution_parameters(operation, averaging, None)
         else:
             kernels, images, *bias = node.operands
             if not all(operand.is_parameter for operand in (kernels, *bias)):

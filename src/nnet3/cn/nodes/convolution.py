@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import ImageOperation, Windows, window_options
+from nnet3.cn.nodes.windows import ImageOperation, Windows, both, put_pixels, window_options
 from nnet3.cn.operation import Matrices, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
@@ -60,40 +60,79 @@ class Convolution(ImageOperation):
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # X = Pack(Y) (1.134), V = W X + b (1.135), which PyTorch computes without packing all windows
         kernels, images, *bias = inputs
-        found = torch.nn.functional.conv2d(
-            self._pixels(images), self._weight(kernels), bias[0][0] if bias else None, self.stride,
-            self.windows.margins, self.dilation,
-        )  # fmt: skip
-        output.unflatten(1, (*found.shape[2:], found.shape[1])).copy_(found.permute(0, 2, 3, 1))
+        found = torch.convolution(self.pixels(images), self._weight(kernels), bias[0][0] if bias else None, *self._how)
+        put_pixels(output, found, accumulate=False)
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
-        per_window = gradient.unflatten(1, (*self.windows.output_size, -1))  # (samples, down, across, C_v)
+        per_window = gradient.unflatten(1, (*self.value_size, -1)).permute(0, 3, 1, 2)  # (samples, C_v, down, across)
         if child == 2:
             # db += dV 1, over windows and samples
-            put(dx, per_window.sum((0, 1, 2))[None], accumulate)
+            put(dx, per_window.sum((0, 2, 3))[None], accumulate)
             return
-        # dW += dV X^T (1.136); dX = W^T dV (1.137), dY += Unpack(dX) (1.138)
-        channels, samples = per_window.shape[3], len(gradient)
-        shape = (samples, self.image[2], *self.image[:2])
-        images = self._pixels(inputs[1]) if child == 0 else gradient.new_empty(1).expand(shape)
-        kernels = gradient.new_empty(1).expand(channels, self.image[2], *self.window)
+        # dW += dV X^T (1.136); dX = W^T dV (1.137), dY += Unpack(dX) (1.138); of what is not needed, the size
+        images = self.pixels(inputs[1] if child == 0 else dx)
+        weight = self._weight(inputs[0] if child == 1 else dx)
         found = torch.ops.aten.convolution_backward(
-            per_window.permute(0, 3, 1, 2), images, self._weight(inputs[0]) if child == 1 else kernels, None,
-            self.stride, self.windows.margins, self.dilation, False, (0, 0), 1, (child == 1, child == 0, False),
-        )  # fmt: skip
-        moved = found[1 - child].permute(0, 2, 3, 1)  # channels last
-        put((dx.T if child == 0 else dx).unflatten(1, moved.shape[1:]), moved, accumulate)
+            per_window, images, weight, None, *self._how, (child == 1, child == 0, False)
+        )
+        put_pixels(dx.T if child == 0 else dx, found[1 - child], accumulate)
 
-    def _pixels(self, images: Tensor) -> Tensor:
-        """(samples, elements) as (samples, channels, rows, columns), the channels of a pixel side by side."""
-        return images.unflatten(1, self.image).permute(0, 3, 1, 2)
+    @property
+    def value_size(self) -> tuple[int, int]:
+        """Rows and columns of the images that it gives."""
+        return self.windows.output_size
+
+    @property
+    def _how(self) -> tuple[Any, ...]:
+        """Stride, padding, dilation, whether it is transposed, output padding, groups: as PyTorch has them."""
+        return self.stride, self.windows.margins, self.dilation, False, (0, 0), 1
 
     def _weight(self, kernels: Tensor) -> Tensor:
-        """Kernels as they lie, (K_r K_c C_x, C_v), as (C_v, C_x, K_r, K_c)."""
-        weight = kernels.T.unflatten(1, (*self.window, self.image[2])).permute(0, 3, 1, 2)
+        """Kernels as they lie, (K_r K_c C, rows), as (rows, C, K_r, K_c)."""
+        weight = kernels.T.unflatten(1, (*self.window, -1)).permute(0, 3, 1, 2)
         return weight.contiguous(memory_format=torch.channels_last)
+
+
+@dataclass(frozen=True)
+class TransposedConvolution(Convolution):
+    """W: C_y x (K_r K_c C_v), a row for each channel of Y; Y: images. V has `extra` rows and columns at its ends.
+
+    The gradient of a convolution with respect to its images (1.137, 1.138), as a value; its gradient is a convolution.
+    """
+
+    type: ClassVar[str] = "transposed_convolution"
+    extra: tuple[int, int] = (0, 0)
+
+    def check(self) -> None:
+        super().check()
+        if not all(0 <= extra < stride for extra, stride in zip(self.extra, self.stride, strict=True)):
+            raise ShapeError(f"{self.type}: expected extra from 0 to less than the stride, got {self.extra}")
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        kernels, images, *bias = operands
+        pixels = self.window[0] * self.window[1]
+        if images.rows != self.windows.num_inputs:
+            raise ShapeError(f"{self.type} of images of {self.image} needs {self.windows.num_inputs} rows")
+        if kernels.rows != self.image[2] or not kernels.num_cols or kernels.num_cols % pixels:
+            raise ShapeError(f"{self.type} needs kernels of {self.image[2]} x ({pixels} times the output channels)")
+        channels = kernels.num_cols // pixels
+        if bias and bias[0] != Shape(channels, 1):
+            raise ShapeError(f"{self.type} needs a bias of {channels} x 1, a number for each output channel")
+        if min(self.value_size) < 1:
+            raise ShapeError(f"{self.type} of images of {self.image} with margins leaves nothing")
+        return Shape(channels * self.value_size[0] * self.value_size[1], images.cols)
+
+    @property
+    def value_size(self) -> tuple[int, int]:
+        sizes: Any = zip(self.image, self.windows.window, self.stride, self.windows.margins, self.extra, strict=False)
+        rows, cols = ((size - 1) * step + window - 2 * margin + extra for size, window, step, margin, extra in sizes)
+        return rows, cols
+
+    @property
+    def _how(self) -> tuple[Any, ...]:
+        return self.stride, self.windows.margins, self.dilation, True, self.extra, 1
 
 
 def convolution(
@@ -117,5 +156,29 @@ def convolution(
     ShapeError if rows or kernels do not fit.
     """
     operands = (kernels, images) if bias is None else (kernels, images, bias)
-    steps: Any = dilation if isinstance(dilation, tuple | list) else (dilation, dilation)
-    return Node(Convolution(*window_options(image, window, stride, pad), steps), operands, name)
+    return Node(Convolution(*window_options(image, window, stride, pad), both(dilation)), operands, name)
+
+
+def transposed_convolution(
+    kernels: Node,
+    images: Node,
+    bias: Node | None = None,
+    *,
+    image: tuple[int, int, int] | tuple[int, int],
+    window: tuple[int, int] | int,
+    stride: tuple[int, int] | int = 1,
+    pad: bool = False,
+    dilation: tuple[int, int] | int = 1,
+    extra: tuple[int, int] | int = 0,
+    name: str = "",
+) -> Node:
+    """Each pixel of the images, of `image` (rows, columns, C_y), times its kernel, added up where its window lies.
+
+    The images that a `convolution` with these options makes become as large as those that it was given: (rows - 1) *
+    stride + window - margins on both sides + `extra`, which says which of the sizes that it may have been. `kernels`,
+    C_y x (window rows * window columns * C_v), are those of that convolution; `bias` is C_v x 1. So a small image
+    becomes a large one, `torch.nn.ConvTranspose2d`. Raises ShapeError if rows or kernels do not fit.
+    """
+    operands = (kernels, images) if bias is None else (kernels, images, bias)
+    options = (*window_options(image, window, stride, pad), both(dilation), both(extra))
+    return Node(TransposedConvolution(*options), operands, name)

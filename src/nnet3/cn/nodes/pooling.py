@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
-from torch.nn.functional import max_pool2d
+from torch.nn.functional import avg_pool2d, max_pool2d
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import ImageOperation, window_options
-from nnet3.cn.operation import Matrices, put
+from nnet3.cn.nodes.windows import ImageOperation, put_pixels, window_options
+from nnet3.cn.operation import Matrices
 from nnet3.cn.shape import Shape
 
 
@@ -24,14 +25,6 @@ class Pooling(ImageOperation):
         steps_down, steps_across = self.windows.output_size
         return Shape(steps_down * steps_across * self.image[2], operands[0].cols)
 
-    def _add_back(self, per_window: Tensor) -> Tensor:
-        """(samples, steps down, steps across, window rows * window columns, channels) where it lies in the images."""
-        return self.windows.add_back(per_window.unflatten(3, self.window))
-
-    def _of_each_step(self, gradient: Tensor) -> Tensor:
-        """(samples, elements) as (samples, steps down, steps across, channels)."""
-        return gradient.unflatten(1, (*self.windows.output_size, self.image[2]))
-
 
 @dataclass(frozen=True)
 class MaxPooling(Pooling):
@@ -40,9 +33,9 @@ class MaxPooling(Pooling):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
         # v_lij = max of the window (1.139); margins never win; of equal elements the first does
-        pixels = inputs[0].unflatten(1, self.image).permute(0, 3, 1, 2)
+        pixels = self.pixels(inputs[0])
         largest, where = max_pool2d(pixels, self.window, self.stride, self.windows.margins, return_indices=True)
-        output.unflatten(1, (*largest.shape[2:], largest.shape[1])).copy_(largest.permute(0, 2, 3, 1))
+        put_pixels(output, largest, accumulate=False)
         return where.permute(0, 2, 3, 1).flatten(1, 2)  # (samples, steps, channels): the number of a pixel
 
     def compute_partial_gradient(
@@ -61,16 +54,18 @@ class AveragePooling(Pooling):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # v_lij = 1 / (K_r K_c) times the sum of the window, margins being zeros that count (1.141)
-        windows = self.windows.view(self.windows.padded(inputs[0])).flatten(3, 4)
-        output.copy_(windows.mean(3).flatten(1))
+        means = avg_pool2d(self.pixels(inputs[0]), self.window, self.stride, self.windows.margins)
+        put_pixels(output, means, accumulate=False)
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # [dX]_(l, i_m, j_n) += [dV]_lij / (K_r K_c) for all (m, n) of the window (1.142, index of dX corrected)
-        num_places = self.window[0] * self.window[1]
-        steps = self._of_each_step(gradient)[:, :, :, None] / num_places
-        put(dx, self._add_back(steps.expand(-1, -1, -1, num_places, -1)), accumulate)
+        per_window = gradient.unflatten(1, (*self.windows.output_size, self.image[2])).permute(0, 3, 1, 2)
+        found = torch.ops.aten.avg_pool2d_backward(
+            per_window, self.pixels(dx), self.window, self.stride, self.windows.margins, False, True, None
+        )
+        put_pixels(dx, found, accumulate)
 
 
 def max_pooling(

@@ -1,4 +1,4 @@
-"""Windows that move over images: sizes, and all windows of a batch of images as one view.
+"""Windows that move over images: their sizes, and images as columns.
 
 An image of `rows` x `cols` pixels with `channels` numbers each is one column of a value: pixel by pixel along the rows,
 the channels of a pixel side by side. Element (r * cols + c) * channels + k is channel k of pixel (r, c). What a
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
-from torch.nn.functional import pad as pad_tensor
 
-from nnet3.cn.operation import Operation
+from nnet3.cn.operation import Operation, put
 from nnet3.errors import ShapeError
 
 
@@ -51,32 +50,6 @@ class Windows:
         if min(self.output_size) < 1:
             raise ShapeError(f"{type} of images of {height} x {width} has windows {self.window} that do not fit in")
 
-    def padded(self, images: Tensor, value: float = 0.0) -> Tensor:
-        """(samples, elements) as (samples, rows, columns, channels), with margins of `value`."""
-        pixels = images.unflatten(1, self.image)
-        down, across = self.margins
-        return pad_tensor(pixels, (0, 0, across, across, down, down), value=value) if self.pad else pixels
-
-    def view(self, padded: Tensor) -> Tensor:
-        """All windows: a view (samples, steps down, steps across, window rows, window columns, channels)."""
-        moved = padded.unfold(1, self.window[0], self.stride[0]).unfold(2, self.window[1], self.stride[1])
-        steps_down, steps_across = self.output_size
-        return moved.permute(0, 1, 2, 4, 5, 3)[:, :steps_down, :steps_across]
-
-    def add_back(self, windows: Tensor) -> Tensor:
-        """The sum of all windows (shaped as `view` shapes them) where they lie: (samples, elements)."""
-        height, width, channels = self.image
-        down, across = self.margins
-        total = windows.new_zeros(len(windows), height + 2 * down, width + 2 * across, channels)
-        steps_down, steps_across = self.output_size
-        for row in range(self.window[0]):
-            for col in range(self.window[1]):
-                last_row = row + (steps_down - 1) * self.stride[0] + 1
-                last_col = col + (steps_across - 1) * self.stride[1] + 1
-                place = total[:, row : last_row : self.stride[0], col : last_col : self.stride[1]]
-                place += windows[:, :, :, row, col]
-        return total[:, down : down + height, across : across + width].reshape(len(windows), -1)
-
 
 @dataclass(frozen=True)
 class ImageOperation(Operation):
@@ -98,10 +71,24 @@ class ImageOperation(Operation):
     def windows(self) -> Windows:
         return Windows(self.image, self.window, self.stride, self.pad)
 
+    def pixels(self, images: Tensor) -> Tensor:
+        """(samples, elements) as (samples, channels, rows, columns), the channels of a pixel side by side."""
+        return images.unflatten(1, self.image).permute(0, 3, 1, 2)
+
+
+def put_pixels(dest: Tensor, pixels: Tensor, accumulate: bool) -> None:
+    """Put images (samples, channels, rows, columns) into (samples, elements), or add them."""
+    moved = pixels.permute(0, 2, 3, 1)
+    put(dest.unflatten(1, moved.shape[1:]), moved, accumulate)
+
 
 def window_options(image: Any, window: Any, stride: Any, pad: Any) -> tuple[Any, Any, Any, Any]:
     """The options of `ImageOperation`: an image of (rows, columns) has one channel, a single number is for both."""
     if isinstance(image, tuple | list) and len(image) == 2:
         image = (*image, 1)
-    window, stride = (each if isinstance(each, tuple | list) else (each, each) for each in (window, stride))
-    return image, window, stride, pad
+    return image, both(window), both(stride), pad
+
+
+def both(size: Any) -> Any:
+    """A size for rows and one for columns; a single one is for both."""
+    return size if isinstance(size, tuple | list) else (size, size)

@@ -224,16 +224,19 @@ def row_stack(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Val
 # ---- images ----
 
 
-@emitter("convolution")
+@emitter("convolution", "transposed_convolution")
 def convolution(
     made: NodeEmission, operation: Any, kernels: ir.Value, images: ir.Value, bias: ir.Value | None = None
 ) -> ir.Value:
-    graph, channels = made.graph, made.operands[0].rows
+    graph = made.graph
     by_channel = made.op("Transpose", made.matrix(kernels), perm=[1, 0])
-    shape = graph.integers(channels, *operation.window, operation.image[2])
+    shape = graph.integers(made.operands[0].rows, *operation.window, -1)
     weight = made.op("Transpose", made.op("Reshape", by_channel, shape), perm=[0, 3, 1, 2])
-    biases = [] if bias is None else [made.op("Reshape", bias, graph.integers(channels))]
-    return _of_windows(made, operation, "Conv", images, weight, *biases, dilations=list(operation.dilation))
+    biases = [] if bias is None else [made.op("Reshape", bias, graph.integers(-1))]
+    transposed = operation.type == "transposed_convolution"
+    op_type, more = ("ConvTranspose", {"output_padding": list(operation.extra)}) if transposed else ("Conv", {})
+    dilations = list(operation.dilation)
+    return _of_windows(made, operation, op_type, images, weight, *biases, dilations=dilations, **more)
 
 
 @emitter("max_pooling")
