@@ -54,9 +54,9 @@ class _Search:
         self.ids = np.append(self.ids[:keep], random.integers(1, 7, more))
         self.tokens = np.append(self.tokens[:keep], random.integers(0, 9, more))
 
-    def best_path(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_path(self, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         self.asked.append(len(self.ids))
-        return self.ids, self.tokens
+        return self.ids[first:], self.tokens[first:]
 
 
 def slow_scores(front: FrontModel, audio: np.ndarray, calls: list[int], search: _Search | None) -> np.ndarray:
@@ -157,6 +157,23 @@ def test_a_segment_has_weights_of_its_own(front: FrontModel) -> None:
     assert second.asked[0] == 0
     assert stream._silence.first_frame == 3 * begun
     assert len(stream.finish()) + len(second.ids) + begun == stream.num_rows
+
+
+def test_a_segment_without_an_end_stays_small(front: FrontModel) -> None:
+    """Frames and rows whose weights are settled are forgotten, and nobody asks for the path to them."""
+    search, begins = _Search(), []
+
+    def path(first: int) -> tuple[np.ndarray, np.ndarray]:
+        begins.append(len(search.ids) - first)
+        return search.best_path(first)
+
+    stream = AcousticStream(front, front.computer(), RATE, path)
+    for rows in stream.accept(_audio(50 * PIECE)):
+        search.advance(rows)
+        kept = [stream._ivectors._rows, stream._ivectors._gaussians, stream._ivectors._log_likelihoods]
+        assert max(len(each) - each.start for each in kept) <= 3 * 120
+    assert len(search.ids) > 300
+    assert max(begins) < 120
 
 
 def test_a_model_without_ivectors_gives_the_scores_of_the_network(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def slow_segments(model: Model, parts: list[np.ndarray]) -> list[SpokenText]:
     """The loop as it is described: a result where a call ends at an endpoint, and one at the end of the stream."""
     front, found, segment, first = model.front, [], model.graph.start(model.front.decoding), 0
 
-    def path() -> tuple[Any, Any]:
+    def path(first: int = 0) -> tuple[Any, Any]:
         best = segment.search.best_path()
-        return best.transition_ids, best.states
+        return best.transition_ids[first:], best.states[first:]
 
     stream = AcousticStream(front, front.computer(), RATE, path)
     for part in parts:

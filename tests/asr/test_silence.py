@@ -72,10 +72,14 @@ def test_changes_are_those_of_the_slow_version(
         keep = max(0, min(len(ids), count) - back)
         ids = ids[:keep] + random.integers(1, 7, count - keep).tolist()
         tokens = tokens[:keep] + random.integers(0, 3, count - keep).tolist()  # equal by chance here and there
-        fast.trace(ids, tokens)
+        begin = int(random.integers(fast.first_row + 1))  # what comes before is not asked for any more
+        fast.trace(ids[begin:], tokens[begin:], begin)
         slow.trace(ids, tokens)
+        settled = fast.first_open
         frames, deltas = fast.changes(ready)
         assert list(zip(frames.tolist(), deltas.tolist(), strict=True)) == slow.changes(ready)
+        assert frames.min(initial=settled) >= settled
+        assert len(fast._ids) <= 101 + 20 * 12 // factor + max(decoded, 1)
 
 
 def test_frames_weigh_little_until_speech_is_found() -> None:
@@ -110,3 +114,5 @@ def test_misuse_is_an_error() -> None:
         SilenceWeighting(MODEL, [17], 3)
     with pytest.raises(ArgumentError, match=r"as many arcs as tokens, got \(2,\) and \(3,\)"):
         SilenceWeighting(MODEL, SILENCE, 3).trace([1, 2], [1, 2, 3])
+    with pytest.raises(ArgumentError, match="must have the rows from 0 on, got those from 2 on"):
+        SilenceWeighting(MODEL, SILENCE, 3).trace([1], [1], 2)

@@ -25,6 +25,11 @@ def _same(one: BeamSearch, other: BeamSearch) -> None:
         assert np.array_equal(a.transition_ids, b.transition_ids)
         assert np.array_equal(a.words, b.words)
         assert np.array_equal(a.word_rows, b.word_rows)
+        if not use_final:
+            first = int(RANDOM.integers(one.num_rows + 2))
+            ids, states = other.newest(first) or ((), ())
+            assert np.array_equal(ids, a.transition_ids[first:])
+            assert np.array_equal(states, b.states[first:])
     assert one.relative_cost == other.relative_cost
 
 

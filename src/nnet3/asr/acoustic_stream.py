@@ -16,8 +16,9 @@ from nnet3.asr.silence import SilenceWeighting
 from nnet3.decode import StreamComputer
 from nnet3.errors import ExecutionError
 
-#: Gives the best path of the search so far: the transition-id of each row, and the token that its arc leaves.
-BestPath = Callable[[], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]
+#: Gives the best path of the search so far from a row on: the transition-id of each row, and the token that its arc
+#: leaves.
+BestPath = Callable[[int], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]
 
 Scores = npt.NDArray[np.float32]
 
@@ -33,7 +34,8 @@ class AcousticStream:
 
     Audio is looked at in pieces of 0.2 s, from the beginning of what each call gives. A chunk of the network takes the
     ivector of the newest frame when it is computed. If the model says which phones are silence, frames count in
-    ivectors by the best path of the search, which `best_path` gives; without it silence counts as all else.
+    ivectors by the best path of the search, which `best_path(first)` gives from row `first` of the segment on; without
+    it silence counts as all else.
     """
 
     def __init__(
@@ -132,10 +134,12 @@ class AcousticStream:
     def _weigh(self) -> None:
         if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
             return
-        path = self._best_path()
+        first = self._silence.first_row
+        path = self._best_path(first)
         if path is not None:
-            self._silence.trace(*path)
+            self._silence.trace(*path, first)
         self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+        self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
 
 
 class NetworkInputs(NamedTuple):

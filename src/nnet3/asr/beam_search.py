@@ -237,6 +237,16 @@ class BeamSearch:
         token = int(np.argmin(cost))
         return BestPath(float(cost.min()), *self.tokens.path_to(token))
 
+    def newest(self, first: int) -> tuple[Integers, Integers] | None:
+        """Returns the end of the best path so far: the transition-id of each row from `first` on, and the state that it
+        leaves; None if no path is left. The time that it takes does not grow with the rows before."""
+        last = self.tokens.last
+        if not len(last.cost):
+            return None
+        steps = self.tokens.path_to(int(np.argmin(last.cost)), first)
+        behind = len(steps.states) - max(self.num_rows - first, 0)
+        return steps.transition_ids[behind:], steps.states[behind:]
+
 
 def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:
     """Returns which arcs are kept, and the highest cost of what may be reached without a row.

@@ -123,10 +123,10 @@ class Segment:
             if now is not before and isinstance(now, Composition) and isinstance(before, Composition):
                 self._lattice.rename_tokens(partial(now.adopted, before))
 
-    def trace(self) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
-        """Returns the best path so far, the transition-id of each row and the state that it leaves: (rows,) each."""
-        path = self.search.best_path()
-        return None if path is None else (path.transition_ids, path.states)
+    def trace(self, first: int = 0) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
+        """Returns the best path so far from row `first` on, the transition-id of each row and the state that it leaves:
+        (rows,) each."""
+        return self.search.newest(first)
 
     @property
     def notices(self) -> list[str]:

@@ -97,6 +97,7 @@ class OnlineIvectors:
         self._done = 0  # frames that have been taken in
         self._weights = np.zeros(0)  # waiting, for frame `_first_weight` and those after it
         self._first_weight = 0
+        self._settled = 0  # frames before this one keep their weights
         self._is_finished = False
 
     @property
@@ -134,6 +135,10 @@ class OnlineIvectors:
         weights[self._first_weight - first :][: len(self._weights)] = self._weights
         np.add.at(weights, frames - first, changes)
         self._weights, self._first_weight = weights, first
+
+    def settle(self, frame: int) -> None:
+        """Lets frames before this one keep their weights: they are forgotten once they have been taken in."""
+        self._settled = frame
 
     def at(self, frame: int) -> Singles:
         """Returns the ivector for a frame, (ivector_dim,), after taking in the frames up to it.
@@ -176,9 +181,8 @@ class OnlineIvectors:
             if not self._options.use_most_recent_ivector:
                 self._estimates.append(self._newest)
         self._add_up_to(last)
-        if not self._weighted:
-            for buffer in (self._rows, self._gaussians, self._log_likelihoods):
-                buffer.forget(self._done)
+        for buffer in (self._rows, self._gaussians, self._log_likelihoods):
+            buffer.forget(min(self._done, self._settled) if self._weighted else self._done)
 
     def _add_up_to(self, last: int) -> None:
         frames, weights = self._waiting(last)

@@ -23,6 +23,7 @@ from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
+_ROWS_BACK = 64  # that are looked at first for silence at the end
 _NOTHING = SpokenText([])
 
 
@@ -317,13 +318,16 @@ class Recognizer:
         return self._start + self.model.seconds_per_row * self._first_row
 
     def _is_endpoint(self, segment: Segment) -> bool:
-        path = segment.search.best_path()
-        if path is None:
-            return False
-        phones = self.model.transition_model.phone(path.transition_ids)
-        trailing = trailing_silence(phones, self.model.front.silence_phones)
+        rows, looked_at, trailing = segment.search.num_rows, 0, 0
+        while trailing == looked_at < rows:  # no further back than there is silence
+            looked_at = min(2 * looked_at or _ROWS_BACK, rows)
+            path = segment.trace(rows - looked_at)
+            if path is None:
+                return False
+            phones = self.model.transition_model.phone(path[0])
+            trailing = trailing_silence(phones, self.model.front.silence_phones)
         cost = segment.search.relative_cost if trailing else np.inf
-        return bool(self.model.endpointing.which(segment.search.num_rows, trailing, cost))
+        return bool(self.model.endpointing.which(rows, trailing, cost))
 
     def _found(self) -> SpokenText:
         """Returns the words of the segment up to now."""

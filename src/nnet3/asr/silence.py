@@ -36,12 +36,15 @@ class SilenceWeighting:
         if not silence.any():
             raise ArgumentError("no phone of the model is one of the silence phones")
         self._weight_of_id = np.concatenate([[0.0], np.where(silence, _SILENCE_WEIGHT, 1.0)])
-        self._factor, self.first_frame = frame_subsampling_factor, first_frame
+        self.factor, self.first_frame = frame_subsampling_factor, first_frame
+        self.first_row = 0  # rows before it are settled and forgotten
+        self.first_open = first_frame  # frames before it keep their weights
         self._ids, self._tokens = np.full(0, _NONE, np.int64), np.full(0, _NONE, np.int64)
         self._weights = np.zeros(0)
 
-    def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike) -> None:
-        """Takes the best path so far, (rows,) each: the arc of each row, and the token that it leaves.
+    def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike, first: int = 0) -> None:
+        """Takes the best path so far from row `first` on, (rows,) each: the arc of each row, and the token that it
+        leaves. `first` must not be behind `first_row`.
 
         A token is any number >= 0 that is no other token's of the same row. Only what lies behind the last row where
         the path leaves the same token as the path before is looked at; that row, too, keeps its arc.
@@ -49,6 +52,9 @@ class SilenceWeighting:
         ids, leaving = np.asarray(transition_ids, np.int64), np.asarray(tokens, np.int64)
         if ids.shape != leaving.shape or ids.ndim != 1:
             raise ArgumentError(f"a path has as many arcs as tokens, got {ids.shape} and {leaving.shape}")
+        if first > self.first_row:
+            raise ArgumentError(f"the path must have the rows from {self.first_row} on, got those from {first} on")
+        ids, leaving = ids[self.first_row - first :], leaving[self.first_row - first :]
         self._extend(len(ids))
         met = np.flatnonzero(self._tokens[: len(ids)] == leaving)
         first = int(met[-1]) + 1 if len(met) else 0
@@ -62,7 +68,7 @@ class SilenceWeighting:
         its weights stay.
         """
         known = len(self._ids)
-        self._extend(-(-(ready - self.first_frame) // self._factor))
+        self._extend(-(-(ready - self.first_frame) // self.factor) - self.first_row)
         begin = max(0, known - _FRAMES_BACK)
         if len(self._ids) == begin:
             return np.zeros(0, np.int64), np.zeros(0)
@@ -71,9 +77,10 @@ class SilenceWeighting:
         self._weights[begin:] = wanted
         changed = change != 0
         changed[-1] = True
-        rows = begin + np.flatnonzero(changed)
-        frames = self.first_frame + self._factor * rows[:, np.newaxis] + np.arange(self._factor)
-        return frames.reshape(-1), np.repeat(change[changed], self._factor)
+        rows = self.first_row + begin + np.flatnonzero(changed)
+        frames = self.first_frame + self.factor * rows[:, np.newaxis] + np.arange(self.factor)
+        self._forget(begin)
+        return frames.reshape(-1), np.repeat(change[changed], self.factor)
 
     def _wanted(self, begin: int) -> Doubles:
         ids = self._ids[begin:]
@@ -81,6 +88,13 @@ class SilenceWeighting:
             return np.full(len(ids), self._weights[begin - 1] if begin else _SILENCE_WEIGHT)
         source = np.maximum.accumulate(np.where(ids == _NONE, 0, np.arange(len(ids))))  # the last row with an arc
         return self._weight_of_id[ids[source]]
+
+    def _forget(self, begin: int) -> None:
+        """Forgets what lies before these rows but for the last one, whose weight the next ones may take."""
+        self.first_open = self.first_frame + self.factor * (self.first_row + begin)
+        settled = max(0, begin - 1)
+        self.first_row += settled
+        self._ids, self._tokens, self._weights = (table[settled:] for table in (self._ids, self._tokens, self._weights))
 
     def _extend(self, rows: int) -> None:
         more = rows - len(self._ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,9 +58,17 @@ class Steps(NamedTuple):
     words: Integers
     word_rows: Integers
 
-    def then(self, others: Steps) -> Steps:
-        """Returns both paths as one."""
-        return Steps(*map(np.append, self, others))
+    @classmethod
+    def joined(cls, parts: Iterable[Steps]) -> Steps:
+        """Returns paths that follow each other as one."""
+        return cls(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+class Past(NamedTuple):
+    """The path to a token: its last steps, and the path before them, which other tokens may share."""
+
+    steps: Steps
+    before: Past | None
 
 
 class TokenRows:
@@ -69,9 +78,7 @@ class TokenRows:
     def __init__(self, graph: SearchGraph | Composition, row: TokenRow):
         self.graph, self.first = graph, 0
         self._rows, self.num_links = [row], len(row.epsilons.arc)
-        none = np.zeros(0, np.int64)
-        self._common = Steps(none, none, none, none)  # of all paths
-        self._past: list[Steps] = []  # from there to each token of the first row, if that is not row 0
+        self._past: list[Past | None] = [None] * len(row.state)  # the path to each token of the first row
 
     def __len__(self) -> int:
         """The number of the last row, which is the number of rows of scores that it is behind."""
@@ -105,7 +112,7 @@ class TokenRows:
             tokens = np.flatnonzero(excess < np.inf)
             if len(tokens) < len(excess):
                 self._keep_tokens(before, row, tokens)
-                if number == 1 and self.first:
+                if number == 1:
                     self._past = [self._past[token] for token in tokens.tolist()]
             known, before.excess = before.excess, excess[tokens]
             if known is not None and (np.abs(known - before.excess) <= _PRUNE_SCALE * beam).all():
@@ -208,10 +215,16 @@ class TokenRows:
 
     # ---- paths ----
 
-    def path_to(self, token: int) -> Steps:
-        """Returns the best path to a token of the last row."""
+    def path_to(self, token: int, first: int = 0) -> Steps:
+        """Returns the best path to a token of the last row, or its end, which has the rows from `first` on and may have
+        some more."""
         token, steps = self._steps(token, len(self))
-        return self._common.then(self._past[token]).then(steps) if self.first else steps
+        parts, past, begin = [steps], self._past[token], self.first
+        while past is not None and begin > first:
+            parts.append(past.steps)
+            begin -= len(past.steps.states)
+            past = past.before
+        return Steps.joined(reversed(parts))
 
     def _steps(self, token: int, number: int) -> tuple[int, Steps]:
         """Returns the best path to a token of a row from the first row on, and the token of that row that it leaves."""
@@ -240,14 +253,7 @@ class TokenRows:
         """Forgets the rows before this one, and what they have to do with each other."""
         rows = number - self.first
         found = [self._steps(token, number) for token in range(len(self._rows[rows].state))]
-        sources = {token for token, _ in found}
-        if not self.first:
-            self._past = [steps for _, steps in found]
-        elif len(sources) == 1:
-            self._common = self._common.then(self._past[sources.pop()])
-            self._past = [steps for _, steps in found]
-        else:
-            self._past = [self._past[token].then(steps) for token, steps in found]
+        self._past = [Past(steps, self._past[token]) for token, steps in found]
         row = self._rows[rows]
         gone = [*(row.emitting for row in self._rows[: rows + 1]), *(row.epsilons for row in self._rows[:rows])]
         self.num_links -= sum(len(links.arc) for links in gone)
