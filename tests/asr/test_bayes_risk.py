@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from nnet3.asr.bayes_risk import HeardWord, _without_overlaps, least_risk_words
+from nnet3.asr.bayes_risk import HeardWord, _parts, _without_overlaps, least_risk_words
 from nnet3.asr.timed_lattice import TimedLattice
 from tests.asr.slow_bayes_risk import Arc, least_risk
 from tests.seeds import RANDOM
@@ -53,6 +55,26 @@ def test_words_that_overlap_share_their_time() -> None:
         HeardWord(1, 1, 1, 1),
         HeardWord(2, 1, 4, 1),
     ]
+
+
+def test_a_long_lattice_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cut where all paths meet; what is certain stays as it is."""
+    parts = [random_lattice(int(RANDOM.integers(5, 9))) for _ in range(4)]
+    begins = np.cumsum([0, *(len(part.row) - 1 for part in parts)])
+    columns = [
+        np.concatenate([getattr(part, name) + begin * shifts for part, begin in zip(parts, begins, strict=False)])
+        for name, shifts in (("src", 1), ("dst", 1), ("label", 0), ("cost", 0))
+    ]
+    whole = TimedLattice(np.arange(begins[-1] + 1), *columns)
+    certain = replace(whole, cost=1e4 * whole.cost)
+    together = least_risk_words(certain)
+    monkeypatch.setattr("nnet3.asr.bayes_risk._LEAST_STATES", 4)
+    cut = list(_parts(whole))
+    assert len(cut) >= 2
+    assert sorted(np.concatenate([part.cost for part in cut])) == sorted(whole.cost)
+    assert [part.row[0] for part in cut[1:]] == [part.row[-1] for part in cut[:-1]]
+    assert min(len(part.row) for part in cut[:-1]) > 4
+    assert np.allclose(least_risk_words(certain), together)
 
 
 def test_one_path_is_certain() -> None:

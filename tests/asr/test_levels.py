@@ -9,6 +9,7 @@ from nnet3.asr.levels import longest_paths
 from nnet3.errors import ExecutionError
 from tests.asr.slow_search import paths_of
 from tests.asr.toy_lattices import random_lattice
+from tests.seeds import RANDOM
 
 
 def test_one_best_path() -> None:
@@ -28,6 +29,17 @@ def test_states_that_lead_nowhere_are_not_within_any_beam() -> None:
     assert (lattice.backward[states] < np.inf).all()
     assert (lattice.backward[lattice.dst[arcs]] < np.inf).all()
     assert np.flatnonzero(ends).tolist() == [lattice.num_states - 1]
+
+
+def test_longest_paths_are_those_of_the_definition() -> None:
+    for _ in range(5):
+        lattice = random_lattice()
+        depth = np.zeros(lattice.num_states, np.int64)
+        for src, dst in zip(lattice.src.tolist(), lattice.dst.tolist(), strict=True):  # in the order of sources
+            depth[dst] = max(depth[dst], depth[src] + 1)
+        mixed = RANDOM.permutation(len(lattice.src))
+        assert longest_paths(lattice.num_states, lattice.src[mixed], lattice.dst[mixed]).tolist() == depth.tolist()
+    assert longest_paths(0, np.zeros(0, int), np.zeros(0, int)).tolist() == []
 
 
 def test_a_cycle_has_no_longest_path() -> None:

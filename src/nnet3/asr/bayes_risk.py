@@ -6,6 +6,7 @@ distance. Computer Speech and Language, 2011.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from nnet3.asr.timed_lattice import TimedLattice
 Integers = npt.NDArray[np.integer]
 Doubles = npt.NDArray[np.float64]
 _MOST_ROUNDS = 101
+_LEAST_STATES = 1000  # of a part: memory grows with states times words
 _TIE = 1e-12  # edit distances this close are equal; in Kaldi rounding decides
 _DELETION = 1 + 1e-5  # of a word of the lattice: a little more than the other edits
 _MATCH, _DELETE, _INSERT = 1, 2, 3
@@ -33,8 +35,24 @@ class HeardWord(NamedTuple):
 
 
 def least_risk_words(lattice: TimedLattice) -> list[HeardWord]:
-    """Returns the words with the least expected number of errors."""
-    return _without_overlaps(_Recursion(lattice).words())
+    """Returns the words with the least expected number of errors.
+
+    A lattice of many states is taken in parts, between states that all paths go through.
+    """
+    return _without_overlaps([word for part in _parts(lattice) for word in _Recursion(part).words()])
+
+
+def _parts(lattice: TimedLattice) -> Iterator[TimedLattice]:
+    last = len(lattice.row) - 1
+    steps = np.bincount(lattice.src + 1, minlength=last + 2) - np.bincount(lattice.dst, minlength=last + 2)
+    edges = [0]
+    for state in np.flatnonzero(np.cumsum(steps)[:last] == 0).tolist():  # no arc leads past it
+        if state >= edges[-1] + _LEAST_STATES:
+            edges.append(state)
+    for first, end in pairwise([*edges, last] if last else [0, 0]):
+        arcs = np.flatnonzero((lattice.src >= first) & (lattice.dst <= end))
+        src, dst = lattice.src[arcs] - first, lattice.dst[arcs] - first
+        yield TimedLattice(lattice.row[first : end + 1], src, dst, lattice.label[arcs], lattice.cost[arcs])
 
 
 class _Recursion:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.search_graph import arcs_leaving
 from nnet3.errors import ExecutionError
 
 Integers = npt.NDArray[np.integer]
@@ -99,10 +100,15 @@ class Levels:
 
 def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
     """Returns the number of arcs of the longest path to each state, (states,). ExecutionError if there is a cycle."""
-    depth = np.zeros(states, np.int64)
-    for _ in range(states + 1):
-        before = depth.copy()
-        np.maximum.at(depth, dst, depth[src] + 1)
-        if (depth == before).all():
-            return depth
-    raise ExecutionError("the lattice has a cycle: does the graph have one of arcs without labels and costs?")
+    order = np.argsort(src, kind="stable")
+    dst, offsets = dst[order], np.searchsorted(src[order], np.arange(states + 1))
+    depth, waiting = np.full(states, -1), np.bincount(dst, minlength=states)  # arcs to each state from those to come
+    level, reached = 0, np.flatnonzero(waiting == 0)
+    while len(reached):
+        depth[reached] = level
+        ahead, arcs = np.unique(dst[arcs_leaving(offsets, reached).arc], return_counts=True)
+        waiting[ahead] -= arcs
+        level, reached = level + 1, ahead[waiting[ahead] == 0]
+    if (depth < 0).any():
+        raise ExecutionError("the lattice has a cycle: does the graph have one of arcs without labels and costs?")
+    return depth
