@@ -94,7 +94,8 @@ class SilenceWeighting:
         self.first_open = self.first_frame + self.factor * (self.first_row + begin)
         settled = max(0, begin - 1)
         self.first_row += settled
-        self._ids, self._tokens, self._weights = (table[settled:] for table in (self._ids, self._tokens, self._weights))
+        self._ids, self._tokens = self._ids[settled:], self._tokens[settled:]
+        self._weights = self._weights[settled:]
 
     def _extend(self, rows: int) -> None:
         more = rows - len(self._ids)
