@@ -8,10 +8,10 @@ import click
 import pytest
 
 from nnet3.cli.registry import find_verb, verb_names
-from nnet3.cli.verb import SEEING, Verb, run_on_cpu, take_internal, take_use_gpu, verb
+from nnet3.cli.verb import Verb, run_on_cpu, take_internal, take_use_gpu, verb
 
 
-@verb("say what there is", SEEING, program="nnet3-some", program_defaults={"own": 5}, name="some")
+@verb("say what there is", program="nnet3-some", program_defaults={"own": 5}, name="some")
 @click.option("--own", type=int, default=3, help="One of its own.")
 @click.option("--hidden", type=int, default=3, hidden=True)
 def some(own: int, hidden: int) -> tuple[Any, ...]:
@@ -25,7 +25,7 @@ def _run(*words: str, command: click.Command = some) -> Any:
 
 def test_what_is_not_given() -> None:
     assert isinstance(some, Verb)
-    assert (some.name, some.family, some.short_help) == ("some", SEEING, "say what there is")
+    assert (some.name, some.short_help) == ("some", "say what there is")
     assert (some.program, some.program_defaults) == ("nnet3-some", {"own": 5})
     assert _run() == (3, None, 7, None)
     with some.make_context("some", []) as context:
@@ -58,20 +58,20 @@ def test_help_lists_own_options_before_kaldis() -> None:
 
 
 def test_own_options_prevail() -> None:
-    @verb("do something else", SEEING)
+    @verb("do something else")
     @click.option("--use-gpu", type=int, default=7)
     @click.option("--verbose", type=int, default=9)
     def other(use_gpu: int, verbose: int) -> tuple[int, int]:
         return use_gpu, verbose
 
     assert isinstance(other, Verb)
-    assert (other.name, other.program, other.program_defaults) == ("test-verb", "", {})
+    assert (other.name, other.program, other.program_defaults) == ("other", "", {})
     assert [option.name for option in other.global_options] == ["config", "print_args"]
     assert _run(command=other) == (7, 9)
 
 
 def test_what_nobody_acts_on_is_said_to_be_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    @verb("hear nothing", SEEING)
+    @verb("hear nothing")
     def deaf() -> int:
         return 5
 
@@ -118,7 +118,7 @@ def test_every_option_that_is_an_integer_has_bounds() -> None:
 
 
 def test_a_verb_that_runs_on_the_cpu() -> None:
-    @verb("add", SEEING)
+    @verb("add")
     def adding() -> None:
         run_on_cpu()
 

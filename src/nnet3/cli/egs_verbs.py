@@ -11,7 +11,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments
-from nnet3.cli.verb import CHAIN, EXAMPLES, Verb, verb
+from nnet3.cli.verb import Verb, verb
 from nnet3.options import ChainMergingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class EgsKind:
     prefix: str
     adjective: str
     table: str
-    family: str
     merging: type[Options]
     examples: Callable[[], ExampleKind[Any]]
     key_of: Callable[[Any], Callable[[str, Any], str] | None] = lambda options: None
@@ -39,7 +38,7 @@ class EgsKind:
         """Decorator: the verb that does this to examples. It gets the two tables and the options."""
         name = f"{self.prefix}{action}-egs"
         words = {"adjective": self.adjective, "table": self.table, "verb": name}
-        made = verb(summary.format(**words), self.family, program=f"nnet3-{name}", name=name, help=help.format(**words))
+        made = verb(summary.format(**words), program=f"nnet3-{name}", name=name, help=help.format(**words))
         parameters = all_of(
             takes("options", options),
             *more,
@@ -48,9 +47,9 @@ class EgsKind:
         return lambda function: made(parameters(function))
 
 
-PLAIN = EgsKind("", "training", "egs", EXAMPLES, MergingOptions, lambda: later.examples.EXAMPLES)
+PLAIN = EgsKind("", "training", "egs", MergingOptions, lambda: later.examples.EXAMPLES)
 CHAIN_KIND = EgsKind(
-    *("chain-", "chain", "cegs", CHAIN, ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES),
+    *("chain-", "chain", "cegs", ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES),
     key_of=lambda options: later.changes.key_with_language if options.multilingual_eg else None,
 )
 
@@ -60,7 +59,7 @@ _IGNORED = [
 ]
 
 
-def merge_egs(kind: EgsKind) -> Verb:
+def merge_verb(kind: EgsKind) -> Verb:
     """The verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
 
     @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *_IGNORED)
@@ -70,7 +69,7 @@ def merge_egs(kind: EgsKind) -> Verb:
     return command
 
 
-def shuffle_egs(kind: EgsKind) -> Verb:
+def shuffle_verb(kind: EgsKind) -> Verb:
     """The verb that puts examples into random order (Kaldi: nnet3-shuffle-egs, nnet3-chain-shuffle-egs)."""
 
     @kind.verb("shuffle", "put {adjective} examples into random order", _SHUFFLE, ShufflingOptions)
@@ -80,7 +79,7 @@ def shuffle_egs(kind: EgsKind) -> Verb:
     return command
 
 
-def subset_egs(kind: EgsKind) -> Verb:
+def subset_verb(kind: EgsKind) -> Verb:
     """The verb that takes some examples at random (Kaldi: nnet3-subset-egs, nnet3-chain-subset-egs)."""
 
     @kind.verb("subset", "take some {adjective} examples at random", _SUBSET, SubsetOptions)

@@ -1,26 +1,53 @@
-"""The verbs, found where they are: each file of verbs/ declares one. Only what is asked for is imported."""
+"""The verbs, found where they are: in the files of verbs/, one for each family. Only what is asked for is imported.
+
+A verb is all that such a file defines by a name that does not begin with an underscore; its name is that name.
+"""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import re
 from functools import cache
+from pathlib import Path
 
 from nnet3.cli import verbs
 from nnet3.cli.kaldi_arguments import option_names
-from nnet3.cli.verb import FAMILIES, Verb
+from nnet3.cli.verb import Verb
+
+#: The headings of the families by their files, in the order of help.
+FAMILIES = {
+    "seeing": "See and try",
+    "models": "Networks and models",
+    "running": "Run and train",
+    "examples": "Training examples",
+    "chain": "Sequence training (LF-MMI)",
+    "aligning": "Alignments",
+    "graphs": "Lexicons, graphs and words",
+    "lattices": "Lattices",
+    "tables": "Tables of vectors and matrices",
+}
+_DEFINED = re.compile(r"^(?:def )?([a-z]\w*)(?: = |\()", re.MULTILINE)
 
 
 @cache
+def _file_of_verb() -> dict[str, str]:
+    """The file that defines each verb, which is not imported for that; verbs in alphabetical order."""
+    folder = Path(verbs.__path__[0])
+    texts = {file: (folder / f"{file}.py").read_text(encoding="utf-8") for file in FAMILIES}
+    found = {name.replace("_", "-"): file for file, text in texts.items() for name in _DEFINED.findall(text)}
+    return dict(sorted(found.items()))
+
+
 def verb_names() -> tuple[str, ...]:
     """The names of all verbs, in alphabetical order."""
-    return tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(verbs.__path__)))
+    return tuple(_file_of_verb())
 
 
 def find_verb(name: str) -> Verb:
     """The verb of a name that there is."""
-    command: Verb = importlib.import_module(f"{verbs.__name__}.{name.replace('-', '_')}").command
-    return command
+    module = importlib.import_module(f"{verbs.__name__}.{_file_of_verb()[name]}")
+    verb: Verb = getattr(module, name.replace("-", "_"))
+    return verb
 
 
 def find_program(program: str) -> Verb | None:
@@ -37,5 +64,5 @@ def options_of_verbs() -> set[str]:
 
 def verbs_by_family() -> dict[str, list[Verb]]:
     """All verbs under the headings of their families."""
-    found = [find_verb(name) for name in verb_names()]
-    return {family: [verb for verb in found if verb.family == family] for family in FAMILIES}
+    files = _file_of_verb()
+    return {heading: [find_verb(name) for name in files if files[name] == file] for file, heading in FAMILIES.items()}

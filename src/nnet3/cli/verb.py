@@ -15,11 +15,6 @@ from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL
 
-SEEING, MODELS, RUNNING = "See and try", "Networks and models", "Run and train"
-EXAMPLES, CHAIN = "Training examples", "Sequence training (LF-MMI)"
-TABLES, ALIGNING, LATTICES = "Tables of vectors and matrices", "Alignments", "Lattices"
-GRAPHS = "Lexicons, graphs and words"
-FAMILIES = (SEEING, MODELS, RUNNING, EXAMPLES, CHAIN, ALIGNING, GRAPHS, LATTICES, TABLES)
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 
@@ -27,16 +22,9 @@ _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 class Verb(click.Command):
     """A command with Kaldi's global options: `--config` acts before click parses, the others when the verb runs."""
 
-    def __init__(
-        self,
-        *args: Any,
-        family: str,
-        program: str = "",
-        program_defaults: dict[str, Any] | None = None,
-        **settings: Any,
-    ):
+    def __init__(self, *args: Any, program: str = "", program_defaults: dict[str, Any] | None = None, **settings: Any):
         super().__init__(*args, **settings)
-        self.family, self.program, self.program_defaults = family, program, program_defaults or {}
+        self.program, self.program_defaults = program, program_defaults or {}
         own = {name for parameter in self.params for name in parameter.opts}
         self.global_options = [option for option in _global_options() if not own.intersection(option.opts)]
         self.params = [*self.params, *self.global_options]
@@ -69,17 +57,16 @@ class Verb(click.Command):
 
 
 def verb(
-    summary: str, family: str, program: str = "", program_defaults: dict[str, Any] | None = None, **others: Any
+    summary: str, program: str = "", program_defaults: dict[str, Any] | None = None, name: str = "", **others: Any
 ) -> Callable[[Callable[..., Any]], Verb]:
-    """Decorator: makes a function that click options decorate a verb, whose name is that of its file.
+    """Decorator: makes a function that click options decorate a verb, with the function's name unless another is given.
 
     `program` is Kaldi's program that does the same; `program_defaults` are options that differ when it is called so.
     """
 
     def decorate(function: Callable[..., Any]) -> Verb:
-        name = others.pop("name", function.__module__.rpartition(".")[2].replace("_", "-"))
-        said = {"short_help": summary, "family": family, "program": program, "program_defaults": program_defaults}
-        return click.command(name, cls=Verb, **said | others)(function)
+        said = {"short_help": summary, "program": program, "program_defaults": program_defaults}
+        return click.command(name or function.__name__.replace("_", "-"), cls=Verb, **said | others)(function)
 
     return decorate
 

@@ -1,0 +1,228 @@
+"""Verbs of alignments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.click_types import integer
+from nnet3.cli.compute_options import align_utterances, align_words, chunk_options
+from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments, binary_option, flag, number
+from nnet3.cli.verb import Verb, verb
+from nnet3.options import AlignmentOptions, TrainingGraphOptions, TransitionOptions, UtteranceOptions, WordTimesOptions
+from nnet3.text.values import above, at_least, bounds
+
+
+def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
+    """The verb that makes training graphs (Kaldi: compile-train-graphs, compile-train-graphs-fsts)."""
+    name = f"compile-train-graphs{'-fsts' if of_fsts else ''}"
+
+    @verb(
+        f"make training graphs of {'acceptors of words' if of_fsts else 'transcripts'}",
+        program=name,
+        name=name,
+        help=_OF_FSTS if of_fsts else _OF_WORDS,
+    )
+    @takes("options", TrainingGraphOptions)
+    @click.option(
+        "--read-disambig-syms",
+        "disambiguation",
+        default="",
+        metavar="FILE",
+        help="Labels of the lexicon that are no phones.",
+    )
+    @click.option("--batch-size", type=integer(), hidden=True, expose_value=False)
+    @arguments(
+        tree="TREE",
+        model="MODEL",
+        lexicon="LEXICON-FST",
+        texts=f"{'FSTS' if of_fsts else 'TRANSCRIPTS'}-RSPECIFIER",
+        output="GRAPHS-WSPECIFIER",
+    )
+    def command(
+        tree: str, model: str, lexicon: str, texts: str, output: str, options: TrainingGraphOptions, disambiguation: str
+    ) -> int:
+        files = later.aligning.TrainingGraphFiles(tree, model, lexicon, disambiguation)
+        if of_fsts:
+            return later.aligning.compile_graphs_of_fsts(files, texts, output, options)
+        return later.aligning.compile_graphs(files, texts, output, options)
+
+    return command
+
+
+_OF_WORDS = """Make the training graph of each transcript: all sequences of transition-ids that say its words, by a
+lexicon that leads from phones to words.
+
+\b
+Example:
+  nnet3 compile-train-graphs tree final.mdl L.fst ark:text.int ark:graphs.ark
+"""
+_OF_FSTS = """Make the training graph of each acceptor of words: all sequences of transition-ids that say something that
+it accepts, as where a transcript may be wrong or lack words.
+
+\b
+Example:
+  nnet3 compile-train-graphs-fsts tree final.mdl L.fst ark:fsts.ark ark:graphs.ark
+"""
+
+
+@verb("the pdf of each frame of alignments", program="ali-to-pdf")
+@arguments(model="MODEL", alignments="ALIGNMENTS-RSPECIFIER", output="PDFS-WSPECIFIER")
+def ali_to_pdf(model: str, alignments: str, output: str) -> None:
+    """Write the pdf of each frame of alignments.
+
+    \b
+    Example:
+      nnet3 ali-to-pdf final.mdl ark:ali.ark ark,t:pdf.txt
+    """
+    later.alignment_tables.to_pdfs(model, alignments, output)
+
+
+@verb("the phones of alignments", program="ali-to-phones")
+@flag("--per-frame", help="A phone for each frame.")
+@flag("--write-lengths", "lengths", help="Phones with numbers of frames.")
+@flag("--ctm-output", "ctm", help="A file of phones with times in seconds.")
+@number("--frame-shift", rule=above(0), default=0.01, help="Seconds from frame to frame, for --ctm-output.")
+@arguments(model="MODEL", alignments="ALIGNMENTS-RSPECIFIER", output="PHONES-WSPECIFIER")
+def ali_to_phones(
+    model: str, alignments: str, output: str, per_frame: bool, lengths: bool, ctm: bool, frame_shift: float
+) -> None:
+    """Write the phones of alignments: a table, or with --ctm-output a file.
+
+    \b
+    Examples:
+      nnet3 ali-to-phones --write-lengths=true final.mdl ark:ali.ark ark,t:-
+      nnet3 ali-to-phones --ctm-output=true --frame-shift=0.03 final.mdl ark:ali.ark phones.ctm
+    """
+    if sum((per_frame, lengths, ctm)) > 1:
+        raise click.UsageError("give one of --per-frame, --write-lengths and --ctm-output")
+    if ctm:
+        later.alignment_tables.to_ctm(model, alignments, output, frame_shift)
+    else:
+        later.alignment_tables.to_phones(model, alignments, output, per_frame, lengths)
+
+
+@verb("alignments as posteriors", program="ali-to-post")
+@arguments(alignments="ALIGNMENTS-RSPECIFIER", output="POSTERIORS-WSPECIFIER")
+def ali_to_post(alignments: str, output: str) -> None:
+    """Write alignments as posteriors: the number of each frame has weight 1.
+
+    \b
+    Example:
+      nnet3 ali-to-post ark:ali.ark ark:post.ark
+    """
+    later.alignment_tables.to_posteriors(alignments, output)
+
+
+@verb("say when words and phones were said")
+@click.option("--textgrid", default="", metavar="DIR", help="A TextGrid for Praat there, for each utterance.")
+@click.option("--ctm", default="", metavar="FILE", help="Lines `KEY 1 BEGIN SECONDS WORD`; - for standard output.")
+@click.option("--phone-ctm", default="", metavar="FILE", help="Such lines of phones.")
+@click.option("--alignments", default="", metavar="WSPECIFIER", help="The transition-id of each row of scores.")
+@click.option("--phones", default="", metavar="FILE", help="The names of phones; by default phones.txt beside MODEL.")
+@click.option(
+    "--tree", default="", metavar="FILE", help="The model's tree; without, phones may have any pdf of theirs."
+)
+@click.option("--silence", default="", metavar="PHONE", help="The phone of silence; by default SIL or sil.")
+@number(
+    "--silence-probability",
+    rule=bounds(minimum=0, below=1),
+    default=0.5,
+    help="Of silence before the first word and behind each one.",
+)
+@click.option("--unknown", default="", metavar="WORD", help="The word of LEXICON that stands for those it lacks.")
+@takes("options", WordTimesOptions)
+@chunk_options(UtteranceOptions, "frame_subsampling_factor")
+@arguments(model="MODEL", lexicon="LEXICON", features="FEATURES-RSPECIFIER", texts="TEXT-RSPECIFIER")
+def align(**given: Any) -> int:
+    """Say when each word and each phone was said. LEXICON has a word and its phones a line (`lexicon.txt`; in files
+    named lexiconp... a probability comes between), TEXT the words of each utterance.
+
+    Utterances that cannot be aligned are named and left out. Without --textgrid, --phone-ctm and --alignments words are
+    written to standard output, as with --ctm=-.
+
+    \b
+    Example:
+      nnet3 align --textgrid=grids --tree=tree final.mdl lexicon.txt scp:feats.scp ark:text
+    """
+    return align_words(**given)
+
+
+@verb("align utterances with training graphs", program="nnet3-align-compiled")
+@takes("options", AlignmentOptions)
+@chunk_options(UtteranceOptions)
+@click.option(
+    "--write-per-frame-acoustic-loglikes",
+    "loglikes",
+    default="",
+    metavar="WSPECIFIER",
+    help="Vectors of the log-likelihoods of frames, not scaled.",
+)
+@arguments(
+    model="MODEL",
+    graphs="GRAPHS-RSPECIFIER",
+    features="FEATURES-RSPECIFIER",
+    alignments="ALIGNMENTS-WSPECIFIER",
+    scores="[SCORES-WSPECIFIER]",
+)
+def align_compiled(**given: Any) -> int:
+    """Align utterances: find the most likely path of each one's training graph, and write its transition-ids.
+
+    Priors are subtracted if the model has some.
+
+    \b
+    Example:
+      nnet3 align-compiled --self-loop-scale=0.1 --beam=10 --retry-beam=40 final.mdl ark:graphs.ark \\
+        scp:feats.scp ark:ali.ark
+    """
+    return align_utterances(**given)
+
+
+@verb("train the transitions of an acoustic model", program="nnet3-am-train-transitions")
+@binary_option
+@takes("options", TransitionOptions)
+@flag("--set-priors", default=True, show_default=True, help="Set the priors of pdfs too.")
+@number("--prior-floor", rule=at_least(0), default=5e-6, help="Smallest prior.")
+@arguments(model="MODEL-IN", alignments="ALIGNMENTS-RSPECIFIER", output="MODEL-OUT")
+def am_train_transitions(set_priors: bool, prior_floor: float, **given: Any) -> None:
+    """Set the transition probabilities of an acoustic model to those of alignments, and its priors to shares of pdfs.
+
+    \b
+    Example:
+      nnet3 am-train-transitions 0.mdl ark:ali.ark 1.mdl
+    """
+    later.alignment_tables.train_transitions(**given, prior_floor=prior_floor if set_priors else None)
+
+
+compile_train_graphs = _training_graphs_verb()
+compile_train_graphs_fsts = _training_graphs_verb(of_fsts=True)
+
+
+@verb("sum posteriors by transition-id or pdf", program="post-to-tacc")
+@binary_option
+@flag("--per-pdf", help="By pdf; without the last transition-id, as in Kaldi.")
+@arguments(model="MODEL", posteriors="POSTERIORS-RSPECIFIER", output="VECTOR-OUT")
+def post_to_tacc(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
+    """Write the summed weights of posteriors of transition-ids.
+
+    \b
+    Example:
+      nnet3 post-to-tacc --per-pdf=true final.mdl ark:post.ark pdf_counts.vec
+    """
+    later.alignment_tables.count_posteriors(model, posteriors, output, binary, per_pdf)
+
+
+@verb("print alignments phone by phone", program="show-alignments")
+@arguments(symbols="PHONES.TXT", model="MODEL", alignments="ALIGNMENTS-RSPECIFIER")
+def show_alignments(symbols: str, model: str, alignments: str) -> None:
+    """Print alignments: the transition-ids of each phone in brackets, and the names of the phones below.
+
+    \b
+    Example:
+      nnet3 show-alignments phones.txt final.mdl ark:ali.ark
+    """
+    for line in later.alignment_tables.shown(symbols, model, alignments):
+        click.echo(line)

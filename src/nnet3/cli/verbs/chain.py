@@ -1,0 +1,335 @@
+"""Verbs of sequence training (LF-MMI)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.egs_options import copying_options, ivectors_option, normalization_scale_option, rand_prune_option
+from nnet3.cli.egs_verbs import CHAIN_KIND, merge_verb, shuffle_verb, subset_verb
+from nnet3.cli.messages import say
+from nnet3.cli.options import (
+    arguments,
+    binary_option,
+    caching_options,
+    flag,
+    ignored_threads_option,
+    max_evaluations_option,
+    test_mode_options,
+)
+from nnet3.cli.verb import Verb, verb
+from nnet3.options import (
+    ChainMakingOptions,
+    ChainOptions,
+    CopyingOptions,
+    DenominatorOptions,
+    PhoneLmOptions,
+    SupervisingOptions,
+    TrainerOptions,
+)
+
+_OF_LANGUAGES = """
+
+DEN-FST-DIR has LANG.den.fst for each output node output-LANG of the network. What an example calls `output` is for the
+language that its key names, such as fr in merged-0-64?lang=fr (chain-merge-egs --multilingual-eg=true writes such
+keys), or else for `default`."""
+#: The words in which verbs with one denominator graph and those with one of each language differ.
+_WORDS = {
+    False: {"number": "", "argument": "DEN-FST", "graphs": "den.fst", "more": ""},
+    True: {"number": "2", "argument": "DEN-FST-DIR", "graphs": "dens", "more": _OF_LANGUAGES},
+}
+
+
+@verb("gather statistics for an LDA-like transform of chain examples", program="nnet3-chain-acc-lda-stats")
+@binary_option
+@rand_prune_option
+@arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
+def chain_acc_lda_stats(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
+    """Run a network without parameters over chain examples that are not merged, and write statistics of its outputs by
+    pdf: weighted by the paths of the supervision, or by the alignment that end-to-end examples have.
+
+    \b
+    Example:
+      nnet3 chain-acc-lda-stats --rand-prune=4.0 init.raw ark:cegs.1.ark 1.lda_stats
+    """
+    device = later.device.given_device()
+    later.lda_of_egs.accumulate_chain(device, network, examples, output, rand_prune, binary)
+
+
+@verb("the LF-MMI objective of a network on chain examples", program="nnet3-chain-compute-prob")
+@test_mode_options(batchnorm=True)
+@takes("denominator", DenominatorOptions)
+@takes("options", ChainOptions)
+@ignored_threads_option
+@flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
+@arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
+def chain_compute_prob(
+    model: str,
+    den_fst: str,
+    examples: str,
+    output: str,
+    denominator: DenominatorOptions,
+    options: ChainOptions,
+    **settings: Any,
+) -> None:
+    """Print the log-probability per frame that a raw network reaches on merged chain examples (on stderr).
+
+    With --compute-deriv=true the gradient of the objective, summed over all frames, is written as a network whose
+    parameters it is.
+
+    \b
+    Example:
+      nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
+    """
+    if output and not settings["gradient"]:
+        raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
+    nnet = later.files.load_network_to(later.device.given_device(), model)
+    files = later.chain_files.ChainFiles(den_fst, denominator, options)
+    objective, minibatches = files.objective(nnet), files.minibatches(examples, nnet)
+    evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **settings)
+    for name, own in evaluator.stats.items():
+        say(later.compute_prob.report_line(f"log-probability for '{name}'", own))
+    later.egs_minibatches.report_gradient(evaluator.gradient, output)
+
+
+@verb("copy chain examples with changes, to one or more tables", program="nnet3-chain-copy-egs")
+@copying_options
+def chain_copy_egs(
+    examples: str, outputs_to_write: tuple[str, ...], options: CopyingOptions, **tables: str | None
+) -> None:
+    """Copy chain examples, to several tables in turn, with changes: shift, context, weights, names of outputs.
+
+    Outputs are shifted by the nearest multiple of the distance of their frames. Context can be changed in examples that
+    are not merged.
+
+    \b
+    Example:
+      nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
+    """
+    changes = later.changes.ChainChanges(options.frame_shift, *options.contexts())
+    weight_of, name_of = later.egs_tables.weights_and_names(**tables)
+
+    def change(key: str, example: later.chain.ChainExample) -> later.chain.ChainExample | None:
+        changed = changes.apply(example)
+        if weight_of is not None:
+            weight = later.egs_tables.looked_up(weight_of, key)
+            if weight is None:
+                return None
+            changed = later.changes.weighted(changed, weight)
+        if name_of is None:
+            return changed
+        name = later.egs_tables.looked_up(name_of, key)
+        return None if name is None else later.changes.renamed(changed, name)
+
+    later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, examples, outputs_to_write, change, options)
+
+
+@verb("make chain examples of utterances and training graphs", program="nnet3-chain-e2e-get-egs")
+@takes("options", ChainMakingOptions, omit=("supervision_length_tolerance", "long_key"))
+@ivectors_option
+@normalization_scale_option
+@arguments(
+    normalization="NORMALIZATION-FST",
+    features="FEATURES-RSPECIFIER",
+    graphs="GRAPHS-RSPECIFIER",
+    model="TRANSITION-MODEL",
+    output="EGS-WSPECIFIER",
+)
+def chain_e2e_get_egs(
+    normalization: str, features: str, graphs: str, model: str, output: str, options: ChainMakingOptions, **files: Any
+) -> None:
+    """Make training examples of whole utterances that have transcripts but no alignments: the sequences that are right
+    are those of a training graph. Lengths of utterances must be within 4 frames of one of --num-frames.
+
+    \b
+    Example:
+      nnet3 chain-e2e-get-egs --num-frames=150,165,180 --frame-subsampling-factor=3 normalization.fst \\
+        scp:feats.scp ark:graphs.ark 0.trans_mdl ark:cegs.ark
+    """
+    later.chain_get_egs_tables.make_end_to_end(normalization, features, graphs, model, output, options, **files)
+
+
+@verb("estimate the phone language model of a denominator graph", program="chain-est-phone-lm")
+@takes("options", PhoneLmOptions)
+@arguments(sequences="PHONES-RSPECIFIER", output="PHONE-LM-OUT")
+def chain_est_phone_lm(sequences: str, output: str, options: PhoneLmOptions) -> None:
+    """Estimate a language model of sequences of phones: an n-gram without smoothing and without back-off arcs.
+
+    \b
+    Example:
+      nnet3 chain-est-phone-lm --num-extra-lm-states=2000 \\
+        "ark:gunzip -c ali.*.gz | ali-to-phones final.mdl ark:- ark:- |" phone_lm.fst
+    """
+    later.chain_graphs.estimate(sequences, output, options)
+
+
+@verb("make chain examples of features and supervision", program="nnet3-chain-get-egs")
+@takes("options", ChainMakingOptions)
+@ivectors_option
+@click.option("--deriv-weights-rspecifier", metavar="RSPECIFIER", help="A weight for each output frame, as vectors.")
+@normalization_scale_option
+@click.option(
+    "--transition-model",
+    metavar="FILE",
+    help="Leave times inside chunks free; supervision then has labels that are transition-ids.",
+)
+@arguments(names="[NORMALIZATION-FST] FEATURES SUPERVISION EGS")
+def chain_get_egs(names: tuple[str, ...], options: ChainMakingOptions, **files: Any) -> None:
+    """Cut utterances into chunks and make a training example of each: input with context, ivector, and the sequences
+    of pdfs that are right. With a normalization graph these are weighted (which needs kaldifst); else that is left to
+    chain-normalize-egs. What cannot be used is reported and left out.
+
+    \b
+    Example:
+      nnet3 chain-get-egs --left-context=31 --right-context=31 --num-frames=150,110,100 \\
+        --frame-subsampling-factor=3 normalization.fst scp:feats.scp ark:sup.ark ark:cegs.ark
+    """
+    if len(names) not in (3, 4):
+        raise click.UsageError("give tables of features and supervision and one to write; a graph may come before them")
+    normalization = names[0] if len(names) == 4 else None
+    features, supervision, output = names[-3:]
+    later.chain_get_egs_tables.make(normalization, features, supervision, output, options, **files)
+
+
+@verb("say which sequences of pdfs are right for each utterance", program="chain-get-supervision")
+@takes("options", SupervisingOptions)
+@flag("--lattice-input", help="The table has lattices of phones, not phones and lengths.")
+@click.option("--weight", type=float, hidden=True, expose_value=False)  # Kaldi ignores it, too
+@arguments(tree="TREE", model="TRANSITION-MODEL", phones="PHONES-RSPECIFIER", output="SUPERVISION-WSPECIFIER")
+def chain_get_supervision(
+    tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions
+) -> int:
+    """Say which sequences of pdfs are right for each utterance: those of its phones, at about their times.
+
+    Phones come as pairs (phone, number of frames) or as lattices that are aligned with phones. Tolerances are in
+    frames of these. The exit status is 0 if more utterances could be used than not.
+
+    \b
+    Example:
+      nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
+        "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
+    """
+    return later.chain_graphs.make_supervision(tree, model, phones, output, lattice_input, options)
+
+
+@verb("make a denominator graph and a normalization graph", program="chain-make-den-fst")
+@arguments(
+    tree="TREE",
+    model="TRANSITION-MODEL",
+    phone_lm="PHONE-LM",
+    denominator="DEN-FST-OUT",
+    normalization="NORMALIZATION-FST-OUT",
+)
+def chain_make_den_fst(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
+    """Make the graph of all sequences of pdfs, weighted by a phone language model, and from it the one that weights
+    supervision. The transition model may be any model that begins with one. It needs kaldifst.
+
+    \b
+    Example:
+      nnet3 chain-make-den-fst tree 0.trans_mdl phone_lm.fst den.fst normalization.fst
+    """
+    later.chain_graphs.make_denominator(tree, model, phone_lm, denominator, normalization)
+
+
+@verb("weight chain examples by a normalization graph", program="nnet3-chain-normalize-egs")
+@normalization_scale_option
+@arguments(normalization="NORMALIZATION-FST", examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER")
+def chain_normalize_egs(normalization: str, examples: str, output: str, normalization_fst_scale: float) -> None:
+    """Weight the supervision of examples by a normalization graph, so that what is right is a part of all that may be.
+
+    \b
+    Example:
+      nnet3 chain-normalize-egs normalization.fst ark:raw.cegs ark:normalized.cegs
+    """
+    later.chain_get_egs_tables.normalize(normalization, examples, output, normalization_fst_scale)
+
+
+def _train_verb(*, by_language: bool) -> Verb:
+    """The verb that trains a network (Kaldi: nnet3-chain-train, nnet3-chain-train2)."""
+    words = _WORDS[by_language]
+
+    @verb(
+        f"train a network with LF-MMI on chain examples{' of several languages' if by_language else ''}",
+        program=f"nnet3-chain-train{words['number']}",
+        name=f"chain-train{words['number']}",
+        help=_TRAIN.format(**words),
+    )
+    @takes("options", TrainerOptions)
+    @caching_options
+    @takes("denominator", DenominatorOptions)
+    @takes("objective", ChainOptions)
+    @ignored_threads_option
+    @flag("--apply-deriv-weights", default=True, show_default=True, help="Scale derivatives of frames.")
+    @binary_option
+    @arguments(model="RAW-IN", den_fst=words["argument"], examples="EGS-RSPECIFIER", output="RAW-OUT")
+    def command(
+        den_fst: str,
+        denominator: DenominatorOptions,
+        objective: ChainOptions,
+        apply_deriv_weights: bool,
+        **rest: Any,
+    ) -> None:
+        files = later.chain_files.ChainFiles(den_fst, denominator, objective, apply_deriv_weights, by_language)
+        later.chain_training.train_chain(files, **rest)
+
+    return command
+
+
+def _combine_verb(*, by_language: bool) -> Verb:
+    """The verb that averages the last networks (Kaldi: nnet3-chain-combine, nnet3-chain-combine2)."""
+    words = _WORDS[by_language]
+
+    @verb(
+        f"the average of the last networks that is best on chain examples{' of languages' if by_language else ''}",
+        program=f"nnet3-chain-combine{words['number']}",
+        name=f"chain-combine{words['number']}",
+        help=_COMBINE.format(**words),
+    )
+    @binary_option
+    @test_mode_options(batchnorm=False)
+    @max_evaluations_option
+    @takes("denominator", DenominatorOptions)
+    @takes("options", ChainOptions)
+    @ignored_threads_option
+    @arguments(names=f"{words['argument']} RAW-IN... EGS-RSPECIFIER RAW-OUT")
+    def command(
+        names: tuple[str, ...], denominator: DenominatorOptions, options: ChainOptions, **settings: Any
+    ) -> None:
+        if len(names) < 4:
+            graphs = "graphs" if by_language else "graph"
+            raise click.UsageError(
+                f"give the denominator {graphs}, at least one network, the examples, and the file to write"
+            )
+        den_fst, *models, examples, output = names
+        files = later.chain_files.ChainFiles(den_fst, denominator, options, by_language=by_language)
+        later.chain_training.combine_chain(files, models, examples, output, **settings)
+
+    return command
+
+
+_TRAIN = """Train a raw network with LF-MMI on merged chain examples, with the learning rates that it has.{more}
+
+\b
+Example:
+  nnet3 chain-train{number} --leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.raw {graphs} ark:merged.ark 1.raw
+"""
+_COMBINE = """Average the first n raw networks, with the n that is best by the LF-MMI objective. Give the last network
+first.
+
+With --xent-regularize the cross-entropy of the second output counts as much as the objective itself, as in Kaldi: leave
+it out.{more}
+
+\b
+Example:
+  nnet3 chain-combine{number} --leaky-hmm-coefficient=0.1 {graphs} 9.raw 8.raw 7.raw ark:combine.cegs final.raw
+"""
+chain_train = _train_verb(by_language=False)
+chain_train2 = _train_verb(by_language=True)
+chain_combine = _combine_verb(by_language=False)
+chain_combine2 = _combine_verb(by_language=True)
+chain_merge_egs = merge_verb(CHAIN_KIND)
+chain_shuffle_egs = shuffle_verb(CHAIN_KIND)
+chain_subset_egs = subset_verb(CHAIN_KIND)

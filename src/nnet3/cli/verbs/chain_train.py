@@ -1,3 +1,0 @@
-from nnet3.cli.chain_verbs import train_verb
-
-command = train_verb()

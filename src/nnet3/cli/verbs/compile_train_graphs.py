@@ -1,3 +1,0 @@
-from nnet3.cli.training_graph_verbs import training_graphs_verb
-
-command = training_graphs_verb()

@@ -1,0 +1,165 @@
+"""Verbs of training examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.egs_options import copying_options, ivectors_option, rand_prune_option
+from nnet3.cli.egs_verbs import PLAIN, merge_verb, shuffle_verb, subset_verb
+from nnet3.cli.options import arguments, binary_option, flag, whole_number
+from nnet3.cli.verb import verb
+from nnet3.options import CopyingOptions, FeatureTransformOptions, MakingOptions, XvectorMakingOptions
+from nnet3.text.values import Integer
+
+
+@verb("gather statistics for an LDA-like transform", program="nnet3-acc-lda-stats")
+@binary_option
+@rand_prune_option
+@arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
+def acc_lda_stats(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
+    """Run a network without parameters over training examples, and write statistics of its outputs by class: by the
+    columns of the supervision, each row weighted by its values.
+
+    \b
+    Example:
+      nnet3 acc-lda-stats --rand-prune=4.0 init.raw ark:egs.1.ark 1.lda_stats
+    """
+    device = later.device.given_device()
+    later.lda_of_egs.accumulate(device, network, examples, output, rand_prune, binary)
+
+
+@verb("copy training examples with changes, to one or more tables", program="nnet3-copy-egs")
+@copying_options
+@click.option("--frame", metavar="T", help="Keep one frame of the output: its number, or 'random'.")
+def copy_egs(
+    examples: str, outputs_to_write: tuple[str, ...], options: CopyingOptions, frame: str | None, **tables: str | None
+) -> None:
+    """Copy training examples, to several tables in turn, with changes in this order: weights, one frame, context,
+    shift, names of outputs. Frames and context can be changed in examples that are not merged.
+
+    \b
+    Examples:
+      nnet3 copy-egs ark:egs.ark ark,t:-
+      nnet3 copy-egs --frame=random --left-context=8 --right-context=5 ark:egs.ark ark:1.ark ark:2.ark
+    """
+    changes = later.examples.Changes(_frame(frame), *options.contexts(), options.frame_shift)
+    rng = later.making.generator(options.seed + 1)
+    weight_of, name_of = later.egs_tables.weights_and_names(**tables)
+
+    def change(key: str, example: later.examples.Example) -> later.examples.Example | None:
+        weight = None if weight_of is None else later.egs_tables.looked_up(weight_of, key)
+        name = None if name_of is None else later.egs_tables.looked_up(name_of, key)
+        if (weight_of is not None and weight is None) or (name_of is not None and name is None):
+            return None
+        changed = changes.apply(example if weight is None else later.copying.weighted(example, weight), rng)
+        return changed if changed is None or name is None else later.copying.renamed(changed, name)
+
+    later.egs_tables.copy(later.examples.EXAMPLES, examples, outputs_to_write, change, options)
+
+
+def _frame(text: str | None) -> int | str | None:
+    digits = (text or "").removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return text or None
+    try:
+        return Integer().read(text or "")
+    except ValueError as error:
+        raise click.BadParameter(f"it must be {error}, got {text}", param_hint="'--frame'") from None
+
+
+@verb("make training examples of features and posteriors", program="nnet3-get-egs")
+@takes("options", MakingOptions)
+@ivectors_option
+@whole_number("--num-pdfs", least=1, required=True, help="Columns of the supervision.")
+@flag("--pdf-alignments", help="The second table has vectors of integers, the pdf of each frame, not posteriors.")
+@arguments(features="FEATURES-RSPECIFIER", targets="PDF-POSTERIORS-RSPECIFIER", output="EGS-WSPECIFIER")
+def get_egs(num_pdfs: int, pdf_alignments: bool, options: MakingOptions, **tables: str) -> None:
+    """Cut utterances into chunks and make a training example of each: input with context, ivector, and posteriors of
+    pdfs as supervision, one frame of them per output frame. What cannot be used is reported and left out.
+
+    \b
+    Example:
+      nnet3 get-egs --num-pdfs=2658 --left-context=12 --right-context=9 --num-frames=8 scp:feats.scp \\
+        "ark:ali-to-pdf final.mdl ark:ali.ark ark:- | ali-to-post ark:- ark:- |" ark:egs.ark
+    """
+    making = later.get_egs_tables.MakingTables(**tables)
+    later.get_egs_tables.make_from_posteriors(making, num_pdfs, pdf_alignments, options)
+
+
+@verb("make training examples of features and target matrices", program="nnet3-get-egs-dense-targets")
+@takes("options", MakingOptions)
+@ivectors_option
+@whole_number("--num-targets", default=-1, help="Columns that target matrices must have (-1: any).", show_default=False)
+@arguments(features="FEATURES-RSPECIFIER", targets="TARGETS-RSPECIFIER", output="EGS-WSPECIFIER")
+def get_egs_dense_targets(num_targets: int, options: MakingOptions, **tables: str) -> None:
+    """As get-egs, with a row of a matrix as what each output frame is to be, for instance for a quadratic objective.
+
+    \b
+    Example:
+      nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
+    """
+    making = later.get_egs_tables.MakingTables(**tables)
+    later.get_egs_tables.make_from_matrices(making, None if num_targets < 0 else num_targets, options)
+
+
+@verb("estimate an LDA-like transform", program="nnet-get-feature-transform")
+@binary_option
+@takes("options", FeatureTransformOptions)
+@click.option(
+    "--write-cholesky",
+    "cholesky",
+    default="",
+    metavar="FILE",
+    help="Where to write the Cholesky factor of the covariance within.",
+)
+@click.option(
+    "--write-within-covar", "within", default="", metavar="FILE", help="Where to write the covariance within classes."
+)
+@arguments(output="MATRIX-OUT", inputs="LDA-STATS-IN...")
+def nnet_get_feature_transform(**given: Any) -> None:
+    """Estimate a transform of statistics that acc-lda-stats has written: LDA, whose rows count less where classes
+    differ little.
+
+    \b
+    Example:
+      nnet3 nnet-get-feature-transform lda.mat lda_stats
+    """
+    later.lda_of_egs.write_transform(**given)
+
+
+@verb("sum statistics for an LDA-like transform", program="sum-lda-accs")
+@binary_option
+@arguments(output="LDA-STATS-OUT", inputs="LDA-STATS-IN...")
+def sum_lda_accs(output: str, inputs: tuple[str, ...], binary: bool) -> None:
+    """Sum statistics that acc-lda-stats has written.
+
+    \b
+    Example:
+      nnet3 sum-lda-accs lda_stats 1.lda_stats 2.lda_stats
+    """
+    later.lda_of_egs.add_files(inputs, output, binary)
+
+
+@verb("make training examples for x-vectors", program="nnet3-xvector-get-egs")
+@takes("options", XvectorMakingOptions)
+@arguments(ranges="RANGES", features="FEATURES-RSPECIFIER", outputs="EGS-WSPECIFIER...")
+def xvector_get_egs(ranges: str, features: str, outputs: tuple[str, ...], options: XvectorMakingOptions) -> None:
+    """Cut stretches out of utterances and make a training example of each, with its class at t = 0 as supervision.
+
+    A line of the ranges is: utterance, number of the output table (from 0), any integer, first frame, frames, class.
+    A stretch that ends behind its utterance is moved forward; one that is longer is reported and left out.
+
+    \b
+    Example:
+      nnet3 xvector-get-egs --num-pdfs=6 ranges.1 scp:feats.scp ark:egs.1.ark ark:egs.2.ark
+    """
+    later.get_egs_tables.make_from_ranges(ranges, features, outputs, options)
+
+
+merge_egs = merge_verb(PLAIN)
+shuffle_egs = shuffle_verb(PLAIN)
+subset_egs = subset_verb(PLAIN)

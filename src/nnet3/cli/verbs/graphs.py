@@ -1,0 +1,100 @@
+"""Verbs of lexicons, graphs and words."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.click_types import integer
+from nnet3.cli.declared import takes
+from nnet3.cli.options import arguments, binary_option, flag, whole_number
+from nnet3.cli.verb import verb
+from nnet3.options import DecodingGraphOptions, LangOptions
+
+
+@verb("make an FST of a language model in the ARPA format", program="arpa2fst")
+@click.option("--disambig-symbol", "back_off", default="", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
+@click.option("--read-symbol-table", "read_table", default="", metavar="FILE", help="Words and their labels.")
+@click.option("--write-symbol-table", "write_table", default="", metavar="FILE", help="Write words and their labels.")
+@click.option("--max-arpa-warnings", type=integer(), hidden=True, expose_value=False)
+@arguments(model="ARPA-FILE", output="FST")
+def arpa2fst(model: str, output: str, back_off: str, read_table: str, write_table: str) -> None:
+    """Make an FST of words, whose states are histories. N-grams with words that the symbol table does not have are left
+    out; without a table labels are in the order of the file.
+
+    \b
+    Example:
+      nnet3 arpa2fst --disambig-symbol=#0 --read-symbol-table=lang/words.txt lm.arpa lang/G.fst
+    """
+    later.graph_making.arpa_to_fst(model, output, back_off, read_table, write_table)
+
+
+@verb("count word errors", program="compute-wer")
+@flag("--text", help="Tables have words, not labels.")
+@click.option(
+    "--mode",
+    type=click.Choice(["strict", "all", "present"]),
+    default="strict",
+    show_default=True,
+    help="Sentences that were not heard are an error, count as left out, or do not count.",
+)
+@arguments(said="REFERENCE-RSPECIFIER", heard="HYPOTHESIS-RSPECIFIER")
+def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
+    """Compare what was heard with what was said: the rates of wrong words and of wrong sentences.
+
+    \b
+    Example:
+      nnet3 compute-wer --text --mode=present ark:data/test/text ark:heard.txt
+    """
+    later.scoring.compute_wer(said, heard, text, mode)
+
+
+@verb("make a tree of phones or of pairs of phones")
+@binary_option
+@click.option("--phones", "sequences", default="", metavar="RSPECIFIER", help="Sequences of phones whose pairs count.")
+@whole_number("--min-count", least=1, default=100, help="Pairs of phones that come as often have pdfs of their own.")
+@arguments(topology="TOPOLOGY", tree="TREE", model="[TRANSITION-MODEL]")
+def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:
+    """Make a tree that gives pdfs to phones as they are, and its transition model. With --phones a phone behind another
+    one has pdfs of its own where that is common enough, and shares them with others where it is not.
+
+    \b
+    Examples:
+      nnet3 init-tree data/lang/topo tree 0.trans_mdl
+      nnet3 init-tree --phones=ark:phones.ark --min-count=50 data/lang/topo tree 0.trans_mdl
+    """
+    later.graph_making.init_tree(topology, tree, model, sequences, min_count, binary)
+
+
+@verb("make a decoding graph")
+@takes("options", DecodingGraphOptions)
+@flag("--remove-oov", hidden=True, expose_value=False)
+@arguments(lang="LANG-FOLDER", model="MODEL-FOLDER", folder="GRAPH-FOLDER")
+def mkgraph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
+    """Make HCLG.fst, from transition-ids to words, of L_disambig.fst and G.fst in LANG-FOLDER and of tree and final.mdl
+    in MODEL-FOLDER. Symbols and lists of phones are copied beside it. Chain models take --self-loop-scale=1.0.
+
+    \b
+    Example:
+      nnet3 mkgraph --self-loop-scale=1.0 data/lang_test exp/chain/tdnn exp/chain/tdnn/graph
+    """
+    later.graph_making.make_graph(lang, model, folder, options)
+
+
+@verb("make a folder `lang` of a dictionary")
+@takes("options", LangOptions)
+@arguments(names="DICT-FOLDER OOV-WORD [TEMPORARY-FOLDER] LANG-FOLDER")
+def prepare_lang(names: tuple[str, ...], options: LangOptions) -> None:
+    """Make L.fst, L_disambig.fst, words.txt, phones.txt, the topology of chain models and lists of phones.
+
+    The dictionary has lexicon.txt (or lexiconp.txt), silence_phones.txt, nonsilence_phones.txt and
+    optional_silence.txt. Unknown words become OOV-WORD, which the lexicon must have. The third of four names is for the
+    scripts of Kaldi, which put temporary files there.
+
+    \b
+    Example:
+      nnet3 prepare-lang --position-dependent-phones=false data/local/dict "<UNK>" data/lang
+    """
+    if len(names) not in (3, 4):
+        raise click.UsageError("give the folder of a dictionary, the word for unknown ones, and the folder to write")
+    later.graph_making.prepare_lang(names[0], names[1], names[-1], options)

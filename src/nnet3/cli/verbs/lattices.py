@@ -1,0 +1,209 @@
+"""Verbs of lattices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.click_types import click_type
+from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
+from nnet3.cli.options import Decorator, arguments, flag, whole_number
+from nnet3.cli.verb import verb
+from nnet3.options import BatchOptions, StreamOptions, UtteranceOptions
+from nnet3.text.values import Number
+
+_number_option = partial(click.option, type=click_type(Number()), show_default=True)
+_acoustic_scale_option: Decorator = _number_option("--acoustic-scale", default=1.0, help="Of acoustic costs.")
+_lm_scale_option: Decorator = _number_option("--lm-scale", default=1.0, help="Of costs of the graph.")
+_lattices_argument: Decorator = click.argument("lattices", metavar="LATTICE-RSPECIFIER")
+_output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFIER")
+
+
+@verb("decode utterances to lattices", program="nnet3-latgen-faster")
+@chunk_options(UtteranceOptions)
+@decoding_options
+def latgen_faster(**given: Any) -> None:
+    """Decode tables of features with a graph such as HCLG.fst, or with a table of graphs, one for each utterance.
+
+    A lattice is written for each utterance, and the words and the transition-ids of its best path where these are
+    asked for. Scores are the network's outputs less the logarithms of the model's priors, if it has any, times
+    --acoustic-scale; lattices have acoustic costs that are not scaled. An utterance whose search reaches no final state
+    of the graph is left out, without --allow-partial.
+
+    Chunks are those of `nnet3 compute`, which reports and keeps in the same way what cannot be decoded and what is.
+
+    \b
+    Example:
+      nnet3 latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor=3 --beam=15 --lattice-beam=8 \\
+        final.mdl HCLG.fst scp:feats.scp "ark:|gzip -c > lat.1.gz"
+    """
+    decode_utterances(**given)
+
+
+@verb("decode utterances to lattices, many at once", program="nnet3-latgen-faster-batch")
+@chunk_options(BatchOptions)
+@whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
+@decoding_options
+def latgen_faster_batch(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with chunks as `nnet3 compute-batch` cuts them.
+
+    \b
+    Example:
+      nnet3 latgen-faster-batch --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=150 \\
+        --minibatch-size=64 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    """
+    decode_utterances(**given)
+
+
+@verb("decode utterances as streams to lattices", program="nnet3-latgen-faster-looped")
+@chunk_options(StreamOptions)
+@decoding_options
+def latgen_faster_looped(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with scores as `nnet3 compute-looped` computes them.
+
+    \b
+    Example:
+      nnet3 latgen-faster-looped --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=21 \\
+        final.mdl HCLG.fst scp:feats.scp ark:lat.ark ark,t:words.txt
+    """
+    decode_streams(**given)
+
+
+@verb("decode utterances to lattices, several at once", program="nnet3-latgen-faster-parallel")
+@chunk_options(UtteranceOptions)
+@whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
+@decoding_options
+def latgen_faster_parallel(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, several utterances at once.
+
+    \b
+    Example:
+      nnet3 latgen-faster-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    """
+    decode_utterances(**given)
+
+
+@verb("write the best path of each lattice as a lattice", program="lattice-1best")
+@_acoustic_scale_option
+@_lm_scale_option
+@_number_option("--word-ins-penalty", default=0.0, help="Cost of each word.")
+@_lattices_argument
+@_output_argument
+def lattice_1best(**given: Any) -> None:
+    """Write the path of least cost of each lattice as a lattice; scales and penalty choose it and change no cost.
+
+    \b
+    Example:
+      nnet3 lattice-1best --acoustic-scale=0.1 ark:lat.ark ark:best.ark
+    """
+    later.lattice_reading.write_linear(n=None, **given)
+
+
+@verb("add a cost per word to lattices", program="lattice-add-penalty")
+@_number_option("--word-ins-penalty", default=0.0, help="Cost of each word.")
+@_lattices_argument
+@_output_argument
+def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> None:
+    """Add a penalty to the cost of the graph of each word.
+
+    \b
+    Example:
+      nnet3 lattice-add-penalty --word-ins-penalty=0.5 ark:lat.ark ark:-
+    """
+    later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice.with_word_penalty(word_ins_penalty))
+
+
+@verb("write the words of the best path of each lattice", program="lattice-best-path")
+@_acoustic_scale_option
+@_lm_scale_option
+@click.option("--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each lattice.")
+@_lattices_argument
+@arguments(words="[WORDS-WSPECIFIER", alignments="[ALIGNMENTS-WSPECIFIER]]")
+def lattice_best_path(**given: Any) -> None:
+    """Write words and transition-ids of the path of least cost of each lattice, and say what it costs.
+
+    \b
+    Example:
+      nnet3 lattice-best-path --acoustic-scale=0.1 "ark:gunzip -c lat.1.gz |" ark,t:words.txt
+    """
+    later.lattice_reading.write_best_paths(**given)
+
+
+@verb("copy lattices", program="lattice-copy")
+@flag("--write-compact", default=True, help="Write acceptors of words.")
+@_lattices_argument
+@_output_argument
+def lattice_copy(lattices: str, output: str, write_compact: bool) -> None:
+    """Copy lattices from binary to text or back, and, with --write-compact=false, to transducers from transition-ids to
+    words. Both kinds are read.
+
+    \b
+    Example:
+      nnet3 lattice-copy "ark:gunzip -c lat.1.gz |" ark,t:-
+    """
+    later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice, write_compact)
+
+
+@verb("scale the costs of lattices", program="lattice-scale")
+@_acoustic_scale_option
+@_number_option("--inv-acoustic-scale", default=1.0, help="Divides acoustic costs instead.")
+@_lm_scale_option
+@_number_option("--acoustic2lm-scale", default=0.0, help="Of acoustic costs that are added to those of the graph.")
+@_number_option("--lm2acoustic-scale", default=0.0, help="Of costs of the graph that are added to acoustic ones.")
+@flag("--write-compact", default=True, help="Write acceptors of words.")
+@_lattices_argument
+@_output_argument
+def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: float) -> None:
+    """Multiply the costs of lattices by scales, which may also mix both kinds.
+
+    \b
+    Example:
+      nnet3 lattice-scale --acoustic-scale=10 ark:lat.ark "ark:|gzip -c > lat.1.gz"
+    """
+    scale, divisor = scales["acoustic_scale"], scales["inv_acoustic_scale"]
+    if divisor == 0 or (scale != 1 and divisor != 1):
+        raise click.UsageError("give --acoustic-scale, or an --inv-acoustic-scale that is not 0")
+    graph = (scales["lm_scale"], scales["acoustic2lm_scale"])
+    acoustic = (scales["lm2acoustic_scale"], scale / divisor)
+    later.lattice_reading.write_changed(
+        lattices, output, lambda lattice: lattice.with_costs(graph, acoustic), write_compact
+    )
+
+
+@verb("write the best paths of each lattice as lattices", program="lattice-to-nbest")
+@_acoustic_scale_option
+@_lm_scale_option
+@whole_number("--n", least=1, default=1, help="Paths of each lattice.")
+@_lattices_argument
+@_output_argument
+def lattice_to_nbest(**given: Any) -> None:
+    """Write so many paths of least cost of each lattice as lattices, the best one first. Their keys are that of the
+    lattice and -1, -2 ...
+
+    \b
+    Example:
+      nnet3 lattice-to-nbest --n=10 --acoustic-scale=0.1 ark:lat.ark ark:nbest.ark
+    """
+    later.lattice_reading.write_linear(word_ins_penalty=0.0, **given)
+
+
+@verb("write the parts of lattices of one path", program="nbest-to-linear")
+@arguments(
+    lattices="NBEST-RSPECIFIER",
+    alignments="ALIGNMENTS-WSPECIFIER",
+    words="[WORDS-WSPECIFIER",
+    graph_costs="[LM-COSTS-WSPECIFIER",
+    acoustic_costs="[ACOUSTIC-COSTS-WSPECIFIER]]]",
+)
+def nbest_to_linear(**given: Any) -> None:
+    """Write transition-ids, words, costs of the graph and acoustic costs of lattices with one path each, such as
+    `nnet3 lattice-1best` and `nnet3 lattice-to-nbest` write.
+
+    \b
+    Example:
+      nnet3 nbest-to-linear ark:best.ark ark:ali.ark ark,t:words.txt ark,t:lm.txt ark,t:acoustic.txt
+    """
+    later.lattice_reading.write_parts(**given)

@@ -1,3 +1,0 @@
-from nnet3.cli.egs_verbs import PLAIN, merge_egs
-
-command = merge_egs(PLAIN)

@@ -1,0 +1,375 @@
+"""Verbs that run and train networks, and recognise speech."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.compute_options import chunk_options, compute_matrices, compute_streams, score_options
+from nnet3.cli.declared import takes
+from nnet3.cli.messages import say
+from nnet3.cli.options import (
+    arguments,
+    binary_option,
+    caching_options,
+    flag,
+    max_evaluations_option,
+    number,
+    port_option,
+    test_mode_options,
+    whole_number,
+)
+from nnet3.cli.verb import take_use_gpu, verb
+from nnet3.cli.xvector_options import compute_xvectors, xvector_options
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.options import (
+    BatchOptions,
+    EqualXvectorOptions,
+    ServeOptions,
+    StreamOptions,
+    TrainerOptions,
+    UtteranceOptions,
+    XvectorOptions,
+)
+from nnet3.text.values import above
+
+
+@verb("the average of the last networks that is best on examples", program="nnet3-combine")
+@binary_option
+@test_mode_options(batchnorm=False)
+@max_evaluations_option
+@arguments(names="RAW-IN... EGS-RSPECIFIER RAW-OUT")
+def combine(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
+    """Average the first n raw networks, with the n that is best on merged examples. Give the last network first.
+
+    \b
+    Example:
+      nnet3 combine 9.raw 8.raw 7.raw 'ark:nnet3 merge-egs ark:combine.egs ark:- |' final.raw
+    """
+    if len(names) < 3:
+        raise click.UsageError("give at least one network, the examples, and the file to write")
+    *models, examples, output = names
+    later.files.check_can_save(output)
+    device = later.device.given_device()
+    loaders = [partial(later.files.load_network_to, device, name) for name in models]
+    minibatches = list(later.egs_minibatches.minibatches(examples, loaders[0]()))
+    result = later.combine.combine(loaders, minibatches, say=say, **settings)
+    later.files.save_model(result, output, binary)
+    say(f"Finished combining neural nets, wrote model to {output}")
+
+
+@verb("run a network over utterances", program="nnet3-compute")
+@chunk_options(UtteranceOptions)
+@score_options
+def compute(**given: Any) -> None:
+    """Run a network over tables of features in chunks, as Kaldi does, and write a matrix for each utterance.
+
+    Without --frames-per-chunk whole utterances are computed where chunks make no difference: for networks without
+    recurrences, statistics and attention, unless there are online ivectors.
+
+    Batch-norm and dropout are in test mode. The first and last frame are repeated for context. An utterance that
+    cannot be computed is reported and left out. When the run is interrupted or fails, what is finished is kept, and
+    --resume goes on from there. The exit status is 1 if no utterance was computed or a record could not be read.
+
+    \b
+    Example:
+      nnet3 compute --online-ivectors=scp:ivectors.scp --online-ivector-period=10 final.raw scp:feats.scp ark:out.ark
+    """
+    compute_matrices(**given)
+
+
+@verb("run a network over utterances, in chunks of one size", program="nnet3-compute-batch")
+@chunk_options(BatchOptions)
+@score_options
+def compute_batch(**given: Any) -> None:
+    """Run a network over tables of features, chunks of many utterances at once, and write a matrix for each utterance.
+
+    The last chunk of an utterance overlaps the one before, and a short utterance is computed as a whole chunk. Without
+    --frames-per-chunk whole utterances are computed where chunks make no difference, as by `nnet3 compute`, which
+    computes several at once too, and reports, keeps and resumes in the same way.
+
+    \b
+    Example:
+      nnet3 compute-batch --frames-per-chunk=150 --minibatch-size=64 final.raw scp:feats.scp ark,scp:out.ark,out.scp
+    """
+    compute_matrices(**given)
+
+
+@verb("run a network over training examples", program="nnet3-compute-from-egs")
+@flag("--apply-exp", "exponentiate", help="Exponentials of the outputs: of log-posteriors.")
+@click.option("--output-name", "node", default="output", show_default=True, metavar="NODE", help="The output to write.")
+@arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="MATRICES-WSPECIFIER")
+def compute_from_egs(**given: Any) -> None:
+    """Run a raw network over (merged) examples, and write a matrix for each with the rows that its supervision has.
+
+    The network runs in the modes of its file: batch-norm takes the statistics of each minibatch, unless
+    nnet3-am-copy --prepare-for-test=true made the network.
+
+    \b
+    Example:
+      nnet3 compute-from-egs --apply-exp=true final.raw ark:merged.ark ark:posteriors.ark
+    """
+    later.outputs_of_egs.write_outputs(later.device.given_device(), **given)
+
+
+@verb("run a network over utterances as streams")
+@chunk_options(StreamOptions)
+@number("--frame-shift", rule=above(0), default=0.01, help="Seconds per frame, for the real-time factor.")
+@score_options
+def compute_looped(**given: Any) -> None:
+    """Run a network over tables of features as if they were spoken now, and write a matrix for each utterance.
+
+    Chunks are computed one after the other; what later chunks need is kept, and nothing is computed twice, as in
+    Kaldi's looped decoding. What looks at frames that are not there yet, where it need not, does without them. Each
+    chunk takes the online ivector of the first frame after its input. The report says how long a chunk takes, and by
+    how many frames the output comes later than its own frame. Failures and --resume are as in `nnet3 compute`.
+
+    \b
+    Example:
+      nnet3 compute-looped --frame-subsampling-factor=3 --frames-per-chunk=21 final.mdl scp:feats.scp ark:out.ark
+    """
+    compute_streams(**given)
+
+
+@verb("objective and accuracy of a network on examples", program="nnet3-compute-prob")
+@test_mode_options(batchnorm=True)
+@flag("--collapse-model", "collapse", default=True, show_default=True, help="Merge layers first.")
+@flag("--compute-accuracy", "accuracy", default=True, show_default=True, help="How often it is right.")
+@flag("--compute-per-dim-accuracy", help="Also by the column that would be right.")
+@flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
+@arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
+def compute_prob(model: str, examples: str, output: str, compute_per_dim_accuracy: bool, **settings: Any) -> None:
+    """Print the objective per frame, and the accuracy, of a raw network on merged examples (on stderr, as Kaldi does).
+
+    With --compute-deriv=true layers stay as they are, and the gradient of the objective, summed over all frames, is
+    written as a network whose parameters it is.
+
+    \b
+    Example:
+      nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
+    """
+    if output and not settings["gradient"]:
+        raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
+    later.files.check_can_save(output)
+    nnet = later.files.load_network_to(later.device.given_device(), model)
+    evaluator = later.compute_prob.evaluated(nnet, later.egs_minibatches.minibatches(examples, nnet), **settings)
+    for line in later.compute_prob.report_lines(nnet, evaluator.stats):
+        say(line)
+    if compute_per_dim_accuracy:
+        for line in later.compute_prob.column_lines(evaluator):
+            say(line)
+    later.egs_minibatches.report_gradient(evaluator.gradient, output)
+
+
+@verb("serve a recognizer to many clients")
+@takes("options", ServeOptions, omit=("phrase_list",))
+@click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
+@arguments(model="MODEL-DIR")
+def serve(model: str, options: ServeOptions, graph: str | None) -> None:
+    """Serve a recognizer to many clients, in the WebSocket protocol of vosk-server.
+
+    It has a page with a microphone at /, its state at /health, and metrics at /metrics. SIGTERM and Ctrl-C end it:
+    each client gets what was said so far.
+
+    \b
+    Example:
+      nnet3 serve vosk-model-small-ko-0.22
+    """
+    later.serve.serve(later.asr.Model(model, graph), options, say)
+
+
+@verb("what has changed from one network to another", program="nnet3-show-progress")
+@test_mode_options(batchnorm=True)
+@whole_number(
+    "--num-segments",
+    least=1,
+    default=1,
+    help="Parts of the line from the old to the new network, in the middle of which gradients are taken.",
+)
+@arguments(old="OLD-RAW", new="NEW-RAW")
+@click.argument("examples", metavar="[EGS-RSPECIFIER]", required=False)
+def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> None:
+    """Print by how much the parameters of each component differ in two networks and, given examples, what the change
+    of each has done for the objective.
+
+    \b
+    Example:
+      nnet3 show-progress 1.raw 2.raw 'ark:nnet3 merge-egs ark:train_subset.egs ark:- |'
+    """
+    device = later.device.given_device()
+    first, second = (later.files.load_network_to(device, name) for name in (old, new))
+    if examples is not None:
+        minibatches = list(later.egs_minibatches.minibatches(examples, second))
+        changes = later.show_progress.objective_changes(first, second, minibatches, say=say, **settings)
+        say(f"Total objf change per component is {later.show_progress.by_component(changes)}")
+    norms, relative = later.show_progress.parameter_differences(first, second)
+    say(f"Parameter differences per layer are {later.show_progress.by_component(norms)}")
+    say(f"Relative parameter differences per layer are {later.show_progress.by_component(relative)}")
+
+
+@verb("train a network on examples", program="nnet3-train")
+@takes("options", TrainerOptions)
+@caching_options
+@binary_option
+@arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="RAW-OUT")
+def train(
+    model: str, examples: str, output: str, binary: bool, options: TrainerOptions, cache_files: tuple[str | None, ...]
+) -> None:
+    """Train a raw network on merged examples, each of which is a minibatch, with the learning rates that it has.
+
+    A minibatch in which something is not finite is skipped, with a warning that names it.
+
+    \b
+    Example:
+      nnet3 train --momentum=0.5 1.raw 'ark:nnet3 merge-egs --minibatch-size=64 ark:egs.ark ark:- |' 2.raw
+    """
+    later.files.check_can_save(output)
+    nnet = later.files.load_network_to(later.device.given_device(), model)
+    with later.caches.kept_cache(*cache_files) as cache:
+        trainer = later.train.Trainer(nnet, options, cache=cache, say=say)
+        for minibatch in later.egs_minibatches.minibatches(examples, nnet):
+            trainer.train_minibatch(minibatch)
+    trainer.log.finish()
+    if trainer.num_minibatches == trainer.num_skipped:
+        raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped")
+    later.files.save_model(nnet, output, binary)
+    say(f"Wrote model to {output}")
+
+
+@verb("train a network: a whole run from one settings file")
+@click.option("--resume", is_flag=True, help="Go on from the latest checkpoint, if there is one.")
+@click.option("--allow-changes", is_flag=True, help="Go on although settings have changed that matter.")
+@click.option("--describe", is_flag=True, help="Print a settings file with every key, its default and what it is for.")
+@click.option("--page", metavar="FILE", help="Write a page of the run for a browser when it ends.")
+@port_option("--serve", help="Serve it meanwhile at 127.0.0.1; port 0: any.")
+@click.argument("file", required=False, metavar="SETTINGS")
+def train_model(
+    file: str | None, resume: bool, allow_changes: bool, describe: bool, page: str | None, port: int | None
+) -> int:
+    """Train a network: a whole run, from examples to the final model, as a TOML or YAML file says.
+
+    The run's folder gets checkpoints, the final model (final.raw or final.mdl), a log (log.txt, log.jsonl) and the
+    curves (curves.png). SIGTERM or Ctrl-C finish the minibatch and save; --resume goes on after whatever has ended the
+    run, to the same parameters, bit by bit, as if nothing had happened. Several processes: start them with torchrun.
+
+    \b
+    Examples:
+      nnet3 train-model run.toml
+      nnet3 train-model --resume run.toml
+      torchrun --nproc-per-node=4 --max-restarts=3 -m nnet3 train-model --resume run.toml
+    """
+    if describe:
+        click.echo(later.settings.describe_settings(*later.kinds.KINDS.sections), nl=False)
+        return 0
+    if file is None:
+        raise click.UsageError("give a settings file; --describe prints one")
+    use_gpu = take_use_gpu()
+    read = later.kinds.KINDS.read(later.settings_text.read_settings_text(file))
+    if use_gpu in ("yes", "wait") and not read.training.device.startswith("cuda"):
+        raise click.UsageError(f'--use-gpu={use_gpu}: {file} says where: device = "cuda" in [training]')
+    if (
+        page is not None and Path(page).resolve().parent != Path(read.output.folder).resolve()
+    ):  # that comes with the run
+        later.files.check_can_save(page)
+    stop = later.stop.StopRequest()
+    serving: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if port is not None and os.environ.get("RANK", "0") == "0":  # the first of several processes
+        serving = later.exploring.serving_run(read.output.folder, port)
+    with serving, stop.listening():  # torchrun soon ends a run that has lost another process: it is to say so first
+        try:
+            status = later.train_model.train_model(
+                read, later.kinds.KINDS, resume=resume, allow_changes=allow_changes, stop=stop
+            )
+            if page is not None:
+                later.exploring.write_page(read.output.folder, page, None)
+            return status
+        except Nnet3Error as error:
+            say(str(error))
+            return 1
+
+
+_FORMATS = {
+    "json": "JSON as Vosk writes it, one object a segment: words with times and confidences.",
+    "ctm": "Lines of Kaldi's ctm: recording, channel, begin, duration, word, confidence.",
+    "srt": "Subtitles (SubRip).",
+    "vtt": "Subtitles (WebVTT).",
+}
+
+
+def _formats(function: Any) -> Any:
+    for name, what in reversed(_FORMATS.items()):
+        function = click.option(f"--{name}", "output_format", flag_value=name, help=what)(function)
+    return function
+
+
+@verb("write the words of recordings")
+@_formats
+@whole_number("--alternatives", least=0, default=0, help="Alternatives a segment in JSON.")
+@click.option("--output-dir", metavar="DIR", help="A file for each recording there, instead of standard output.")
+@click.option("--raw", is_flag=True, help="The recordings are 16-bit PCM without a header.")
+@whole_number("--sample-rate", least=1, metavar="HZ", help="With --raw: samples per second.")
+@whole_number("--channels", least=1, default=1, help="With --raw: channels.")
+@whole_number("--channel", least=0, metavar="N", help="The channel to take, from 0; else their mean.")
+@click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
+@arguments(model="MODEL-DIR", recordings="RECORDING...")
+def transcribe(**given: Any) -> None:
+    """Write the words of recordings, with a model directory of Vosk or Kaldi.
+
+    A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format where soundfile is
+    installed. What comes out of a pipe is heard as it comes. Text is a line for each segment between pauses; with
+    several recordings a line for each of them, which begins with its name. One that cannot be read is reported and
+    left out; the exit status is 1 if none is left.
+
+    \b
+    Example:
+      nnet3 transcribe --srt vosk-model-small-ko-0.22 talk.wav > talk.srt
+    """
+    if given["raw"] and given["sample_rate"] is None:
+        raise click.UsageError("--raw needs --sample-rate")
+    if not given["raw"] and given["sample_rate"] is not None:
+        raise click.UsageError("--sample-rate is for --raw: other files say it themselves")
+    if given["output_format"] != "json" and given["alternatives"]:
+        raise click.UsageError("--alternatives are for --json")
+    later.transcribing.transcribe(**given)
+
+
+@verb("compute x-vectors of utterances", program="nnet3-xvector-compute")
+@takes("options", XvectorOptions)
+@xvector_options
+def xvector_compute(options: XvectorOptions, **others: Any) -> None:
+    """Run a network that pools statistics over tables of features, and write a vector for each utterance: output
+    'output' at t = 0.
+
+    Chunks are averaged by their frames. Batch-norm and dropout are in test mode. An utterance that cannot be computed
+    is reported and left out; the exit status is 1 if none was computed or a record could not be read.
+
+    \b
+    Example:
+      nnet3 xvector-compute --min-chunk-size=25 --chunk-size=10000 \\
+        "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp
+    """
+    compute_xvectors(options, **others)
+
+
+@verb("compute x-vectors, in chunks of one size", program="nnet3-xvector-compute-batched")
+@takes("options", EqualXvectorOptions)
+@xvector_options
+def xvector_compute_batched(options: EqualXvectorOptions, **others: Any) -> None:
+    """Run a network that pools statistics over chunks of one size, spread evenly over each utterance, and write the
+    mean of their vectors: output 'output' at t = 0.
+
+    Batch-norm and dropout are in test mode. An utterance that cannot be computed is reported and left out; the exit
+    status is 1 if none was computed or a record could not be read.
+
+    \b
+    Example:
+      nnet3 xvector-compute-batched --chunk-size=150 --batch-size=32 \\
+        "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp
+    """
+    compute_xvectors(options, **others)

@@ -1,3 +1,0 @@
-from nnet3.cli.egs_verbs import PLAIN, shuffle_egs
-
-command = shuffle_egs(PLAIN)

@@ -1,3 +1,0 @@
-from nnet3.cli.egs_verbs import PLAIN, subset_egs
-
-command = subset_egs(PLAIN)

@@ -1,0 +1,292 @@
+"""Verbs of tables of vectors and matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.click_types import click_type
+from nnet3.cli.declared import takes
+from nnet3.cli.options import KALDI_BOOL, all_of, arguments, binary_option, flag, number, whole_number
+from nnet3.cli.verb import Verb, verb
+from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions
+from nnet3.text.values import Number, at_least
+
+_KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}
+_WITHOUT_EFFECT = all_of(
+    *(
+        click.option(f"--{name}", type=click_type(Number()), hidden=True, expose_value=False)
+        for name in ("vtln-low", "vtln-high", "max-feature-vectors")
+    ),
+    click.option("--debug-mel", type=KALDI_BOOL, hidden=True, expose_value=False),
+)
+
+
+def _audio_features_verb(kind: str, what: str, options: type[MfccOptions | FbankOptions]) -> Verb:
+    """The verb that makes features of a kind, `mfcc` or `fbank` (Kaldi: compute-mfcc-feats, compute-fbank-feats)."""
+    name = f"compute-{kind}-feats"
+
+    @verb(
+        f"{what} of recordings",
+        program=name,
+        program_defaults=_KALDI_DEFAULTS,
+        name=name,
+        help=_HELP.format(what=what, kind=kind),
+    )
+    @takes("options", options)
+    @_WITHOUT_EFFECT
+    @flag("--subtract-mean", "less_mean", help="Subtract the mean of each recording.")
+    @whole_number("--channel", least=-1, default=-1, help="Which channel, from 0; -1: the first one.")
+    @number(
+        "--min-duration", "least_seconds", rule=at_least(0), default=0.0, help="Leave out what is shorter (seconds)."
+    )
+    @click.option("--write-utt2dur", "durations", default="", metavar="WSPECIFIER", help="Table of seconds.")
+    @click.option("--output-format", type=click.Choice(["kaldi"]), default="kaldi", expose_value=False, hidden=True)
+    @arguments(recordings="RECORDINGS-RSPECIFIER", output="FEATURES-WSPECIFIER")
+    def command(recordings: str, output: str, options: MfccOptions | FbankOptions, **chosen: Any) -> int:
+        recording_options = later.audio_features.RecordingOptions(**chosen)
+        return later.audio_features.write_audio_features(recordings, output, options, recording_options)
+
+    return command
+
+
+_HELP = """Make {what} of recordings: scp:wav.scp names WAV files, commands that print one, or other formats where
+soundfile is installed.
+
+There is no noise (dither) unless asked for; compute-{kind}-feats, Kaldi's name, adds it by default, and refuses
+recordings of another rate than --sample-frequency, as Kaldi does.
+
+\b
+Example:
+  nnet3 compute-{kind}-feats --config=conf/{kind}.conf scp:wav.scp ark,scp:feats.ark,feats.scp
+"""
+
+
+@verb("add differences in time to features", program="add-deltas")
+@whole_number("--delta-order", "order", least=0, default=2, help="Differences of differences up to this order.")
+@whole_number("--delta-window", "window", least=1, default=2, help="Frames to each side.")
+@whole_number("--truncate", "columns", least=0, default=0, help="Take so many first columns only (0: all).")
+@arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
+def add_deltas(source: str, output: str, order: int, window: int, columns: int) -> int:
+    """Add first, second, ... differences in time to features.
+
+    \b
+    Example:
+      nnet3 add-deltas scp:mfcc.scp ark:deltas.ark
+    """
+    return later.feature_tables.add_deltas(source, output, order, window, columns)
+
+
+@verb("normalise means and variances of features", program="apply-cmvn")
+@click.option(
+    "--utt2spk", default="", metavar="RSPECIFIER", help="The speaker of each utterance, whose statistics count."
+)
+@click.option("--norm-means", type=KALDI_BOOL, default=True, show_default=True, help="Subtract means; else only copy.")
+@flag("--norm-vars", help="Divide by standard deviations, too.")
+@flag("--reverse", help="The other way round: to data of these means and variances.")
+@click.option("--skip-dims", default="", metavar="N:N:...", help="Columns that stay as they are.")
+@arguments(stats="CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
+def apply_cmvn(
+    stats: str,
+    features: str,
+    output: str,
+    utt2spk: str,
+    norm_means: bool,
+    norm_vars: bool,
+    reverse: bool,
+    skip_dims: str,
+) -> int:
+    """Normalise features by statistics of each utterance or speaker, (2, columns + 1): sums and the count, sums of
+    squares. CMVN-STATS is a table or one file for all.
+
+    \b
+    Example:
+      nnet3 apply-cmvn --utt2spk=ark:utt2spk scp:cmvn.scp scp:feats.scp ark:normalised.ark
+    """
+    if norm_vars and not norm_means:
+        raise click.UsageError("--norm-vars=true needs --norm-means=true")
+    skipped = skip_dims.split(":") if skip_dims else []
+    if not all(each.isdecimal() for each in skipped):
+        raise click.UsageError(f"--skip-dims: expected numbers such as 13:14:15, got '{skip_dims}'")
+    options = later.cmvn.Normalising(norm_vars, reverse, tuple(map(int, skipped)))
+    return later.normalising.normalise_tables(stats, features, output, utt2spk, options if norm_means else None)
+
+
+@verb("normalise features by what came before", program="apply-cmvn-online")
+@takes("options", OnlineCmvnOptions)
+@click.option("--spk2utt", default="", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
+@arguments(stats="GLOBAL-CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
+def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, options: OnlineCmvnOptions) -> int:
+    """Normalise each frame by statistics of those up to it, as a recognizer does while somebody speaks. As long as
+    these are few, those of the speaker's utterances before count too, and then those of everybody, in a file.
+
+    \b
+    Example:
+      nnet3 apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:normalised.ark
+    """
+    return later.normalising.normalise_online(stats, features, output, spk2utt, options)
+
+
+@verb("statistics of means and variances of features", program="compute-cmvn-stats")
+@click.option("--spk2utt", default="", metavar="RSPECIFIER", help="The utterances of each speaker.")
+@click.option("--weights", default="", metavar="RSPECIFIER", help="How much each frame counts, a vector an utterance.")
+@binary_option
+@arguments(features="FEATURES-RSPECIFIER", output="STATS")
+def compute_cmvn_stats(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:
+    """Sum up features for apply-cmvn: of each utterance or speaker, where STATS is a table to write such as
+    ark:cmvn.ark, or of all, where it is a file. --binary is about a file.
+
+    \b
+    Example:
+      nnet3 compute-cmvn-stats --spk2utt=ark:spk2utt scp:feats.scp ark,scp:cmvn.ark,cmvn.scp
+    """
+    return later.normalising.write_stats(features, output, spk2utt, weights, binary)
+
+
+compute_fbank_feats = _audio_features_verb("fbank", "energies of mel bins", FbankOptions)
+compute_mfcc_feats = _audio_features_verb("mfcc", "mel frequency cepstral coefficients", MfccOptions)
+
+
+@verb("copy features, compressed or not", program="copy-feats")
+@binary_option
+@flag("--compress", help="Write compressed matrices.")
+@whole_number(
+    "--compression-method",
+    "method",
+    least=1,
+    bits=7,
+    default=1,
+    help="How --compress does it: 1: by the number of rows; 2: speech features; 3 to 7: fixed-size codes.",
+)
+@click.option("--write-num-frames", "lengths", default="", metavar="WSPECIFIER", help="Table of numbers of frames.")
+@arguments(source="IN", output="OUT")
+def copy_feats(source: str, output: str, binary: bool, compress: bool, method: int, lengths: str) -> None:
+    """Copy a table of features, or one matrix in a file. --binary is about a file.
+
+    \b
+    Example:
+      nnet3 copy-feats --compress=true --write-num-frames=ark,t:utt2num_frames scp:feats.scp ark,scp:out.ark,out.scp
+    """
+    later.table_inquiry.copy_features(source, output, binary, method if compress else None, lengths)
+
+
+@verb("copy vectors of integers, such as alignments", program="copy-int-vector")
+@binary_option
+@arguments(source="IN", output="OUT")
+def copy_int_vector(source: str, output: str, binary: bool) -> None:
+    """Copy a table of vectors of integers, or one in a file. --binary is about a file.
+
+    \b
+    Example:
+      nnet3 copy-int-vector ark:ali.ark ark,t:-
+    """
+    later.table_inquiry.copy_int_vectors(source, output, binary)
+
+
+@verb("the dimension of features", program="feat-to-dim")
+@arguments(source="FEATURES-RSPECIFIER")
+@click.argument("output", metavar="[OUT]", required=False, default="-")
+def feat_to_dim(source: str, output: str) -> None:
+    """Write the number of columns of the first matrix of a table to a file, or of all to a table.
+
+    \b
+    Example:
+      nnet3 feat-to-dim scp:feats.scp -
+    """
+    later.table_inquiry.write_dims(source, output)
+
+
+@verb("the numbers of frames of features", program="feat-to-len")
+@arguments(source="FEATURES-RSPECIFIER", output="[LENGTHS-WSPECIFIER]")
+def feat_to_len(source: str, output: str) -> None:
+    """Write the number of frames of each matrix to a table; without one print their sum.
+
+    \b
+    Example:
+      nnet3 feat-to-len scp:feats.scp ark,t:-
+    """
+    total = later.table_inquiry.write_lengths(source, output)
+    if not output:
+        click.echo(total)
+
+
+@verb("sum the rows of each matrix of a table", program="matrix-sum-rows")
+@flag("--do-average", "average", help="Means of the rows instead of sums.")
+@arguments(matrices="MATRICES-RSPECIFIER", output="VECTORS-WSPECIFIER")
+def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
+    """Sum the rows of each matrix of a table, and write a table of vectors with the same keys.
+
+    \b
+    Example:
+      nnet3 matrix-sum-rows ark:posteriors.ark ark:sums.ark
+    """
+    later.vector_sums.sum_rows(matrices, output, average)
+
+
+@verb("put features of several tables side by side", program="paste-feats")
+@whole_number("--length-tolerance", "tolerance", least=0, default=0, help="Frames by which lengths may differ.")
+@arguments(names="FEATURES-RSPECIFIER... FEATURES-WSPECIFIER")
+def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
+    """Put features of several tables side by side, for the utterances that all of them have. Of different lengths the
+    shortest counts.
+
+    \b
+    Example:
+      nnet3 paste-feats --length-tolerance=2 scp:mfcc.scp scp:pitch.scp ark:both.ark
+    """
+    *sources, output = names
+    if len(sources) < 2:
+        raise click.UsageError("give at least two tables of features, and the one to write")
+    return later.feature_tables.paste(sources, output, tolerance)
+
+
+@verb("put frames and their neighbours side by side", program="splice-feats")
+@whole_number("--left-context", "left", least=0, default=4, help="Frames before.")
+@whole_number("--right-context", "right", least=0, default=4, help="Frames behind.")
+@arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
+def splice_feats(source: str, output: str, left: int, right: int) -> int:
+    """Put each frame between its neighbours; the first and the last are repeated at the ends.
+
+    \b
+    Example:
+      nnet3 splice-feats --left-context=3 --right-context=3 scp:mfcc.scp ark:spliced.ark
+    """
+    return later.feature_tables.splice(source, output, left, right)
+
+
+@verb("take every n-th frame of features, or each n times", program="subsample-feats")
+@whole_number("--n", "step", default=1, help="Every n-th frame; -n: each frame n times.")
+@whole_number("--offset", least=0, default=0, help="The first frame to take, from 0.")
+@arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
+def subsample_feats(source: str, output: str, step: int, offset: int) -> int:
+    """Take every n-th frame of features, or, with --n=-3, each frame three times.
+
+    \b
+    Example:
+      nnet3 subsample-feats --n=3 --offset=1 scp:feats.scp ark:fewer.ark
+    """
+    if step == 0:
+        raise click.UsageError("--n=0: expected a number of frames, such as 3, or -3")
+    if step < 0 and offset:
+        raise click.UsageError("--offset is for --n > 0")
+    return later.feature_tables.subsample(source, output, step, offset)
+
+
+@verb("sum the vectors of a table, of several tables, or in files", program="vector-sum")
+@binary_option
+@flag("--average", help="The mean of the vectors of one table.")
+@arguments(names="IN... OUT")
+def vector_sum(names: tuple[str, ...], binary: bool, average: bool) -> None:
+    """Sum vectors: all of a table into a file; those of equal keys of several tables into a table; those in files into
+    a file. --binary is about a file.
+
+    \b
+    Examples:
+      nnet3 vector-sum ark:sums.ark post.1.vec
+      nnet3 vector-sum post.1.vec post.2.vec post.vec
+    """
+    if len(names) < 2:
+        raise click.UsageError("give at least one table or file to read, and the one to write")
+    later.vector_sums.sum_vectors(names[:-1], names[-1], binary, average)
