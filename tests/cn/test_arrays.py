@@ -37,7 +37,7 @@ def test_truth_values_are_numbers() -> None:
     ("value", "says"),
     [
         (np.ma.masked_array([1.0, 2.0], mask=[True, False]), r"it: some elements of this array are masked: .*filled"),
-        ([[1.0], [1.0, 2.0]], r"it: expected numbers, got \[\[1.0\], \[1.0, 2.0\]\]"),
+        ([[1.0], [1.0, 2.0]], r"it: expected numbers, got \[\[1.0\], \[1.0, 2.0\]\]; .* given as cn.sequences"),
         (["a", "b"], r"it: expected a matrix of numbers, got shape \(2,\) of <U1"),
         (np.ones(2, complex), r"it: expected a matrix of numbers, got shape \(2,\) of complex128"),
         (None, "it: expected a matrix of numbers, got shape .* of object"),

@@ -227,5 +227,13 @@ def test_frozen_by_a_pattern() -> None:
     }
     net.unfreeze("*")
     assert set(net.tensors()) == everything
+    net.freeze("lstm")  # a path
+    assert set(net.tensors()) == {"out.W", "out.b"}
+    net.freeze("out")  # a node is called so, too
+    assert not net.tensors()
     with pytest.raises(NetworkError, match=r"no parameter has a name such as 'gru\.\*'"):
         net.freeze("gru.*")
+    with pytest.raises(NetworkError, match="there is no node 'ltsm' in the network; did you mean 'lstm"):
+        net.freeze("ltsm")
+    with pytest.raises(NetworkError, match="'x' is no parameter, but: input"):
+        net.freeze("x")

@@ -46,6 +46,7 @@ def test_rows_first_and_words():
     [
         ({"x": [np.ones((2, 3))], "label": np.arange(2)}, 5, "equally many of everything, got 1 of 'x', 2 of 'label'"),
         ({"label": np.arange(2)}, 5, "a list of sequences at least"),
+        ({"x": [], "label": []}, 5, "a list of sequences at least"),
         ({"x": [np.ones((2, 3))]}, 0, "and a minibatch a frame"),
     ],
 )

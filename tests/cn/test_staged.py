@@ -245,6 +245,15 @@ def test_components_stay_on_their_axis():
     assert cn.check_gradients(net, batch).worst < 1e-5
 
 
+def test_a_recording_in_which_nothing_is_said():
+    """Its labels are an empty list, and it is all blank."""
+    net = cn.Network(cn.ctc(cn.input("x", 3), cn.input("labels", classes=3, axis="label")), dtype=torch.float64)
+    x = RANDOM.normal(size=(2, 3, 4))
+    both = net.criterion({"x": cn.sequences(x), "labels": cn.sequences([[1, 2], []])})
+    said = net.criterion({"x": cn.sequences(x[:1]), "labels": cn.sequences([[1, 2]])})
+    assert both - said == pytest.approx(-torch.log_softmax(torch.tensor(x[1]), 0)[0].sum().item())
+
+
 def test_a_label_of_ctc_that_is_the_blank():
     net = cn.Network(cn.ctc(cn.input("x", 3), cn.input("labels", classes=3, axis="label"), blank=2))
     batch = {"x": cn.sequences([np.zeros((3, 4))]), "labels": cn.sequences([np.array([0, 1])])}

@@ -28,7 +28,8 @@ def as_array(value: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError):
-        raise ShapeError(f"{what}: expected numbers, got {value!r}") from None
+        ragged = "; sequences of several lengths are given as cn.sequences([...])" if isinstance(value, list) else ""
+        raise ShapeError(f"{what}: expected numbers, got {repr(value)[:80]}{ragged}") from None
     if array.dtype.kind not in "fiub":
         raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")
     return array

@@ -199,7 +199,7 @@ class NetworkState:
         return found
 
     def freeze(self, *names: str | Node) -> None:
-        """Parameters that are not to be trained any more, by name, or by a pattern such as "encoder.*"."""
+        """Parameters that are not to be trained any more, by name, by a path ("encoder") or by a pattern ("*.W")."""
         self._set_trainable(names, False)
 
     def unfreeze(self, *names: str | Node) -> None:
@@ -207,14 +207,15 @@ class NetworkState:
         self._set_trainable(names, True)
 
     def _matching(self, name: str | Node) -> list[Node]:
-        """The node of this name, or all parameters and components whose names match a pattern with * and ?."""
-        if not isinstance(name, str) or not set(name) & set("*?"):
+        """The parameter or component of this name, or all those below a path, or that match a pattern with * and ?."""
+        ours = {self.names[node]: node for node in (*self._nodes.parameters, *self._nodes._component_nodes)}
+        if not isinstance(name, str) or name in ours:
             return [self.find(name)]
-        ours = [*self._nodes.parameters, *(node for node, _ in self._nodes.components)]
-        found = [node for node in ours if fnmatchcase(self.names[node], name)]
-        if not found:
+        pattern = name if set(name) & set("*?") else f"{name}.*"
+        found = [node for own, node in ours.items() if fnmatchcase(own, pattern)]
+        if not found and pattern == name:
             raise NetworkError(f"no parameter has a name such as '{name}'")
-        return found
+        return found or [self.find(name)]
 
     def _set_trainable(self, names: Iterable[str | Node], trainable: bool) -> None:
         components = dict(self._nodes.components)

@@ -38,7 +38,7 @@ class Minibatches:
         self._cut = {
             name: value if isinstance(value, Sequences) else sequences(value, layout=layout)
             for name, value in data.items()
-            if isinstance(value, Sequences) or (isinstance(value, Sequence) and np.ndim(value[0]) > 0)
+            if isinstance(value, Sequences) or (isinstance(value, Sequence) and len(value) and np.ndim(value[0]) > 0)
         }
         self._whole = {n: np.atleast_2d(as_array(value, n)) for n, value in data.items() if n not in self._cut}
         if not self._cut or frames < 1:

@@ -64,12 +64,12 @@ def checked_layout(layout: str) -> str:
 
 
 def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
-    """The value as an array with two axes; integers with one axis are one row. Raises ShapeError for anything else.
+    """The value as an array with two axes; integers, or nothing, with one axis are one row. Raises ShapeError for others.
 
     `turned`: rows and columns change places.
     """
     array = as_array(value, what)
-    if array.ndim == 1 and array.dtype.kind in "iu":
+    if array.ndim == 1 and (array.dtype.kind in "iu" or not array.size):
         return array[np.newaxis]
     if array.ndim != 2:
         raise ShapeError(
@@ -174,10 +174,12 @@ class SampleLayout:
             array = as_matrix(value, what)
             lengths = (1,) * array.shape[1]
         if len(array) != num_cols:
-            raise ShapeError(f"{what}: expected {num_cols} rows, got {len(array)}: a column is a sample")
+            of_sequences = "" if self.are_sequences else ", and sequences are given as cn.sequences([...])"
+            raise ShapeError(f"{what}: expected {num_cols} rows, got {len(array)}: a column is a sample{of_sequences}")
         if lengths != self.lengths:
             raise ShapeError(
-                f"{what}: expected {self} as for the other inputs, got {SampleLayout(lengths, self.are_sequences)}"
+                f"{what}: expected {self} as for the other inputs, got {SampleLayout(lengths, self.are_sequences)}; an "
+                "input whose sequences have lengths of their own lies on an axis: cn.input(..., axis=...)"
             )
         rows = torch.as_tensor(array.T[self._order] if self.are_sequences else array.T)
         return torch.empty(rows.shape, dtype=dtype).copy_(rows)
