@@ -27,13 +27,16 @@ def sentences(*lengths: int) -> dict[str, Any]:
     return {"words": words, "label": RANDOM.integers(0, 3, size=len(lengths))}
 
 
-def decoder(dtype: torch.dtype = torch.float64, lag: int = 1) -> cn.Network:
+def decoder(dtype: torch.dtype = torch.float64, lag: int = 1, additive: bool = False) -> cn.Network:
     """A state whose next value depends on what attention finds for it among the words."""
     word, before, y = cn.input("word", 3), cn.input("before", 2, axis="answer"), cn.input("y", 4, axis="answer")
     keys = cn.tanh(cn.parameter("K", (4, 3)) @ word, name="keys")
     values = cn.tanh(cn.parameter("V", (5, 3)) @ word, name="values")
     d = cn.delay(None, lag, dim=4, axis="answer", name="d")
-    found = cn.attention(d, keys, values, name="found")
+    if additive:
+        found = cn.additive_attention(d, keys, values, cn.parameter("w", (4, 1)), name="found")
+    else:
+        found = cn.attention(d, keys, values, name="found")
     plain = cn.parameter("A", (4, 2)) @ before + cn.parameter("R", (4, 4)) @ d
     h = d.connect(cn.tanh(plain + cn.parameter("C", (4, 5)) @ found, name="h"))
     return cn.Network(cn.square_error(h, y, name="J"), {"h": h, "found": found}, dtype=dtype)

@@ -22,7 +22,8 @@ def by_hand(parameters: dict[str, Tensor], batch: dict[str, Any]) -> tuple[Tenso
         keys, values = torch.tanh(parameters["K"] @ word), torch.tanh(parameters["V"] @ word)
         h, found = torch.zeros(4, 1, dtype=torch.float64), []
         for t in range(before.shape[1]):
-            seen = values @ torch.softmax(keys.T @ h / 2, 0)
+            scores = torch.tanh(keys + h).T @ parameters["w"] if "w" in parameters else keys.T @ h / 2
+            seen = values @ torch.softmax(scores, 0)
             h = parameters["A"] @ before[:, t : t + 1] + parameters["R"] @ h + parameters["C"] @ seen
             h = torch.tanh(h)
             found.append(h)
@@ -34,9 +35,10 @@ def by_hand(parameters: dict[str, Tensor], batch: dict[str, Any]) -> tuple[Tenso
 LENGTHS = [((3,), (4,)), ((2, 2), (6, 6)), ((3, 1, 4), (2, 5, 3)), ((3, 1, 4, 2, 2), (20, 25, 23, 11, 5))]
 
 
+@pytest.mark.parametrize("additive", [False, True])
 @pytest.mark.parametrize(("words", "answers"), LENGTHS)
-def test_values_and_gradients_are_those_of_pytorch(words, answers):
-    net, batch = decoder(), batch_of(words, answers)
+def test_values_and_gradients_are_those_of_pytorch(words, answers, additive):
+    net, batch = decoder(additive=additive), batch_of(words, answers)
     parameters = {name: torch.tensor(value, requires_grad=True) for name, value in net.parameters().items()}
     total, states = by_hand(parameters, batch)
     total.backward()
@@ -48,8 +50,22 @@ def test_values_and_gradients_are_those_of_pytorch(words, answers):
         np.testing.assert_allclose(ours, theirs.detach(), rtol=1e-12, atol=1e-14)
 
 
-def test_gradients_are_those_of_differences():
-    assert cn.check_gradients(decoder(), batch_of((3, 1, 4), (2, 5, 3))).worst < 1e-4
+@pytest.mark.parametrize("additive", [False, True])
+def test_gradients_are_those_of_differences(additive):
+    net = decoder(additive=additive)
+    assert cn.check_gradients(net, batch_of((3, 1, 4), (2, 5, 3))).worst < 1e-4
+
+
+def test_weights_of_attention_that_are_computed_or_used_elsewhere_too():
+    net, batch = decoder(additive=True), batch_of((3, 1), (2, 4))
+    w = net.find("w")
+    half = net.replace({"w": cn.scale(0.5, cn.tanh(cn.parameter("u", (4, 1))))})
+    shared = cn.Network({next(iter(net.criteria)): 1.0, cn.squared_norm(w): 0.3}, net.outputs, dtype=torch.float64)
+    for each in (half, shared):
+        assert cn.check_gradients(each, batch).worst < 1e-4
+    net.freeze("w")
+    assert "w" not in net.gradients(batch)
+    assert net.gradients(batch, wrt=["w"])["w"].shape == (4, 1)
 
 
 def test_gradients_of_contexts_and_of_what_is_found():
@@ -97,8 +113,9 @@ def test_keys_on_the_axis_of_the_loop_itself():
     assert cn.check_gradients(net, {"x": cn.sequences([RANDOM.normal(size=(3, n)) for n in (4, 2)])}).worst < 1e-5
 
 
-def test_saved_trained_and_loaded(tmp_path):
-    net, batch = decoder(torch.float32), batch_of((3, 1, 4), (2, 5, 3))
+@pytest.mark.parametrize("additive", [False, True])
+def test_saved_trained_and_loaded(tmp_path, additive):
+    net, batch = decoder(torch.float32, additive=additive), batch_of((3, 1, 4), (2, 5, 3))
     history = cn.train(net, [batch], learning_rate=0.1, epochs=20)
     assert history[-1] < history[0]
     cn.save(net, tmp_path / "net.cn")

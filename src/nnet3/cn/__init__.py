@@ -49,7 +49,7 @@ from nnet3.cn.nodes.pooling import average_pooling, max_pooling
 from nnet3.cn.nodes.products import khatri_rao_product, times
 from nnet3.cn.nodes.rows import row_slice, row_stack
 from nnet3.cn.nodes.scaling import diag_times, scale
-from nnet3.cn.nodes.sequence import attention, broadcast_as, ctc
+from nnet3.cn.nodes.sequence import additive_attention, attention, broadcast_as, ctc
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.cn.nodes.torch_function import torch_function
@@ -72,6 +72,7 @@ __all__ = [
     "Sequences",
     "Shape",
     "abs",
+    "additive_attention",
     "as_node",
     "attention",
     "average_pooling",

@@ -30,6 +30,7 @@ from nnet3.cn.nodes.products import KhatriRaoProduct, Times
 from nnet3.cn.nodes.rows import RowSlice, RowStack
 from nnet3.cn.nodes.scaling import DiagTimes, Scale
 from nnet3.cn.nodes.sequence import (
+    AdditiveAttention,
     Attention,
     BroadcastSequence,
     CtcCriterion,
@@ -106,7 +107,7 @@ for _operation in (
     *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax, ClassCrossEntropy),
     *(*FUNCTIONS.values(), Where, ColumnReduction, RowStep, TransposedMatrix, LayerNorm),
     *(Embedding, SequenceReduction, SequenceSoftmax, SequenceReversal, SequenceGather, BroadcastSequence),
-    *(Attention, CtcCriterion),
+    *(Attention, AdditiveAttention, CtcCriterion),
     *(Mean, InvStdDev, PerDimMeanVarNorm),
     *(Convolution, TransposedConvolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
 ):

@@ -32,7 +32,7 @@ class ProgramCall:
 
     runner: Runner
     given: tuple[Node, ...]
-    contexts: Mapping[Node, SampleLayout]  # what nodes in a loop read whole
+    contexts: Mapping[Node, SampleLayout | None]  # what nodes in a loop read whole
     layout: SampleLayout | None
     outputs: tuple[Node, ...]
     probed: dict[Node, Tensor]  # receives gradients of nodes inside
@@ -185,8 +185,8 @@ class StagedRun:
     def _program(self, part: ProgramPart) -> None:
         question, outputs = part.question, part.question.outputs
         runner = self.network._runner(question)
-        values = [self.values[node] for node in (*part.given, *part.contexts)]
-        layouts = {node: self.layouts.of(node.shape.axis) for node in part.contexts}
+        values = [self._value(node) for node in (*part.given, *part.contexts)]
+        layouts = {node: self._layout(node) for node in part.contexts}
         call = ProgramCall(runner, part.given, layouts, question.layout, outputs, self.probed, self.profiler)
         if question.criteria:
             found = ProgramFunction.apply(call, torch.zeros((), requires_grad=True), *values)

@@ -35,7 +35,7 @@ class SteppedOperation(Operation):
     whole: WholeOperation
     wanted: Sequence[bool]
     _contexts: list[SampleRows] = field(default_factory=list)
-    _padded: list[Tensor] = field(default_factory=list)  # (sequences, most frames, rows) each
+    _padded: list[Tensor] = field(default_factory=list)  # (sequences, most frames, rows) each, or (columns, rows)
     _there: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
     _gradients: list[Tensor] = field(default_factory=list)
 
@@ -46,13 +46,14 @@ class SteppedOperation(Operation):
         if number > 2 / torch.finfo(dtype).eps:
             raise ShapeError(f"{self.whole.type}: {dtype} does not tell {number} sequences apart: use a wider dtype")
         self._contexts = list(contexts)
-        padded = [context.padded() for context in contexts]
-        self._padded, self._there = [frames for frames, _ in padded], padded[0][1]
-        self._gradients = [torch.zeros_like(frames) for frames, _ in padded]
+        padded = [each.tensor if each.layout is None else each.padded()[0] for each in contexts]
+        self._padded, self._there = padded, contexts[0].padded()[1]
+        self._gradients = [torch.zeros_like(frames) for frames in padded]
 
     def gradients(self) -> list[Tensor]:
         """The gradients of the contexts, as their rows lie."""
-        return [each.unpadded(padded) for each, padded in zip(self._contexts, self._gradients, strict=True)]
+        pairs = zip(self._contexts, self._gradients, strict=True)
+        return [gradient if each.layout is None else each.unpadded(gradient) for each, gradient in pairs]
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         promises = InputPromises(backprop_needs_value=True, accumulates_deriv=True)

@@ -75,7 +75,8 @@ class WholeOperation(Operation):
     def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
         """The value at frames (sequences, number, rows) of the first operand: (sequences, number, rows of the value).
 
-        `contexts`: the other operands, (sequences, most frames, rows) each; `there`: which of these frames there are.
+        `contexts`: the other operands, (sequences, most frames, rows) each, or without samples (columns, rows);
+        `there`: which frames of the first of these there are.
         """
         raise NotImplementedError
 

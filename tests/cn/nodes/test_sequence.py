@@ -65,6 +65,12 @@ def _attend(h: Tensor, words: Tensor, a: Tensor) -> Tensor:
     return torch.nn.functional.scaled_dot_product_attention(a.T[None], h.T[None], (2 * h[:2]).T[None])[0].T
 
 
+def _additive_scores(h: Tensor, a: Tensor) -> Tensor:
+    """(frames of h, frames of a)."""
+    weights = torch.tensor([1.0, 2.0, 0.5, -1.0], dtype=h.dtype)
+    return torch.einsum("d,dkq->kq", weights, torch.tanh(h[:, :, None] + a[:, None, :]))
+
+
 def _by_hand() -> Node:
     """Attention pooling of (1.31)'s softmax over frames, written with nodes."""
     weights = cn.sequence.softmax(cn.row_slice(H, 0, 1))
@@ -89,6 +95,10 @@ FORMULAS = {
         lambda h, w, a: h[:, -1:] * h,
     ),
     "attention": (cn.attention(A, H, 2.0 * cn.row_slice(H, 0, 2)), _attend),
+    "additive attention": (
+        cn.additive_attention(A, H, 2.0 * cn.row_slice(H, 0, 2), cn.constant([[1.0], [2.0], [0.5], [-1.0]])),
+        lambda h, w, a: 2 * h[:2] @ torch.softmax(_additive_scores(h, a), 0),
+    ),
     "attention by hand": (_by_hand(), lambda h, w, a: (torch.softmax(h[:1], 1) * h).sum(1, keepdim=True)),
     "ctc": (
         cn.ctc(H, WORDS),
@@ -137,6 +147,8 @@ def test_columns_of_a_table() -> None:
         (lambda: cn.broadcast_as(H, ANSWER), "first operand with one column for each sequence"),
         (lambda: cn.sequence.gather(H, ANSWER), "one row of numbers of frames"),
         (lambda: cn.attention(A, X, X), "queries and keys of as many rows"),
+        (lambda: cn.additive_attention(A, H, H, cn.parameter("w", (3, 1))), "and a weight for each row"),
+        (lambda: cn.additive_attention(A, H, H, cn.sequence.last(H)), "and a weight for each row"),
         (lambda: cn.ctc(H, ANSWER), "one row of class indexes"),
         (lambda: cn.ctc(H, WORDS, blank=4), "a blank that is a class"),
         (lambda: cn.ctc(X, WORDS), "ctc needs class indexes of at most 3 classes, got 4 classes"),

@@ -37,9 +37,10 @@ def test_a_classifier_of_sentences(tmp_path, batch, frames):
     assert shapes == {"words": ["batch", "frames", 1], "scores": ["batch", 3]}
 
 
-def test_a_decoder_that_attends_in_its_loop(tmp_path):
+@pytest.mark.parametrize("additive", [False, True])
+def test_a_decoder_that_attends_in_its_loop(tmp_path, additive):
     """Of other lengths than those with which the export has compared; answers are longer or shorter than words."""
-    net = decoder(torch.float32)
+    net = decoder(torch.float32, additive=additive)
     for words, answers in ((2, 30), (9, 1), (40, 7)):
         given = {"word": RANDOM.normal(size=(2, words, 3)), "before": RANDOM.normal(size=(2, answers, 2))}
         exported = check(net, tmp_path, given)
@@ -63,6 +64,7 @@ def nodes() -> dict[str, cn.Node]:
         "scores": scores,
         "J": cn.cross_entropy_with_softmax(label, cn.sequence.mean(h)) + cn.squared_norm(scores),
         "attention": cn.attention(scores, h, h, scale=0.7),
+        "additive attention": cn.additive_attention(scores, h, h, cn.parameter("v", (4, 1))),
     }
 
 

@@ -146,8 +146,43 @@ class Attention(WholeOperation):
         keys, values = contexts
         scale = frames.shape[2] ** -0.5 if self.scale is None else self.scale
         scores = scale * torch.bmm(frames, keys.transpose(1, 2))  # (sequences, query frames, key frames)
-        scores = scores.masked_fill(~there[:, None, :], torch.finfo(scores.dtype).min)
-        return torch.bmm(torch.softmax(scores, 2), values)
+        return _means(scores, values, there)
+
+
+@dataclass(frozen=True)
+class AdditiveAttention(WholeOperation):
+    """V softmax(w^T tanh(K + q)) for each column q of the first operand, over the frames of K and V in its sequence."""
+
+    type: ClassVar[str] = "additive_attention"
+    num_operands: ClassVar[int] = 4
+    weights: ClassVar[tuple[int, ...]] = (3,)
+    steps: ClassVar[bool] = True
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        query, keys, values, weights = operands
+        check_samples(self.type, query, keys, values)
+        if query.rows != keys.rows or keys.cols != values.cols or weights != Shape(keys.rows, 1):
+            raise ShapeError(
+                f"{self.type} needs queries and keys of as many rows, keys and values of the same frames, and a weight "
+                "for each row"
+            )
+        return Shape(values.rows, query.cols)
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        (q, _), (k, there), (v, _) = (each.padded() for each in operands[:3])
+        return operands[0].unpadded(self.step(q, (k, v, operands[3].tensor), there))
+
+    def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
+        # e_ij = w^T tanh(q_i + k_j), V softmax(e) (Bahdanau et al. 2015, A.1.2, with W s and U h as query and keys)
+        keys, values, weights = contexts
+        scores = torch.tanh(frames[:, :, None] + keys[:, None]) @ weights[0]  # (sequences, query frames, key frames)
+        return _means(scores, values, there)
+
+
+def _means(scores: Tensor, values: Tensor, there: Tensor) -> Tensor:
+    """Means of values, (sequences, query frames, rows), weighted by the softmax of scores of key frames."""
+    scores = scores.masked_fill(~there[:, None, :], torch.finfo(scores.dtype).min)
+    return torch.bmm(torch.softmax(scores, 2), values)
 
 
 @dataclass(frozen=True)
@@ -237,6 +272,15 @@ def attention(query: Node, keys: Node, values: Node, *, scale: float | None = No
     next step is given what attention has found; keys and values lie outside of it.
     """
     return Node(Attention(scale), (query, keys, values), name)
+
+
+def additive_attention(query: Node, keys: Node, values: Node, weights: Node, *, name: str = "") -> Node:
+    """Additive attention: for each frame of `query` a mean of `values`, weighted by softmax(weights^T tanh(keys + query)).
+
+    `weights`: a column with as many rows as keys and queries have, which are products W s and U h of a decoder's state
+    and an encoder's. Otherwise as `attention`.
+    """
+    return Node(AdditiveAttention(), (query, keys, values, weights), name)
 
 
 def ctc(scores: Node, labels: Node, *, blank: int = 0, name: str = "") -> Node:

@@ -89,7 +89,7 @@ class _Model:
     def add_program(self, part: Asked) -> None:
         """Add a program: for one length if its samples have one, else for all."""
         given = {node: self.values[node] for node in part.inputs}
-        program = ProgramNodes(part, self.graph, given, {node: self.values[node] for node in part.contexts})
+        program = ProgramNodes(part, self.graph, given, {node: self._value(node) for node in part.contexts})
         axis = part.sequences[0].shape.axis if part.sequences else None
         frames = self.about.frames or (None if axis not in (None, SEQUENCES) else int(axis is not None))
         if frames is not None:

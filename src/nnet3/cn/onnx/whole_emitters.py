@@ -64,3 +64,14 @@ def attention(made: NodeEmission, operation: Any, query: ir.Value, keys: ir.Valu
     scale = made.operands[0].rows ** -0.5 if operation.scale is None else operation.scale
     scores = made.op("MatMul", query, made.op("Transpose", keys, perm=[0, 2, 1]))
     return made.op("MatMul", made.op("Softmax", made.op("Mul", scores, made.number(scale)), axis=2), values)
+
+
+@emitter("additive_attention")
+def additive_attention(
+    made: NodeEmission, operation: Any, query: ir.Value, keys: ir.Value, values: ir.Value, weights: ir.Value
+) -> ir.Value:
+    integers = made.graph.integers
+    both = made.op("Add", made.op("Unsqueeze", query, integers(2)), made.op("Unsqueeze", keys, integers(1)))
+    column = made.op("Transpose", made.matrix(weights), perm=[1, 0])
+    scores = made.op("Squeeze", made.op("MatMul", made.op("Tanh", both), column), integers(3))
+    return made.op("MatMul", made.op("Softmax", scores, axis=2), values)
