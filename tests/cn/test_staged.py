@@ -141,8 +141,6 @@ def test_frozen_parameters_get_no_gradient():
 
 def test_what_one_program_alone_can_do_is_refused():
     net, batch = classifier(), sentences(3, 1)
-    with pytest.raises(NetworkError, match="computed by several programs"):
-        net.graph(batch)
     with pytest.raises(NetworkError, match=r"are evaluated by Network.evaluate"):
         cn.AsynchronousEvaluator(net).evaluate("scores", batch)
 
@@ -260,3 +258,12 @@ def test_a_label_of_ctc_that_is_the_blank():
     assert np.isfinite(net.criterion(batch))
     with pytest.raises(ShapeError, match="ctc: a label is 2, the blank, which labels never are"):
         net.criterion({**batch, "labels": cn.sequences([np.array([0, 2])])})
+
+
+def test_the_graphs_of_all_stages():
+    net, batch = classifier(), sentences(3, 3)
+    program, graph, task = net.program(batch), net.graph(batch, ["J", "K"]), net.task(batch)
+    assert [title for title, _ in graph.parts] == [title for title, _ in program.parts]
+    assert "J:operand1 [ (0, 0) ] uses scores" in str(graph)
+    compiled = [net.cache.program(each) for each in task.programs]
+    assert [str(each) for each in compiled] == [str(each) for each in program.programs]

@@ -85,6 +85,13 @@ def test_a_computational_network() -> None:
     assert any("Backprop" in text for text in data["texts"])
 
 
+def test_a_network_in_stages_is_shown_without_a_program() -> None:
+    network = cn.Network(outputs={"last": cn.sequence.last(cn.tanh(cn.input("x", 3)))})
+    assert _data(explore(network))["network"]
+    with pytest.raises(Nnet3Error, match="computed by several programs, one for each stage, and a page shows one"):
+        explore(network, {"x": np.ones((3, 4))})
+
+
 @pytest.mark.parametrize(("model", "asked"), [("x.mdl", None), (lstm(), {"input": 3}), (computational_network(), [1])])
 def test_other_things_are_refused(model: Any, asked: Any) -> None:
     with pytest.raises(ArgumentError):

@@ -65,7 +65,7 @@ def _integers(tensor: Tensor) -> Tensor:
 
 def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
     """Equal for questions that one program answers, and one runner while its bonds last."""
-    variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
+    variants = question.graph.variants(question.training)
     recorders = tuple(id(kernel) for kernel in network.recorders.values())
     return (*question.key, variants, network.compile_options, network.dtype, network.device, recorders)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
@@ -13,6 +13,7 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.embedding import Embedding
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.operation import Operation
 from nnet3.cn.order import (
     Composite,
     all_nodes,
@@ -129,6 +130,14 @@ class NodeGraph:
     def components(self) -> list[tuple[Node, ComponentOperation]]:
         """Asked anew each time, for copies of networks get other operations."""
         return [(node, cast(ComponentOperation, node.operation)) for node in self._component_nodes]
+
+    @cached_property
+    def _variable(self) -> list[Node]:
+        return [node for node in self.nodes if type(node.operation).variant is not Operation.variant]
+
+    def variants(self, training: bool) -> tuple[Hashable, ...]:
+        """The settings of operations on which programs depend, as they are now."""
+        return tuple(node.operation.variant(training) for node in self._variable)
 
     @cached_property
     def _component_nodes(self) -> list[Node]:

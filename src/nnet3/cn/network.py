@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnet3.cn import onnx
 from nnet3.cn.bridge.to_nnet import to_nnet
@@ -24,10 +24,9 @@ from nnet3.cn.order import (
 )
 from nnet3.cn.program import Program, Question
 from nnet3.cn.staged import StagedRun
-from nnet3.cn.staged_views import StagedProgram, StagesProfiler, title_of_whole
+from nnet3.cn.staged_views import InStages, StagesProfiler, title_of_whole
 from nnet3.drawing import MOST_SHOWN_BOXES, Picture, can_paint
 from nnet3.driver import CompileTask
-from nnet3.errors import NetworkError
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
@@ -36,6 +35,8 @@ from nnet3.text.html import folded
 
 if TYPE_CHECKING:
     from nnet3.cn.onnx.metadata import NetworkMetadata
+
+Seen = TypeVar("Seen")
 
 
 class Network(DifferentiatedNetwork):
@@ -88,43 +89,51 @@ class Network(DifferentiatedNetwork):
         roots = self._nodes.roots if node is None else [self.find(node)]
         return describe_order(forward_order_with_loops(roots), self.names)
 
-    def graph(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = ()) -> ComputationGraph:
-        """The (node, index) that there are for these inputs, and what each uses; of all roots, or of `nodes`."""
-        return self._program(inputs, nodes, gradients=False).graph
+    def graph(
+        self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = ()
+    ) -> ComputationGraph | InStages[ComputationGraph]:
+        """The (node, index) that there are for these inputs, and what each uses; of all roots, or of `nodes`.
+
+        Of a network in stages the graphs of all stages.
+        """
+        return self._looked_at(inputs, nodes, False, lambda program: program.graph)
 
     def program(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
-    ) -> NnetComputation | StagedProgram:
+    ) -> NnetComputation | InStages[NnetComputation]:
         """The commands that compute `nodes` (default: the criteria with their gradients, or else all outputs).
 
         Of a network in stages the programs of all stages.
         """
+        return self._looked_at(inputs, nodes, gradients, lambda program: program.computation)
+
+    def task(
+        self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
+    ) -> CompileTask | InStages[CompileTask]:
+        """The task of compiling what `program` gives: a source of the graph, and a request."""
+        return self._looked_at(inputs, nodes, gradients, lambda program: program.task)
+
+    def _looked_at(
+        self,
+        inputs: Mapping[str, Any],
+        nodes: Sequence[Node | str],
+        gradients: bool | None,
+        look: Callable[[Program], Seen],
+    ) -> Seen | InStages[Seen]:
         wants = bool(self.criteria) and not nodes if gradients is None else gradients
         if not self._nodes.is_staged:
-            return self._program(inputs, nodes, gradients=wants).computation
-        parts: list[tuple[str, NnetComputation | None]] = []
+            return look(self._program(inputs, nodes, gradients=wants))
+        parts: list[tuple[str, Seen | None]] = []
         for part in self._staged_run(inputs, nodes, gradients=wants).parts():
             if isinstance(part, Node):
                 parts.append((title_of_whole(part, self.names), None))
             else:
                 outputs = ", ".join(self.names[node] for node in part.question.outputs)
-                parts.append((f"a program for {outputs}", self._program_of(part.question).computation))
-        return StagedProgram(tuple(parts))
-
-    def task(
-        self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
-    ) -> CompileTask:
-        """The task of compiling what `program` gives: a source of the graph, and a request."""
-        wants = bool(self.criteria) and not nodes if gradients is None else gradients
-        return self._program(inputs, nodes, gradients=wants).task
+                parts.append((f"a program for {outputs}", look(self._program_of(part.question))))
+        return InStages(tuple(parts))
 
     def _program(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], gradients: bool) -> Program:
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
-        if self._nodes.is_staged:
-            raise NetworkError(
-                "this network is computed by several programs, one for each stage: it has nodes of whole sequences, or "
-                "samples on several axes; program(...) shows them all"
-            )
         layout = self._take(roots, inputs).on("")
         flags = need_gradient_flags(roots) if gradients else {}
         criteria = tuple(self.criteria) if gradients else ()

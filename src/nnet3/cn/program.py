@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,9 +41,6 @@ from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.structure import structure_of
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
-
-if TYPE_CHECKING:
-    pass
 
 _NO_ROWS = np.zeros((0, 3), np.int32)
 
@@ -161,8 +158,7 @@ class Program:
             return None
         length, count = rounded_up(layout.lengths[0]), rounded_up(len(layout.lengths))
         question = replace(self.question, layout=SampleLayout((length,) * count))
-        variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
-        key = (*question.key, variants, self.options, id(self.cache))
+        key = (*question.key, question.graph.variants(question.training), self.options, id(self.cache))
         ragged = question.graph.ragged.get(key)
         if ragged is None:
             ragged = self.cache.ragged(Program(question, options=self.options, cache=self.cache).task, length)

@@ -64,7 +64,7 @@ def checked_layout(layout: str) -> str:
 
 
 def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
-    """The value as an array with two axes; integers, or nothing, with one axis are one row. Raises ShapeError for others.
+    """The value as an array with two axes; integers (or nothing) with one axis are one row. Raises ShapeError else.
 
     `turned`: rows and columns change places.
     """

@@ -6,24 +6,29 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import describe_node
 from nnet3.cn.program import Runner
-from nnet3.ir.computation import NnetComputation
 from nnet3.runtime.profile import CommandTime, Profiler, ProfileReport
 from nnet3.text.html import folded
 
+Seen = TypeVar("Seen")
+
 
 @dataclass(frozen=True)
-class StagedProgram:
-    """What a network in stages computes, in order: titles, each with a program, or None for what PyTorch computes."""
+class InStages(Generic[Seen]):
+    """What a network in stages computes, in order: titles, each with a program, or None for what PyTorch computes.
 
-    parts: tuple[tuple[str, NnetComputation | None], ...]
+    In the place of a program there may be its graph, or the task of compiling it.
+    """
+
+    parts: tuple[tuple[str, Seen | None], ...]
 
     @property
-    def computations(self) -> list[NnetComputation]:
-        return [computation for _, computation in self.parts if computation is not None]
+    def programs(self) -> list[Seen]:
+        return [program for _, program in self.parts if program is not None]
 
     def __str__(self) -> str:
         shown = [f"# {title}" + ("" if program is None else f"\n{program}") for title, program in self.parts]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from nnet3.cn import Network
+from nnet3.cn.staged_views import InStages
 from nnet3.compiler import ComputationRequest
-from nnet3.errors import check_kind
+from nnet3.errors import NetworkError, check_kind
 from nnet3.explore.cn_data import cn_data
 from nnet3.explore.html import page
 from nnet3.explore.network_data import network_data
@@ -63,7 +64,13 @@ def _of_graph(network: Network, batch: Mapping[str, Any] | None, profiled: bool)
     data: dict[str, Any] = {"network": cn_data(network)}
     if batch is None:
         return data
+    task = network.task(batch)
+    if isinstance(task, InStages):
+        raise NetworkError(
+            "this network is computed by several programs, one for each stage, and a page shows one: "
+            "network.program(...) shows them all; without a batch the page shows the graph"
+        )
     if profiled:
         data["profile"] = profile_data(network.copy().profile(batch))
-    program, _ = program_data(network.task(batch))
+    program, _ = program_data(task)
     return data | program

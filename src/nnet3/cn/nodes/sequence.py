@@ -275,10 +275,10 @@ def attention(query: Node, keys: Node, values: Node, *, scale: float | None = No
 
 
 def additive_attention(query: Node, keys: Node, values: Node, weights: Node, *, name: str = "") -> Node:
-    """Additive attention: for each frame of `query` a mean of `values`, weighted by softmax(weights^T tanh(keys + query)).
+    """Additive attention: for each frame of `query` a mean of `values`, weighted by softmax(w^T tanh(keys + query)).
 
-    `weights`: a column with as many rows as keys and queries have, which are products W s and U h of a decoder's state
-    and an encoder's. Otherwise as `attention`.
+    `weights`, w: a column with as many rows as keys and queries have; these are products W s and U h of a decoder's
+    states and an encoder's. Otherwise as `attention`.
     """
     return Node(AdditiveAttention(), (query, keys, values, weights), name)
 
