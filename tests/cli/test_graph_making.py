@@ -6,11 +6,18 @@ import gzip
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from nnet3.kaldi_io import load_fst
+from nnet3.asr.beam_search import BeamSearch, BestPath
+from nnet3.asr.search_graph import SearchGraph
+from nnet3.hmm import TransitionModel
+from nnet3.kaldi_io import Reader, load_fst
+from nnet3.nnet import load_transition_model
+from nnet3.options import SearchOptions
 from tests.cli.run_command import Cli
 from tests.road_case import RoadCase, needs_road, road_cases, run_good
+from tests.seeds import RANDOM
 
 pytest.importorskip("kaldifst")
 
@@ -81,6 +88,69 @@ def test_graphs_are_kaldis(cli: Cli, folder: Path) -> None:
         assert found.keys() == expected.keys()
         for key, cost in expected.items():
             assert float(found[key]) == pytest.approx(float(cost), rel=1e-4)
+
+    columns = np.append(-1, _model(folder).pdf(np.arange(1, _model(folder).num_transition_ids + 1)))
+    for _ in range(20):
+        scores = (3 * RANDOM.normal(size=(int(RANDOM.integers(10, 40)), columns.max() + 1))).astype(np.float32)
+        mine, kaldis = (_best_path(SearchGraph(fst, columns), scores) for fst in (ours, theirs))
+        assert mine.cost == pytest.approx(kaldis.cost, rel=1e-4, abs=1e-2)
+        assert mine.words.tolist() == kaldis.words.tolist()
+        assert mine.transition_ids.tolist() == kaldis.transition_ids.tolist()
+
+
+def _model(folder: Path) -> TransitionModel:
+    return load_transition_model(folder / "final.mdl")
+
+
+def _best_path(graph: SearchGraph, scores: np.ndarray) -> BestPath:
+    search = BeamSearch(graph, SearchOptions(beam=200))
+    search.advance(scores)
+    path = search.best_path(use_final=True)
+    assert path is not None
+    return path
+
+
+@needs_road
+@pytest.mark.parametrize("folder", road_cases("decode"), ids=lambda path: path.name)
+def test_labels_and_grammars_are_kaldis(cli: Cli, folder: Path) -> None:
+    """The grammar is the one of its text; labels that tell words apart follow phones, and then transition-ids."""
+    case = RoadCase(folder)
+    grammar, lines = load_fst(str(folder / "G.fst")), [line.split() for line in case.lines("G.txt")]
+    arcs = [line for line in lines if len(line) > 2]
+    state = dict[str, int]()  # in the order in which lines name them, as fstcompile numbers them
+    for line in lines:
+        for name in line[: 2 if len(line) > 2 else 1]:
+            state.setdefault(name, len(state))
+    wanted = [(state[i], state[j], int(a), int(b), float((*cost, 0)[0])) for i, j, a, b, *cost in arcs]
+    columns = grammar.src, grammar.dst, grammar.ilabel, grammar.olabel, grammar.cost
+    found = zip(*(column.tolist() for column in columns), strict=True)
+    np.testing.assert_allclose(sorted(found), sorted(wanted), rtol=1e-6)
+    ends = {state[line[0]]: float((*line, 0)[1]) for line in lines if len(line) <= 2}
+    assert {end: grammar.final[end] for end in np.flatnonzero(grammar.final < np.inf)} == pytest.approx(ends)
+    disambiguation, label, number = (
+        int(case.golden(f"{name}.int").read_text()) for name in ("disambig", "disambig_ilabels", "disambig_tid")
+    )
+    reader = Reader.open(case.golden("ilabels"))
+    windows = [reader.int_vector().tolist() for _ in range(reader.int32())]
+    assert windows[label] == [-disambiguation]
+    assert sorted(each for window in windows for each in window if each > 0) == sorted(
+        set(load_fst(str(folder / "L_disambig.fst")).ilabel.tolist()) - {0, disambiguation}
+    )
+    assert number == _model(folder).num_transition_ids + 1
+
+
+@needs_road
+@pytest.mark.parametrize("folder", road_cases("decode"), ids=lambda path: path.name)
+def test_graphs_of_texts_are_kaldis(cli: Cli, folder: Path) -> None:
+    """The lines of `forced.cmd`, with the lexicon without labels that tell words apart."""
+    case = RoadCase(folder)
+    case.take("tree", "final.mdl", "L.fst", "text_mixed.txt", "feats.ark")
+    if (folder / "ivectors.ark").exists():
+        case.take("ivectors.ark")
+    for line in case.lines("forced.cmd"):
+        run_good(line)
+    for name in ("forced.words.txt", "partial.words.txt", "forced.ali.txt", "partial.ali.txt"):
+        assert Path(name).read_text() == case.golden(name).read_text(), name
 
 
 def test_a_graph_of_a_dictionary(folders: Cli) -> None:

@@ -24,7 +24,7 @@ needs_road = pytest.mark.skipif(not CASES, reason=f"the runs of Kaldi's decoders
 _LEXICON_COSTS = {"first": 0.7, "each": 0.69}  # of L.fst
 
 
-#: What lines begin with; graphs are compared by test_graph_making.py, their lists of labels are OpenFst's own.
+#: What lines begin with, and graphs with their lists of labels, which test_graph_making.py compares.
 _GIVEN = {
     *("tree", "final.mdl", "feats.ark", "three.ark", "text.txt", "text_mixed.txt", "words.txt", "decode.cmd"),
     *("forced.cmd", "graph.cmd", "L.fst", "L_disambig.fst", "G.fst", "G.txt", "HCLG.fst", "disambig.int"),

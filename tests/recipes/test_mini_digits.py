@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from nnet3.asr.arpa import parse_arpa
 from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import write_atomically
 from recipes.mini_digits import dictionary, speech
 from recipes.mini_digits.__main__ import main
 from recipes.mini_digits.lines import Lines
@@ -75,6 +76,47 @@ def test_what_is_done_is_not_done_again_and_the_rest_goes_on(
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if line.endswith("...")] == ["lang_test ...", "decode_chain ..."]
     assert (copy / "decode_chain" / "test" / "heard.txt").read_text() == heard
+
+
+class Killed(Exception):
+    """What ends a run, as a signal would."""
+
+
+class _Stopping(Lines):
+    """The run is killed behind the first line of each stage."""
+
+    def run(self, folder: Path, *lines: str) -> None:
+        for line in lines:
+            super().run(folder, line)
+            mark = folder.parent / f".{folder.name}.killed"
+            if not mark.exists():
+                mark.touch()
+                raise Killed
+
+
+def test_a_run_that_is_killed_in_each_stage_ends_as_one_that_is_not(
+    out: Path, archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Behind the first line of each stage, and at its end, before it is noted."""
+    noted = set[Path]()
+
+    def note(path: Path, contents: bytes) -> None:
+        if path not in noted:
+            noted.add(path)
+            raise Killed
+        write_atomically(path, contents)
+
+    monkeypatch.setattr("recipes.spoken_digits.stages.write_atomically", note)
+    kills = 0
+    while True:
+        try:
+            MiniDigitsRun(archive, tmp_path, TINY, _Stopping(jobs=2, in_process=True)).run()
+            break
+        except Killed:
+            kills += 1
+    assert kills == 2 * len((*STAGES, *DECODED)) - 1  # no line makes data
+    for name in ("flat_start/final.mdl", "tree/tree", "chain/final.mdl", "decode_chain/test/heard.txt"):
+        assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
 
 
 def test_a_line_that_fails_is_shown(tmp_path: Path) -> None:
