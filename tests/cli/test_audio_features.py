@@ -98,6 +98,16 @@ def test_channels_and_what_is_left_out(cli: Cli) -> None:
     assert "expected a WAV file that says its size" in cli(*command, "ark:piped.ark", "ark:none.ark").err
 
 
+@pytest.mark.parametrize(("table", "words"), [("none.scp", "none.scp"), ("bad.scp", "expected 'KEY FILENAME'")])
+def test_a_table_that_cannot_be_read_is_one_error(cli: Cli, table: str, words: str) -> None:
+    Path("bad.scp").write_text("nothing-but-a-key\n")
+    outcome = cli("compute-mfcc-feats", f"scp:{table}", "ark:out")
+    assert outcome.status == 1
+    assert words in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert not Path("out").exists()
+
+
 def test_kaldis_name_has_kaldis_defaults(shell: Shell, cli: Cli) -> None:
     """Noise on the samples, and no change of the rate."""
     done = shell("compute-mfcc-feats --sample-frequency=8000 scp:wav.scp ark:noisy.ark")

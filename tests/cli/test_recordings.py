@@ -70,6 +70,12 @@ def test_an_archive_has_whole_wav_files(tmp_path: Path) -> None:
     assert "a WAV file" in str(cut[0])
 
 
+def test_a_table_that_is_not_there_is_one_error(tmp_path: Path) -> None:
+    for kind in ("scp", "ark"):
+        ((_, said),) = _heard(f"{kind}:{tmp_path}/none")
+        assert f"{tmp_path}/none" in str(said)
+
+
 @pytest.mark.parametrize(("name", "key"), [("{}/one.raw", "one"), ("cat {}/one.raw |", "one")])
 def test_a_single_recording_has_the_name_of_its_file(name: str, key: str, tmp_path: Path) -> None:
     (tmp_path / "one.raw").write_bytes(b"12345678")

@@ -20,11 +20,11 @@ _RIFF, _RIFF_HEADER, _LARGEST = b"RIFF", 8, 0x7FFF0000
 
 def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
     """Yields the recordings of a table or the one of a file, or why there is none. One out of a pipe is read later."""
-    if is_table(name):
-        yield from recordings_of_table(name, opened)
-        return
     key = "stdin" if name == "-" else Path(name).stem
     try:
+        if is_table(name):
+            yield from recordings_of_table(name, opened)
+            return
         source = open_input(parse_rxfilename(name))
         if isinstance(source, InputStream):
             with contextlib.closing(source):
@@ -37,7 +37,7 @@ def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, Audio
 
 def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
     """Yields the recordings of a table, or why there is none. Files and pipes of a script may be of any kind that
-    `opened` reads; an archive has WAV files one after the other."""
+    `opened` reads; an archive has WAV files one after the other. Raises Nnet3Error if there is no such table."""
     script = parse_rspecifier(name).script
 
     def read(reader: Reader) -> AudioSource:
@@ -61,12 +61,7 @@ def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str,
 
 
 def _recordings_of_script(script: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
-    try:
-        entries = read_script(script)
-    except Nnet3Error as error:
-        yield script, error
-        return
-    for entry in entries:
+    for entry in read_script(script):
         try:
             if entry.range:
                 raise TableError(f"the range {entry.range} is given, but only matrices have ranges")
