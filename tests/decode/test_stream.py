@@ -231,6 +231,59 @@ def test_scores_are_those_of_the_model() -> None:
         nnet3.StreamComputer(nnet, use_priors=True)
 
 
+# ---- changes of the model ----
+
+NETWORK = """
+input name=input dim=3
+{} name=first input=Append(-1,0,1)
+relu-layer name=second dim=4
+output-layer name=output dim=5 param-stddev=0.3
+"""
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_parameters_that_change_are_followed_or_refused(merged: bool) -> None:
+    """Never half of them: those in merged components are others."""
+    first = "fixed-affine-layer affine-transform-file=none" if merged else "relu-layer dim=4"
+    nnet = nnet3.Nnet.from_xconfig(NETWORK.format(first), seed=1)
+    streams = nnet3.StreamComputer(nnet, 6, 3, 1)
+    assert (streams.nnet.components.keys() <= nnet.components.keys()) != merged
+    features = make_features(streams, 30)
+    before, stream = streams.compute(features), streams.open()
+    stream.accept(features[:12])
+    state = stream.state()
+    with torch.no_grad():
+        for component in nnet.components.values():
+            for parameter in component.parameters().values():
+                parameter *= 1.5
+    fresh = nnet3.StreamComputer(nnet, 6, 3, 1)
+    assert not torch.allclose(fresh.compute(features), before, atol=1e-3)
+    with pytest.raises(ExecutionError, match="the state of the stream cannot be used: it is of another model"):
+        fresh.restore(state)
+    if not merged:
+        assert torch.allclose(streams.compute(features), fresh.compute(features), atol=CLOSE)
+        return
+    for use in (streams.open, stream.finish, lambda: stream.accept(features[12:]), lambda: streams.restore(state)):
+        with pytest.raises(ExecutionError, match="parameters have changed since this computer was made: make another"):
+            use()
+    stream.close()
+
+
+def test_a_network_that_was_moved_or_frozen_elsewhere_goes_on() -> None:
+    """Learning rates are nothing that streams look at; a computer for another device has parameters of its own."""
+    nnet = nnet3.Nnet.from_xconfig(NETWORK.format("relu-layer dim=4"), seed=1)
+    streams, copied = nnet3.StreamComputer(nnet, 6, 2, 1), nnet3.StreamComputer(nnet.copy(), 6, 1, 1)
+    features = make_features(streams, 30)
+    expected, stream = copied.compute(features), streams.open()
+    first = stream.accept(features[:17])
+    nnet.set_learning_rate(0.0)
+    assert torch.equal(torch.cat([first, stream.accept(features[17:]), stream.finish()]), expected)
+    nnet.to(dtype=torch.float64)
+    with pytest.raises(ExecutionError, match=r"changed since this computer was made|are torch\.float64 now"):
+        streams.compute(features)
+    assert torch.equal(copied.compute(features), expected)
+
+
 # ---- bad input ----
 
 

@@ -45,7 +45,8 @@ class StreamComputer:
     as in Kaldi's looped computation. So outputs do not depend on how many frames come at a time.
 
     Streams that are equally far run together; they come and go at any chunk. The network runs in test mode, and
-    neighbouring components are merged: use another computer after a change of its parameters.
+    neighbouring components are merged: use another computer after a change of its parameters, which is an error here
+    where some of them are in merged components.
     """
 
     def __init__(
@@ -87,6 +88,9 @@ class StreamComputer:
         self._dtype, self._takes_ivectors = model_dtype(nnet, None) or torch.float32, "ivector" in nnet.input_names
         self._computers = RecentComputers(_MOST_COMPUTERS)
         self._lock = threading.Lock()
+        has_merged = not self.nnet.components.keys() <= nnet.components.keys()
+        of_model = [t for c in nnet.components.values() for t in c.parameters().values() if not t.is_inference()]
+        self._watched = [(weakref.ref(t), t._version) for t in of_model if has_merged and self.device == own]
         self._open: weakref.WeakSet[Stream] = weakref.WeakSet()  # who forgets a stream gives its place back
 
     @property
@@ -127,6 +131,7 @@ class StreamComputer:
         return stream
 
     def _add(self, stream: Stream) -> None:
+        self._check_unchanged()
         if len(self._open) >= self.options.num_streams:
             raise ExecutionError(
                 f"all {self.options.num_streams} streams are open: finish one first, or give a larger num_streams"
@@ -136,6 +141,13 @@ class StreamComputer:
     def _remove(self, stream: Stream) -> None:
         self._open.discard(stream)
         stream._progress.go_to(None)
+
+    def _check_unchanged(self) -> None:
+        """Raises ExecutionError if parameters have changed of which merged components have others."""
+        for reference, version in self._watched:
+            tensor = reference()
+            if tensor is not None and tensor._version != version:
+                raise ExecutionError("the network's parameters have changed since this computer was made: make another")
 
     def _check_open(self, stream: Stream) -> None:
         if stream not in self._open:
@@ -161,6 +173,7 @@ class StreamComputer:
             newer = ivectors or {}
             if not {**features, **newer}:
                 return {}
+            self._check_unchanged()
             for stream in {**features, **newer}:
                 self._check_open(stream)
             given = {
@@ -190,6 +203,7 @@ class StreamComputer:
     def _finish(self, stream: Stream) -> Tensor:
         with self._lock:
             self._check_open(stream)
+            self._check_unchanged()
             progress = stream._progress
             if progress.num_frames and progress.ivector is None:
                 check_ivectors_wanted(self.nnet, False)
