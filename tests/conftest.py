@@ -83,8 +83,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[Path]:
-    """A folder with the programs that installation puts on the path, torchrun, and some for it that die."""
-    with prepared_programs({**installed_scripts(), **PROGRAMS}) as folder:
+    """A folder with the programs that installation puts on the path, torchrun, and some for it that die.
+
+    The package is loaded already when they begin: dozens of them are run, and test_startup.py says what each imports.
+    """
+    with prepared_programs({**installed_scripts(), **PROGRAMS}, "nnet3") as folder:
         yield folder
 
 

@@ -47,7 +47,8 @@ def _rooms(modules: Iterable[str]) -> set[str]:
     return {name.split(".")[1] for name in modules if name.startswith("nnet3.")}
 
 
-# The same for a command a line, each in a child of one process that has imported what others wrote; a line for each.
+# The same for a line of commands, run one after the other in a child of one process that has imported what others
+# wrote: the exit statuses and the modules, a line for each.
 MANY_IMPORTS = """
 import json, os, sys
 import click, lazy_loader
@@ -56,15 +57,16 @@ before = set(sys.modules)
 for line in sys.stdin:
     sys.stdout.flush()
     if os.fork() == 0:
-        result, status = os.dup(1), 0
+        result, statuses = os.dup(1), []
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        try:
-            from nnet3.cli import main
-            main(json.loads(line))
-        except SystemExit as end:
-            status = end.code
-        os.write(result, json.dumps([status, sorted(set(sys.modules) - before)]).encode() + b"\\n")
+        from nnet3.cli import main
+        for command in json.loads(line):
+            try:
+                main(command)
+            except SystemExit as end:
+                statuses.append(end.code or 0)
+        os.write(result, json.dumps([statuses, sorted(set(sys.modules) - before)]).encode() + b"\\n")
         os._exit(0)
     os.wait()
 """
@@ -72,21 +74,21 @@ for line in sys.stdin:
 
 def test_help_and_wrong_usage_import_little() -> None:
     """No PyTorch, no room but the command line, and of the verbs the family that is asked for."""
-    commands = [["--help"], ["--version"], ["inof"], []]
-    by_family = verbs_by_family()
-    commands += [[verb, option] for verb in verb_names() for option in ("--help", "--bogus")]
+    families = {name: [[verb.name, "--help"] for verb in verbs_by_family()[title]] for name, title in FAMILIES.items()}
+    assert sum(map(len, families.values())) == len(verb_names())
+    families[""] = [["--help"], ["--version"], ["inof"], [], *([verb, "--bogus"] for verb in verb_names())]
     process = subprocess.run(
         [sys.executable, "-c", MANY_IMPORTS.format(before=NO_TORCH)],
-        input="".join(json.dumps(command) + "\n" for command in commands), capture_output=True, text=True, check=True,
+        input="".join(json.dumps(commands) + "\n" for commands in families.values()),
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
-    for command, line in zip(commands, process.stdout.splitlines(), strict=True):
-        status, modules = json.loads(line)
-        assert status == (0 if {"--help", "--version"} & {*command} else 2), command
-        assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL, command
-        assert _rooms(modules) <= {"cli", "errors", "options", "text"}, command
-        if command[1:] == ["--help"]:
-            families = [name for name in FAMILIES if f"nnet3.cli.verbs.{name}" in modules]
-            assert [command[0] in (verb.name for verb in by_family[FAMILIES[name]]) for name in families] == [True]
+    for (family, commands), line in zip(families.items(), process.stdout.splitlines(), strict=True):
+        statuses, modules = json.loads(line)
+        assert statuses == [0 if {"--help", "--version"} & {*command} else 2 for command in commands]
+        assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL, family
+        assert _rooms(modules) <= {"cli", "errors", "options", "text"}, family
+        if family:
+            assert [name for name in FAMILIES if f"nnet3.cli.verbs.{name}" in modules] == [family]
 
 
 MODEL_ROOMS = {
