@@ -24,10 +24,10 @@ _PARTS = {"train": 0, "valid": 2, "test": 1}  # and what is added to the seed
 
 @dataclass(frozen=True)
 class Settings:
-    """All that may be turned; `ctc` also says how many strings there are."""
+    """All that may be turned; `ctc`, which begins with random parameters, also says how many strings there are."""
 
     chain: ChainTraining = field(default_factory=ChainTraining)
-    ctc: CtcTraining = field(default_factory=CtcTraining)
+    ctc: CtcTraining = field(default_factory=lambda: CtcTraining(epochs=20))
     valid_strings: int = 60
 
 
