@@ -45,6 +45,49 @@ def test_several_outputs_by_name():
         assert module_of(IVECTOR, outputs=wanted)(features(2, 3), torch.ones(2, 2)).shape == (2, 3, 3)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_an_output_that_looks_further_than_the_first(training):
+    """Of sequences of several lengths: each is what it is alone, and so are the gradients."""
+    nnet = nnet3.Nnet.from_config(
+        """
+        input-node name=input dim=3
+        component name=a type=NaturalGradientAffineComponent input-dim=6 output-dim=4
+        component name=r type=TanhComponent dim=4
+        component name=b type=NaturalGradientAffineComponent input-dim=8 output-dim=2
+        component-node name=a component=a input=Append(Offset(input, -1), input)
+        component-node name=r component=r input=a
+        component-node name=b component=b input=Append(Offset(r, -2), Offset(r, 3))
+        output-node name=output input=r
+        output-node name=far input=b
+        """,
+        seed=0,
+    )
+    module, lengths = nnet3.TorchModule(nnet).train(training), [7, 1, 4]
+    x = features(3, 7).requires_grad_()
+    together = module(x, lengths=lengths)
+    alone = [module(x[n : n + 1, :length]) for n, length in enumerate(lengths)]
+    for name, dim in (("output", 4), ("far", 2)):
+        assert together[name].shape == (3, 7, dim)
+        for n, length in enumerate(lengths):
+            torch.testing.assert_close(together[name][n, :length], alone[n][name][0])
+    total = sum(output.square().sum() for output in together.values())
+    parts = sum(output.square().sum() for each in alone for output in each.values())
+    wanted = [x, *module.parameters()]
+    for one, other in zip(torch.autograd.grad(total, wanted), torch.autograd.grad(parts, wanted), strict=True):
+        torch.testing.assert_close(one, other)
+    padded = torch.cat([x[0, :1].expand(3, 3), x[0], x[0, -1:].expand(3, 3)])
+    far = (
+        nnet.copy().components["b"].propagate(torch.cat([_layer(nnet, padded)[0:7], _layer(nnet, padded)[5:12]], 1))[0]
+    )
+    torch.testing.assert_close(together["far"][0], far)
+
+
+def _layer(nnet: nnet3.Nnet, x: torch.Tensor) -> torch.Tensor:
+    """The output `output` at all frames of x but the first."""
+    found, _ = nnet.components["a"].propagate(torch.cat([x[:-1], x[1:]], 1).detach())
+    return torch.tanh(found)
+
+
 # ---- parameters ----
 
 

@@ -16,6 +16,7 @@ from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.conversion import check_number
+from nnet3.structure.context import node_contexts
 from nnet3.train.autograd import checked_lengths, uncompiled
 from nnet3.train.torch_module.arguments import (
     check_not_traced,
@@ -84,7 +85,10 @@ class TorchModule(nn.Module):
         network = checked_network(self._network)
         self.frame_subsampling_factor = checked_factor(frame_subsampling_factor)
         self._output_names = checked_names(network, outputs)
-        self._framing = Framing(network.left_context, network.right_context, self.frame_subsampling_factor)
+        contexts = node_contexts(network.parts)  # an output besides `output` may look further
+        lefts, rights = zip(*(contexts.get(name, (0, 0)) for name in self._output_names), strict=True)
+        left, right = max(network.left_context, *lefts), max(network.right_context, *rights)
+        self._framing = Framing(left, right, self.frame_subsampling_factor)
         self._rows_are_independent = is_the_same_in_pieces(network)
         self._cache = cache
         self._memory = network.flat_parameters()  # now, so that it moves no memory later
