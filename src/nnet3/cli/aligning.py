@@ -16,7 +16,7 @@ from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
 from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, read_integers
-from nnet3.cli.messages import say
+from nnet3.cli.messages import LeftOut, say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
 from nnet3.hmm.tree import ContextDependency
@@ -67,15 +67,12 @@ def compile_graphs_of_fsts(files: TrainingGraphFiles, fsts: str, output: str, op
 
 
 def _write_graphs(said: Iterable[tuple[str, G]], make: Callable[[G], Fst], output: str) -> int:
-    failed = 0
+    left_out = LeftOut()
     with fst_writer(output) as writer:
         for key, each in said:
-            try:
+            with left_out.if_wrong(key):
                 writer.write(key, make(each))
-            except Nnet3Error as error:
-                failed += 1
-                say(f"warning: utterance '{key}' left out: {error}")
-        say(f"succeeded for {writer.count} graphs, failed for {failed}")
+        say(f"succeeded for {writer.count} graphs, failed for {left_out.failed}")
         return int(writer.count == 0)
 
 
@@ -93,11 +90,12 @@ class AlignedTables:
     loglikes: str
 
 
-class AlignmentTally:
+class AlignmentTally(LeftOut):
     """Utterances that were aligned, tried again, and left out; log-likelihoods and frames of the first."""
 
     def __init__(self) -> None:
-        self.done = self.retried = self.failed = self.frames = 0
+        super().__init__()
+        self.done = self.retried = self.frames = 0
         self.likelihood = 0.0
 
     def add(self, alignment: Alignment) -> None:
@@ -122,9 +120,13 @@ def align_tables(
         scores = stack.enter_context(real_writer(tables.scores)) if tables.scores else None
         loglikes = stack.enter_context(vector_writer(tables.loglikes)) if tables.loglikes else None
         for key, rows in compute(utterances_to_align(graphs, inputs, waiting, tally)):
-            alignment = _aligned(aligner, key, waiting.popleft()[0], rows, tally)
+            graph, _ = waiting.popleft()
+            alignment = None
+            with tally.if_wrong(key):
+                alignment = _aligned(aligner, key, graph, rows, tally)
             if alignment is None:
                 continue
+            tally.add(alignment)
             alignments.write(key, alignment.transition_ids)
             if scores is not None:
                 scores.write(key, alignment.score)
@@ -147,41 +149,32 @@ def utterances_to_align(
     """Yields what is to be computed, in the order of the graphs, which wait meanwhile, with the number of frames."""
     features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs)
     for key, graph in graphs:
-        try:
+        utterance: Utterance | None = None
+        with tally.if_wrong(key):
             matrix = features.get(key)
             if matrix is None:
                 raise Nnet3Error("there are no features for it")
-            given = ivectors.of(key)
-        except Nnet3Error as error:
-            leave_out(key, error, tally)
-            continue
-        waiting.append((graph, len(matrix)))
-        yield key, matrix, *given
+            utterance = key, matrix, *ivectors.of(key)
+        if utterance is not None:
+            waiting.append((graph, len(utterance[1])))
+            yield utterance
 
 
-def _aligned(
-    aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, tally: AlignmentTally
-) -> Alignment | None:
-    """Returns the alignment of an utterance; without one it is counted and warned of."""
-    options, alignment = aligner.options, None
-    try:
-        if isinstance(rows, Nnet3Error):
-            raise rows
-        scores = np.asarray(rows.float().cpu())
-        alignment = aligner.align(graph, scores, options.beam)
-        if alignment is None and options.retry_beam > 0:
-            say(f"warning: utterance '{key}' is tried again with beam {options.retry_beam:g}")
-            tally.retried += 1
-            alignment = aligner.align(graph, scores, options.retry_beam)
-        if alignment is None:
-            raise Nnet3Error(f"no path of its graph comes to an end with its {len(scores)} rows")
-    except Nnet3Error as error:
-        leave_out(key, error, tally)
-        return None
-    tally.add(alignment)
+def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, tally: AlignmentTally) -> Alignment:
+    """Returns the alignment of an utterance. Raises Nnet3Error if there is none."""
+    options, scores = aligner.options, scores_of(rows)
+    alignment = aligner.align(graph, scores, options.beam)
+    if alignment is None and options.retry_beam > 0:
+        say(f"warning: utterance '{key}' is tried again with beam {options.retry_beam:g}")
+        tally.retried += 1
+        alignment = aligner.align(graph, scores, options.retry_beam)
+    if alignment is None:
+        raise Nnet3Error(f"no path of its graph comes to an end with its {len(scores)} rows")
     return alignment
 
 
-def leave_out(key: str, error: Nnet3Error, tally: AlignmentTally) -> None:
-    tally.failed += 1
-    say(f"warning: utterance '{key}' left out: {error}")
+def scores_of(rows: Tensor | Nnet3Error) -> np.ndarray:
+    """Returns computed scores, (rows, columns). Raises the error that is in their place."""
+    if isinstance(rows, Nnet3Error):
+        raise rows
+    return np.asarray(rows.float().cpu())

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from nnet3.cli.files import load_acoustic_model, load_transitions, save_model
+from nnet3.cli.files import load_acoustic_model, load_transitions, save, save_model
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.hmm import TransitionModel
@@ -112,9 +112,7 @@ def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per
     if per_pdf:
         ids = np.arange(1, transitions.num_transition_ids)
         counts = np.bincount(transitions.pdf(ids), counts[ids], transitions.num_pdfs)
-    writer = Writer.of_file(binary)
-    writer.vector(counts, double=True)
-    write_wxfilename(output, writer)
+    save(output, binary, lambda writer: writer.vector(counts, double=True))
 
 
 def shown(symbols: str, model: str, alignments: str) -> Iterator[str]:
@@ -155,6 +153,4 @@ def train_transitions(
 
 def copy_transitions(model: str, output: str, binary: bool) -> None:
     """Writes the transition model that a file begins with."""
-    writer = Writer.of_file(binary)
-    load_transitions(model).write_to(writer)
-    write_wxfilename(output, writer)
+    save(output, binary, load_transitions(model).write_to)

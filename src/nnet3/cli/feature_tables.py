@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nnet3.asr.feature_changes import pasted, spliced, subsampled, with_deltas
-from nnet3.cli.messages import say
+from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import matrix_writer, open_matrix_table, random_access_matrices
 
@@ -55,16 +55,13 @@ def write_changed(
 
     The last message begins with the word `done`. Returns 1, an exit status, if there were no utterances.
     """
-    failed = 0
+    left_out = LeftOut()
     with open_matrix_table(source) as table, matrix_writer(output) as writer:
         for key, rows in table:
-            try:
+            with left_out.if_wrong(key):
                 if not empty and not len(rows):
                     raise Nnet3Error("it has no frames")
                 writer.write(key, change(key, rows))
-            except Nnet3Error as error:
-                failed += 1
-                say(f"warning: utterance '{key}' left out: {error}")
         count = writer.count
-    say(f"{done} {count} utterances, {failed} left out.")
+    say(f"{done} {count} utterances, {left_out.failed} left out.")
     return int(count == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nnet3.errors import ConfigError, Nnet3Error
@@ -70,8 +70,13 @@ def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
     if not name.startswith("|") and name != "-":
         model.save(name, binary=binary)
         return
+    save(name, binary, model.write_to)
+
+
+def save(name: str, binary: bool, write: Callable[[Writer], None]) -> None:
+    """Write a file with what `write` writes, in Kaldi's binary or text form."""
     writer = Writer.of_file(binary)
-    model.write_to(writer)
+    write(writer)
     write_wxfilename(name, writer)
 
 

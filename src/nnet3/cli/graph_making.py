@@ -10,13 +10,13 @@ from nnet3.asr.arpa import arpa_fst, parse_arpa
 from nnet3.asr.lang_folder import Dictionary, write_lang
 from nnet3.chain.graphs.decoding_graph import make_decoding_graph
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text
+from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text, save
 from nnet3.cli.messages import say
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.hmm.plain_trees import count_pairs, left_biphone_tree, monophone_tree
 from nnet3.hmm.topology_file import read_topology
 from nnet3.hmm.tree import ContextDependency, make_transition_model
-from nnet3.kaldi_io import Writer, load_fst, open_int_vector_table, save_fst, write_atomically, write_wxfilename
+from nnet3.kaldi_io import load_fst, open_int_vector_table, save_fst, write_atomically
 from nnet3.kaldi_io.symbols import load_symbols
 from nnet3.options import DecodingGraphOptions, LangOptions, TrainingGraphOptions
 
@@ -68,10 +68,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
         raise Nnet3Error(f"{topology}: {error}") from None
     for name, item in ((tree, found), (model, transitions)):
         if name:
-            writer = Writer(binary)
-            writer.header()
-            item.write_to(writer)
-            write_wxfilename(name, writer)
+            save(name, binary, item.write_to)
     say(f"a tree of {found.num_pdfs} pdfs")
 
 

@@ -7,11 +7,10 @@ from typing import TypeVar
 
 from nnet3.chain import CHAIN_EXAMPLES
 from nnet3.chain.lda_of_examples import labelled_by_pdf
-from nnet3.cli.files import load_network_to, open_file
+from nnet3.cli.files import load_network_to, open_file, save
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, ExampleKind, ExampleReader
-from nnet3.kaldi_io import Writer, write_wxfilename
 from nnet3.nnet import Nnet
 from nnet3.options import FeatureTransformOptions
 from nnet3.train.feature_transform import estimate_transform
@@ -47,13 +46,13 @@ def _accumulate(
     if stats is None:
         raise Nnet3Error(f"{source}: {f'{count} examples have no weight' if count else 'there are no examples'}")
     say(f"Processed {count} examples.")
-    _save(output, stats.write_to, binary)
+    save(output, binary, stats.write_to)
     say(f"Accumulated stats, soft frame count = {stats.zero.sum():g}.  Wrote to {output}")
 
 
 def add_files(inputs: Sequence[str], output: str, binary: bool) -> None:
     """Writes the sum of statistics in files."""
-    _save(output, _sum_of_files(inputs).write_to, binary)
+    save(output, binary, _sum_of_files(inputs).write_to)
     say(f"Summed {len(inputs)} LDA stats, wrote to {output}")
 
 
@@ -66,10 +65,10 @@ def write_transform(
         say(line)
     factor = transform.cholesky
     if cholesky:
-        _save(cholesky, lambda writer: writer.packed(packed(factor)), binary)
+        save(cholesky, binary, lambda writer: writer.packed(packed(factor)))
     if within:
-        _save(within, lambda writer: writer.packed(packed(factor @ factor.T)), binary)
-    _save(output, lambda writer: writer.matrix(transform.matrix), binary)
+        save(within, binary, lambda writer: writer.packed(packed(factor @ factor.T)))
+    save(output, binary, lambda writer: writer.matrix(transform.matrix))
 
 
 def _sum_of_files(names: Sequence[str]) -> LdaStats:
@@ -84,9 +83,3 @@ def _sum_of_files(names: Sequence[str]) -> LdaStats:
             raise Nnet3Error(f"{name}: {error}") from None
     assert total is not None
     return total
-
-
-def _save(name: str, write: Callable[[Writer], None], binary: bool) -> None:
-    writer = Writer.of_file(binary)
-    write(writer)
-    write_wxfilename(name, writer)

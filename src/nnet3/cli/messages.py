@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
+from nnet3.errors import Nnet3Error
+
 _LOGGER = logging.getLogger("nnet3")
 
 
@@ -26,6 +28,22 @@ def print_warnings(warnings: Iterable[str]) -> None:
     """Warnings that a function has returned."""
     for warning in warnings:
         say(f"warning: {warning}")
+
+
+class LeftOut:
+    """Counts in `failed` the utterances that are left out since something is wrong with them, and warns of each."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    @contextlib.contextmanager
+    def if_wrong(self, key: str) -> Iterator[None]:
+        """Within it, an Nnet3Error leaves the utterance out, and what follows goes on."""
+        try:
+            yield
+        except Nnet3Error as error:
+            self.failed += 1
+            say(f"warning: utterance '{key}' left out: {error}")
 
 
 @contextlib.contextmanager

@@ -9,8 +9,8 @@ import numpy as np
 from nnet3.asr.cmvn import Normalising, add_to_stats
 from nnet3.asr.features import OnlineCmvn
 from nnet3.cli.feature_tables import write_changed
-from nnet3.cli.files import open_file
-from nnet3.cli.messages import say
+from nnet3.cli.files import open_file, save
+from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     RandomAccessTable,
@@ -23,7 +23,6 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_tokens,
     random_access_vectors,
-    write_wxfilename,
 )
 from nnet3.kaldi_io.specifiers import is_table
 from nnet3.options import OnlineCmvnOptions
@@ -69,22 +68,20 @@ def normalise_online(stats: str, features: str, output: str, spk2utt: str, optio
     With `spk2utt` those of the speaker's utterances before come in between. Returns 1, an exit status, if none is
     written.
     """
-    everybody, failed = _read_doubles(open_file(stats)), 0
+    everybody, left_out = _read_doubles(open_file(stats)), LeftOut()
     if not np.isfinite(everybody).all():
         raise Nnet3Error(f"{stats}: the statistics have a NaN or an infinity")
     with matrix_writer(output) as writer:
         for _, utterances in _by_speaker(features, spk2utt):
             of_speaker: np.ndarray | None = None
             for key, matrix in utterances:
-                try:
+                normalised = None
+                with left_out.if_wrong(key):
                     normalised, of_speaker = _normalised_online(matrix, everybody, of_speaker, options)
-                except Nnet3Error as error:
-                    failed += 1
-                    say(f"warning: utterance '{key}' left out: {error}")
-                    continue
-                writer.write(key, normalised)
+                if normalised is not None:
+                    writer.write(key, normalised)
         done = writer.count
-    say(f"Applied online CMVN to {done} files, {failed} had errors.")
+    say(f"Applied online CMVN to {done} files, {left_out.failed} had errors.")
     return int(done == 0)
 
 
@@ -102,26 +99,23 @@ def _normalised_online(
     return rows, cmvn.stats if of_speaker is None else of_speaker + cmvn.stats
 
 
-class _Statistics:
+class _Statistics(LeftOut):
     """Adds up statistics of utterances, whose weights are in a table, or none for "", and counts them."""
 
     def __init__(self, weights: str):
+        super().__init__()
         self._weights = random_access_vectors(weights) if weights else None
-        self.done = self.failed = 0
+        self.done = 0
 
     def add(self, key: str, matrix: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
         """Returns the statistics with those of an utterance; where that fails it is warned of, and left out."""
         weights = self._weights.get(key) if self._weights is not None else None
-        try:
+        with self.if_wrong(key):
             if self._weights is not None and weights is None:
                 raise Nnet3Error("there are no weights for it")
-            after = add_to_stats(before, matrix, weights)
-        except Nnet3Error as error:
-            self.failed += 1
-            say(f"warning: utterance '{key}' left out: {error}")
-            return before
-        self.done += 1
-        return after
+            before = add_to_stats(before, matrix, weights)
+            self.done += 1
+        return before
 
 
 def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) -> int:
@@ -131,9 +125,8 @@ def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) 
             found = tally.add(key, matrix, found)
     if found is None:
         raise Nnet3Error(f"{features}: there are no features to make statistics of")
-    writer = Writer.of_file(binary)
-    _write_doubles(writer, found)
-    write_wxfilename(output, writer)
+    statistics = found
+    save(output, binary, lambda writer: _write_doubles(writer, statistics))
     say(f"Wrote global CMVN stats of {tally.done} utterances to {output}; {tally.failed} had errors.")
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.cli.files import open_file
+from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.hmm.tree import ContextDependency
@@ -35,9 +35,8 @@ def copy_int_vectors(source: str, output: str, binary: bool) -> None:
                 writer.write(key, vector)
             say(f"Copied {writer.count} vectors of int32.")
         return
-    reader, file = open_file(source), Writer.of_file(binary)
-    write_alignment(file, read_alignment(reader))
-    write_wxfilename(output, file)
+    vector = read_alignment(open_file(source))
+    save(output, binary, lambda writer: write_alignment(writer, vector))
 
 
 def copy_features(source: str, output: str, binary: bool, method: int | None, lengths: str) -> None:
@@ -48,9 +47,8 @@ def copy_features(source: str, output: str, binary: bool, method: int | None, le
         return dense(matrix) if method is None else compress(dense(matrix), CompressionMethod(method))
 
     if not is_table(source):
-        reader, file = open_file(source), Writer.of_file(binary)
-        file.general_matrix(changed(reader.general_matrix()))
-        write_wxfilename(output, file)
+        only = changed(open_file(source).general_matrix())
+        save(output, binary, lambda file: file.general_matrix(only))
         return
     with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
         counts = {}

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 import click
 import numpy as np
 
-from nnet3.cli.files import open_file
+from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     Reader,
     TableReader,
-    Writer,
     open_vector_table,
     random_access_vectors,
     vector_writer,
-    write_wxfilename,
 )
 from nnet3.kaldi_io.specifiers import is_table
 
@@ -40,7 +38,8 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
     """
     tables, into_table = {is_table(name) for name in sources}, is_table(output)
     if tables == {True} and not into_table and len(sources) == 1:
-        _save(output, _sum_of_table(sources[0], average), binary)
+        total = _sum_of_table(sources[0], average)
+        save(output, binary, lambda writer: writer.vector(total))
         return
     if len(tables) > 1 or tables != {into_table}:
         raise click.UsageError("give tables and a table to write, files and a file to write, or a table and a file")
@@ -49,7 +48,8 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
     if into_table:
         _sum_by_key(sources, output)
     else:
-        _save(output, _sum_of_files(sources), binary)
+        total = _sum_of_files(sources)
+        save(output, binary, lambda writer: writer.vector(total))
 
 
 def _sum_of_table(source: str, average: bool) -> np.ndarray:
@@ -105,9 +105,3 @@ def _whole_vector(reader: Reader) -> np.ndarray:
     vector = reader.vector()
     reader.finish()
     return vector
-
-
-def _save(name: str, vector: np.ndarray, binary: bool) -> None:
-    writer = Writer.of_file(binary)
-    writer.vector(vector)
-    write_wxfilename(name, writer)

@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from nnet3.asr.aligning import (
     AlignedUtterance,
     FrameTimes,
@@ -21,7 +19,7 @@ from nnet3.asr.aligning import (
 )
 from nnet3.asr.alignment import Aligner
 from nnet3.asr.pronouncing import Lexicon
-from nnet3.cli.aligning import AlignmentTally, WaitingToAlign, leave_out, report, utterances_to_align
+from nnet3.cli.aligning import AlignmentTally, WaitingToAlign, report, scores_of, utterances_to_align
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, batch_runner
 from nnet3.cli.files import load_acoustic_model, open_file
 from nnet3.decode import Scoring, log_priors
@@ -98,13 +96,11 @@ def write_word_times(
         alignments = stack.enter_context(int_vector_writer(files.alignments)) if files.alignments else None
         for key, rows in compute(utterances_to_align(said, inputs, waiting, tally)):
             transcript, frames = waiting.popleft()
-            try:
-                if isinstance(rows, Nnet3Error):
-                    raise rows
-                found = best_alignment(aligner, transcript, np.asarray(rows.float().cpu()))
+            result = None
+            with tally.if_wrong(key):
+                found = best_alignment(aligner, transcript, scores_of(rows))
                 result = aligned_utterance(found, transcript, transcripts, times, frames, search.acoustic_scale)
-            except Nnet3Error as error:
-                leave_out(key, error, tally)
+            if result is None:
                 continue
             tally.add(found)
             output.add(key, result)
@@ -121,12 +117,11 @@ def _transcripts(
 ) -> Iterator[tuple[str, Transcript]]:
     """Yields graphs of transcripts; those of which there are none are left out."""
     for key, words in texts:
-        try:
+        transcript = None
+        with tally.if_wrong(key):
             transcript = transcripts.make(words)
-        except Nnet3Error as error:
-            leave_out(key, error, tally)
-            continue
-        yield key, transcript
+        if transcript is not None:
+            yield key, transcript
 
 
 def _factor_beside(model: str) -> int:

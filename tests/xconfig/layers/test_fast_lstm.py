@@ -1,8 +1,0 @@
-"""LSTM layers with one component for the cell."""
-
-from __future__ import annotations
-
-from nnet3.xconfig.layers import fast_lstm
-from tests.xconfig.layer_contract import layer_contract
-
-TestFastLstm = layer_contract(fast_lstm)
