@@ -7,8 +7,6 @@ from nnet3.xconfig.layers import (
     basic,
     convolution,
     factorised,
-    fast_gru,
-    fast_lstm,
     feature_maps,
     gru,
     input_output,
@@ -31,8 +29,8 @@ FAMILIES = {
     "Attention": attention.LAYER_TYPES,
     "Statistics": statistics.LAYER_TYPES,
     "LSTMs, a component for each part": lstm.LAYER_TYPES,
-    "Fast LSTMs": fast_lstm.LAYER_TYPES,
+    "Fast LSTMs": lstm.FAST_LAYER_TYPES,
     "GRUs, a component for each part": gru.LAYER_TYPES,
-    "Fast GRUs": fast_gru.LAYER_TYPES,
+    "Fast GRUs": gru.FAST_LAYER_TYPES,
 }
 LAYER_TYPES = {layer_type.name: layer_type for family in FAMILIES.values() for layer_type in family}

@@ -1,4 +1,4 @@
-"""GRU layers made of simple components."""
+"""GRU layers, of single gates and with one component for all."""
 
 from __future__ import annotations
 

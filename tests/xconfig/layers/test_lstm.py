@@ -1,4 +1,4 @@
-"""LSTM layers made of simple components."""
+"""LSTM layers, of single gates and with one component for all."""
 
 from __future__ import annotations
 
