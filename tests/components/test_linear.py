@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.linear import LinearComponent
+from nnet3.components.affine import LinearComponent
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from tests.components.component_text import check_config_error, from_text, to_text
 from tests.components.contract import component_contract

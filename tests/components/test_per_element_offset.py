@@ -8,7 +8,7 @@ import torch
 
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.per_element_offset import PerElementOffsetComponent
+from nnet3.components.per_element import PerElementOffsetComponent
 from tests.components.component_text import check_config_error, from_text, to_text
 from tests.components.contract import component_contract
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3.components.base import load_fields
-from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups
+from nnet3.components.statistics import RowGroups, row_groups, transposed_groups
 
 TABLES = {
     "one each": np.array([[2], [0], [1]]),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from nnet3.components.no_op import NoOpComponent
+from nnet3.components.identity import NoOpComponent
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
 from nnet3.structure import context

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
+from nnet3.components.dropout import DropoutBase
 from nnet3.components.field_table import Field, Same, divisor_of
 from nnet3.components.kinds import COUNT, FLAG, INTEGER, PROPORTION, SIZE
-from nnet3.components.random_component import DropoutBase
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.kaldi_io import Reader, Writer

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
-from nnet3.components.time_blocks import RowBlock, TimeBlocks
-from nnet3.components.time_offsets import ReadsTimeOffsets
+from nnet3.components.time_blocks import ReadsTimeOffsets, RowBlock, TimeBlocks
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
 

@@ -13,11 +13,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nnet3.components.affine import AffineComponent
+from nnet3.components.affine import AffineComponent, LinearComponent
 from nnet3.components.base import Component
 from nnet3.components.batch_norm import BatchNormComponent
 from nnet3.components.fixed import FixedAffineComponent, FixedScaleComponent
-from nnet3.components.linear import LinearComponent
 from nnet3.components.tdnn import TdnnComponent
 from nnet3.components.time_height_convolution import TimeHeightConvolutionComponent
 

@@ -1,4 +1,4 @@
-"""The base of pointwise nonlinearities: statistics, self-repair and their form on disk."""
+"""Pointwise nonlinearities and softmax: what all share (statistics, self-repair, their form on disk), and each type."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Updated
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of, obsolete, value_of
 from nnet3.components.kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vector
 from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
 from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
@@ -214,3 +215,146 @@ class Nonlinearity(Component):
 def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
     """`total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
     return term.double() if total.numel() == 0 else total.add_(term)
+
+
+class _Squashing(Nonlinearity):
+    """A nonlinearity whose derivative is a function of the output and vanishes where it saturates."""
+
+    properties = (
+        Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    )
+
+    def saturated(self, like: Tensor, to_update: Nonlinearity) -> Tensor | None:
+        """Returns (dim,) 1 where a dimension is saturated on average, else 0; None if nothing is to be repaired now."""
+        to_update.num_dims_processed += self.dim
+        if not self.self_repair_happens():
+            return None
+        mask = self.deriv_sum < self.lower_threshold * self.count
+        to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + mask.sum()
+        return mask.to(like.dtype)
+
+
+@register
+class SigmoidComponent(_Squashing):
+    """y = 1 / (1 + exp(-x))."""
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.sigmoid(x, out=y)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y y (1 - y)
+        torch.ops.aten.sigmoid_backward.grad_input(y_deriv, y, grad_input=x_deriv)
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        # g_x += (s/P) m (1 - 2 y), towards y = 1/2
+        mask = self.saturated(x_deriv, to_update)
+        if mask is not None:
+            step = mask * (self.self_repair_scale / REPAIR_PROBABILITY)
+            x_deriv.add_(step).addcmul_(y, step, value=-2)
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        if not self.skips_statistics():
+            self.store_output_and_deriv(y, torch.addcmul(y, y, y, value=-1).sum(0))
+
+
+@register
+class TanhComponent(_Squashing):
+    """y = tanh(x)."""
+
+    default_lower_threshold = 0.2
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.tanh(x, out=y)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y (1 - y^2)
+        torch.ops.aten.tanh_backward.grad_input(y_deriv, y, grad_input=x_deriv)
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        # g_x -= (s/P) m y, towards y = 0
+        mask = self.saturated(x_deriv, to_update)
+        if mask is not None:
+            x_deriv.addcmul_(y, mask, value=-self.self_repair_scale / REPAIR_PROBABILITY)
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        if not self.skips_statistics():
+            self.store_output_and_deriv(y, torch.addcmul(y.new_ones(()), y, y, value=-1).sum(0))
+
+
+@register
+class RectifiedLinearComponent(Nonlinearity):
+    """y = max(x, 0); NaN stays NaN."""
+
+    properties = (
+        Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    )
+    backprop_needs_sign_only = True
+    has_upper_threshold = True
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.clamp_min(x, 0.0, out=y)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y where y > 0, else 0
+        torch.ops.aten.threshold_backward.grad_input(y_deriv, y, 0.0, grad_input=x_deriv)
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        # g_x -= (s/P) q in every row: q is -1 for a unit (nearly) never active, +1 for one (nearly) always active
+        if not self.self_repair_happens():
+            return
+        blocks = self.dim // self.block_dim
+        active = self.deriv_sum.view(blocks, self.block_dim).mean(0) / self.count
+        too_active = (active > self.lower_threshold).double() + (active > self.upper_threshold) - 1.0  # (block_dim,)
+        to_update.num_dims_processed += self.block_dim
+        to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + too_active.square().sum()
+        x_deriv.sub_(too_active.to(x_deriv.dtype).repeat(blocks), alpha=self.self_repair_scale / REPAIR_PROBABILITY)
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        if not self.skips_statistics():
+            self.store_output_and_deriv(y, y.sign().sum(0))
+
+
+_FLOOR = 1e-20
+
+
+@register
+class SoftmaxComponent(Nonlinearity):
+    """y = softmax(x) of each row, floored at 1e-20 so that its logarithm is finite."""
+
+    properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    has_self_repair = False
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.softmax(x, 1, out=y)
+        y.clamp_min_(_FLOOR)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = y (g_y - y . g_y)
+        kernel = torch.ops.aten._softmax_backward_data
+        if x_deriv.is_contiguous():
+            kernel.out(y_deriv, y, 1, y.dtype, grad_input=x_deriv)
+        else:  # the kernel writes contiguous rows only
+            x_deriv.copy_(kernel(y_deriv, y, 1, y.dtype))
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        self.value_sum = add_to_sum(self.value_sum, y.sum(0))
+        self.count += y.shape[0]
+
+
+@register
+class LogSoftmaxComponent(Nonlinearity):
+    """y = log softmax(x) of each row."""
+
+    properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    has_self_repair = False
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.log_softmax(x, 1, out=y)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y - exp(y) sum_j g_y,j
+        kernel = torch.ops.aten._log_softmax_backward_data
+        if x_deriv.is_contiguous():
+            kernel.out(y_deriv, y, 1, y.dtype, out=x_deriv)
+        else:  # the kernel writes contiguous rows only
+            x_deriv.copy_(kernel(y_deriv, y, 1, y.dtype))

@@ -12,7 +12,7 @@ from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_settings import Setting
-from nnet3.components.per_element_offset import block_dim_of
+from nnet3.components.per_element import block_dim_of
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Deriv, IndexArrays, Properties, Updated, load_fields
+from nnet3.components.dropout import RandomComponent
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import FLAG, PROPORTION, SIZE, IntegerKind, Values
-from nnet3.components.random_component import RandomComponent
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.text import ConfigLine

@@ -27,8 +27,7 @@ from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
-from nnet3.components.time_blocks import TimeBlocks
-from nnet3.components.time_offsets import ReadsTimeOffsets
+from nnet3.components.time_blocks import ReadsTimeOffsets, TimeBlocks
 from nnet3.components.updatable import ORTHONORMAL, OrthonormalComponent
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine

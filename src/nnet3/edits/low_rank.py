@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components import Component
-from nnet3.components.linear import low_rank_pair
+from nnet3.components.affine import low_rank_pair
 from nnet3.edits.edit_directives import matching, nothing_matched
 from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, Simple

@@ -11,7 +11,7 @@ import torch
 
 import nnet3
 from nnet3 import cn
-from nnet3.components.no_op import NoOpComponent
+from nnet3.components.identity import NoOpComponent
 from nnet3.errors import NetworkError
 from tests.seeds import RANDOM
 from tests.shared_data import golden_cases, needs_shared
