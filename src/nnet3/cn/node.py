@@ -26,6 +26,14 @@ _SHORT = 60  # longest formula in a message
 _PATH = ContextVar("_PATH", default="")  # what names that are given begin with
 
 
+def _operator(symbol: str) -> Callable[[Node, Any], Node]:
+    return lambda node, other: OPERATORS[symbol](node, other)
+
+
+def _reversed(symbol: str) -> Callable[[Node, Any], Node]:
+    return lambda node, other: OPERATORS[symbol](other, node)
+
+
 class Node:
     """A vertex: an operation and its ordered operands (the chapter's children).
 
@@ -111,54 +119,13 @@ class Node:
 
     # ---- operators; `nnet3.cn.operators` says what they make ----
 
-    def __matmul__(self, other: Any) -> Node:
-        return OPERATORS["@"](self, other)
-
-    def __rmatmul__(self, other: Any) -> Node:
-        return OPERATORS["@"](other, self)
-
-    def __add__(self, other: Any) -> Node:
-        return OPERATORS["+"](self, other)
-
-    def __radd__(self, other: Any) -> Node:
-        return OPERATORS["+"](other, self)
-
-    def __sub__(self, other: Any) -> Node:
-        return OPERATORS["-"](self, other)
-
-    def __rsub__(self, other: Any) -> Node:
-        return OPERATORS["-"](other, self)
-
-    def __mul__(self, other: Any) -> Node:
-        return OPERATORS["*"](self, other)
-
-    def __rmul__(self, other: Any) -> Node:
-        return OPERATORS["*"](other, self)
-
-    def __truediv__(self, other: Any) -> Node:
-        return OPERATORS["/"](self, other)
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return OPERATORS["/"](other, self)
-
-    def __pow__(self, exponent: Any) -> Node:
-        return OPERATORS["**"](self, exponent)
-
-    def __lt__(self, other: Any) -> Node:
-        return OPERATORS["<"](self, other)
-
-    def __le__(self, other: Any) -> Node:
-        return OPERATORS["<="](self, other)
-
-    def __gt__(self, other: Any) -> Node:
-        return OPERATORS[">"](self, other)
-
-    def __ge__(self, other: Any) -> Node:
-        return OPERATORS[">="](self, other)
-
-    def __getitem__(self, rows: Any) -> Node:
-        return OPERATORS["[]"](self, rows)
-
+    __matmul__, __rmatmul__ = _operator("@"), _reversed("@")
+    __add__, __radd__ = _operator("+"), _reversed("+")
+    __sub__, __rsub__ = _operator("-"), _reversed("-")
+    __mul__, __rmul__ = _operator("*"), _reversed("*")
+    __truediv__, __rtruediv__ = _operator("/"), _reversed("/")
+    __pow__, __getitem__ = _operator("**"), _operator("[]")
+    __lt__, __le__, __gt__, __ge__ = _operator("<"), _operator("<="), _operator(">"), _operator(">=")
     __iter__ = None  # rows are not gone through one by one
 
     @property

@@ -280,7 +280,7 @@ def test_convolution_and_pooling(tmp_path, stride, pad, dilation, has_bias, pool
     kernels = cn.parameter("K", (3, 18))
     options = {"image": image, "window": 3, "stride": stride, "pad": pad, "dilation": dilation}
     h = cn.convolution(kernels, cn.copy(x) + cn.delay(x, 1), bias, name="conv", **options)
-    size = (*h.operation.windows.output_size, 3)
+    size = (*h.operation.value_size, 3)
     window = (min(2, size[0]), min(2, size[1]))
     y = cn.max_pooling(cn.relu(h), image=size, window=window, stride=1)
     if pooling == "average":

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.nodes.convolution import Convolution
-from nnet3.cn.nodes.windows import ImageOperation, Windows
+from nnet3.cn.nodes.windows import ImageOperation
 
 
 def average_kernels(operation: ImageOperation) -> Tensor:
@@ -20,8 +20,8 @@ def average_kernels(operation: ImageOperation) -> Tensor:
 def convolution_config(operation: ImageOperation, num_filters: int) -> str:
     """The component line; kernels with gaps become wider ones with zeros."""
     return (
-        f"ConvolutionComponent {_dims(operation)} filt-x-dim={operation.windows.window[0]} "
-        f"filt-y-dim={operation.windows.window[1]} filt-x-step={operation.stride[0]} filt-y-step={operation.stride[1]} "
+        f"ConvolutionComponent {_dims(operation)} filt-x-dim={operation.extent[0]} "
+        f"filt-y-dim={operation.extent[1]} filt-x-step={operation.stride[0]} filt-y-step={operation.stride[1]} "
         f"num-filters={num_filters} input-vectorization-order=zyx"
     )
 
@@ -29,7 +29,7 @@ def convolution_config(operation: ImageOperation, num_filters: int) -> str:
 def convolution_parameters(operation: ImageOperation, kernels: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
     """The parameters of the component, of kernels (output channels, K_r K_c C_x)."""
     pixels = kernels.unflatten(1, (*operation.window, operation.image[2]))
-    wide = kernels.new_zeros(len(kernels), *operation.windows.window, operation.image[2])
+    wide = kernels.new_zeros(len(kernels), *operation.extent, operation.image[2])
     down, across = operation.dilation if isinstance(operation, Convolution) else (1, 1)
     wide[:, ::down, ::across] = pixels
     return {
@@ -47,22 +47,23 @@ def pooling_config(operation: ImageOperation) -> str:
 
 
 def _dims(operation: ImageOperation) -> str:
-    rows, cols = framed_size(operation.windows)
+    rows, cols = framed_size(operation)
     return f"input-x-dim={rows} input-y-dim={cols} input-z-dim={operation.image[2]}"
 
 
-def framed_size(windows: Windows) -> tuple[int, int]:
+def framed_size(operation: ImageOperation) -> tuple[int, int]:
     """Rows and columns that the windows touch, margins included: the last pixels may be left over."""
-    sizes: Any = zip(windows.output_size, windows.window, windows.stride, strict=True)
+    sizes: Any = zip(operation.value_size, operation.extent, operation.stride, strict=True)
     rows, cols = ((number - 1) * stride + window for number, window, stride in sizes)
     return rows, cols
 
 
-def framed_rows(windows: Windows) -> list[tuple[int, int, int, int]]:
+def framed_rows(operation: ImageOperation) -> list[tuple[int, int, int, int]]:
     """Each row that the windows touch: the first element and the number of those taken of the image, and the zeros
     before and after. Empty where the windows touch the image as it is.
     """
-    (rows, cols), (height, width, channels), (down, across) = framed_size(windows), windows.image, windows.margins
+    (rows, cols), (down, across) = framed_size(operation), operation.margins
+    height, width, channels = operation.image
     if (rows, cols) == (height, width) and not down and not across:
         return []
     taken = min(width, cols - across)

@@ -213,7 +213,7 @@ class _Writer:
     def _framed(self, node: Node, images: Node) -> str:
         """The image that the windows of a node touch: rows of pixels between zeros."""
         parts = []
-        for number, (first, count, before, after) in enumerate(framed_rows(node.operation.windows)):  # type: ignore[attr-defined]
+        for number, (first, count, before, after) in enumerate(framed_rows(node.operation)):  # type: ignore[arg-type]
             parts += [f"Const(0.0, {before})"] * bool(before)
             if count:
                 parts.append(self._range(self._free(f"{self.names[node]}.row{number}"), images, first, count))

@@ -101,10 +101,10 @@ def cnn_block(
     operation = Convolution(*window_options(image, window, 1, pad))
     bias = parameter(f"{name}.b", (channels, 1))
     kernels = parameter(f"{name}.K", (channels, operation.num_weights))
-    down, across = operation.windows.output_size
+    down, across = operation.value_size
     convolved = Node(operation, (kernels, x, bias))
     active = activation(convolved, name=name if pool is None else "")
     if pool is None:
         return active, (down, across, channels)
     pooling = MaxPooling(*window_options((down, across, channels), pool, pool, False))
-    return Node(pooling, (active,), name), (*pooling.windows.output_size, channels)
+    return Node(pooling, (active,), name), (*pooling.value_size, channels)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import ImageOperation, Windows, both, put_pixels, window_options
+from nnet3.cn.nodes.windows import ImageOperation, both, put_pixels, window_options
 from nnet3.cn.operation import Matrices, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
@@ -37,10 +37,9 @@ class Convolution(ImageOperation):
             raise ShapeError(f"{self.type}: expected a dilation of at least 1, got {self.dilation}")
 
     @property
-    def windows(self) -> Windows:
-        """The windows with the pixels between those that count."""
+    def extent(self) -> tuple[int, int]:
         down, across = (1 + (k - 1) * d for k, d in zip(self.window, self.dilation, strict=True))
-        return Windows(self.image, (down, across), self.stride, self.pad)
+        return down, across
 
     @property
     def num_weights(self) -> int:
@@ -49,13 +48,16 @@ class Convolution(ImageOperation):
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         kernels, images, *bias = operands
-        self.windows.check(self.type, images.rows)
+        value = self.shape_of(kernels.rows, images)
         if kernels.cols != self.num_weights:
             raise ShapeError(f"convolution needs kernels of (output channels) x {self.num_weights}")
-        if bias and bias[0] != Shape(kernels.rows, 1):
-            raise ShapeError(f"convolution needs a bias of {kernels.rows} x 1, a number for each output channel")
-        steps_down, steps_across = self.windows.output_size
-        return Shape(kernels.rows * steps_down * steps_across, images.cols)
+        self.check_bias(bias, kernels.rows)
+        return value
+
+    def check_bias(self, bias: Sequence[Shape], channels: int) -> None:
+        """Raise ShapeError for a bias that does not fit."""
+        if bias and bias[0] != Shape(channels, 1):
+            raise ShapeError(f"{self.type} needs a bias of {channels} x 1, a number for each output channel")
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # X = Pack(Y) (1.134), V = W X + b (1.135), which PyTorch computes without packing all windows
@@ -80,14 +82,9 @@ class Convolution(ImageOperation):
         put_pixels(dx.T if child == 0 else dx, found[1 - child], accumulate)
 
     @property
-    def value_size(self) -> tuple[int, int]:
-        """Rows and columns of the images that it gives."""
-        return self.windows.output_size
-
-    @property
     def _how(self) -> tuple[Any, ...]:
         """Stride, padding, dilation, whether it is transposed, output padding, groups: as PyTorch has them."""
-        return self.stride, self.windows.margins, self.dilation, False, (0, 0), 1
+        return self.stride, self.margins, self.dilation, False, (0, 0), 1
 
     def _weight(self, kernels: Tensor) -> Tensor:
         """Kernels as they lie, (K_r K_c C, rows), as (rows, C, K_r, K_c)."""
@@ -113,26 +110,21 @@ class TransposedConvolution(Convolution):
     def infer(self, operands: Sequence[Shape]) -> Shape:
         kernels, images, *bias = operands
         pixels = self.window[0] * self.window[1]
-        if images.rows != self.windows.num_inputs:
-            raise ShapeError(f"{self.type} of images of {self.image} needs {self.windows.num_inputs} rows")
         if kernels.rows != self.image[2] or not kernels.num_cols or kernels.num_cols % pixels:
             raise ShapeError(f"{self.type} needs kernels of {self.image[2]} x ({pixels} times the output channels)")
         channels = kernels.num_cols // pixels
-        if bias and bias[0] != Shape(channels, 1):
-            raise ShapeError(f"{self.type} needs a bias of {channels} x 1, a number for each output channel")
-        if min(self.value_size) < 1:
-            raise ShapeError(f"{self.type} of images of {self.image} with margins leaves nothing")
-        return Shape(channels * self.value_size[0] * self.value_size[1], images.cols)
+        self.check_bias(bias, channels)
+        return self.shape_of(channels, images)
 
     @property
     def value_size(self) -> tuple[int, int]:
-        sizes: Any = zip(self.image, self.windows.window, self.stride, self.windows.margins, self.extra, strict=False)
-        rows, cols = ((size - 1) * step + window - 2 * margin + extra for size, window, step, margin, extra in sizes)
+        sizes: Any = zip(self.image, self.extent, self.stride, self.margins, self.extra, strict=False)
+        rows, cols = ((n - 1) * stride + extent - 2 * margin + extra for n, extent, stride, margin, extra in sizes)
         return rows, cols
 
     @property
     def _how(self) -> tuple[Any, ...]:
-        return self.stride, self.windows.margins, self.dilation, True, self.extra, 1
+        return self.stride, self.margins, self.dilation, True, self.extra, 1
 
 
 def convolution(

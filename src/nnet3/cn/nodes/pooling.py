@@ -21,9 +21,7 @@ class Pooling(ImageOperation):
     """Base: one number from each window and channel."""
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        self.windows.check(self.type, operands[0].rows)
-        steps_down, steps_across = self.windows.output_size
-        return Shape(steps_down * steps_across * self.image[2], operands[0].cols)
+        return self.shape_of(self.image[2], operands[0])
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class MaxPooling(Pooling):
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
         # v_lij = max of the window (1.139); margins never win; of equal elements the first does
         pixels = self.pixels(inputs[0])
-        largest, where = max_pool2d(pixels, self.window, self.stride, self.windows.margins, return_indices=True)
+        largest, where = max_pool2d(pixels, self.window, self.stride, self.margins, return_indices=True)
         put_pixels(output, largest, accumulate=False)
         return where.permute(0, 2, 3, 1).flatten(1, 2)  # (samples, steps, channels): the number of a pixel
 
@@ -54,16 +52,16 @@ class AveragePooling(Pooling):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # v_lij = 1 / (K_r K_c) times the sum of the window, margins being zeros that count (1.141)
-        means = avg_pool2d(self.pixels(inputs[0]), self.window, self.stride, self.windows.margins)
+        means = avg_pool2d(self.pixels(inputs[0]), self.window, self.stride, self.margins)
         put_pixels(output, means, accumulate=False)
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # [dX]_(l, i_m, j_n) += [dV]_lij / (K_r K_c) for all (m, n) of the window (1.142, index of dX corrected)
-        per_window = gradient.unflatten(1, (*self.windows.output_size, self.image[2])).permute(0, 3, 1, 2)
+        per_window = gradient.unflatten(1, (*self.value_size, self.image[2])).permute(0, 3, 1, 2)
         found = torch.ops.aten.avg_pool2d_backward(
-            per_window, self.pixels(dx), self.window, self.stride, self.windows.margins, False, True, None
+            per_window, self.pixels(dx), self.window, self.stride, self.margins, False, True, None
         )
         put_pixels(dx, found, accumulate)
 

@@ -7,53 +7,23 @@ convolution gives is again such an image, so that convolutions can follow each o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from nnet3.cn.operation import Operation, put
+from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
 
 
 @dataclass(frozen=True)
-class Windows:
-    """`image`: (rows, columns, channels); `window` and `stride`: (rows, columns); `pad`: zeros half a window around."""
-
-    image: tuple[int, int, int]
-    window: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    pad: bool = False
-
-    @property
-    def margins(self) -> tuple[int, int]:
-        """Padding on each side: half the window, rounded down."""
-        return (self.window[0] // 2, self.window[1] // 2) if self.pad else (0, 0)
-
-    @property
-    def output_size(self) -> tuple[int, int]:
-        """Steps down and across: (I - K) / S + 1, or with padding (I - mod(K, 2)) / S + 1 (1.132, 1.133)."""
-        sizes = []
-        for size, window, stride, margin in zip(self.image, self.window, self.stride, self.margins, strict=False):
-            sizes.append((size + 2 * margin - window) // stride + 1)
-        return sizes[0], sizes[1]
-
-    @property
-    def num_inputs(self) -> int:
-        return self.image[0] * self.image[1] * self.image[2]
-
-    def check(self, type: str, rows: int) -> None:
-        """Raise ShapeError unless columns of `rows` elements are such images and a window fits in."""
-        height, width, channels = self.image
-        if rows != self.num_inputs:
-            raise ShapeError(f"{type} of images of {height} x {width} x {channels} needs {self.num_inputs} rows")
-        if min(self.output_size) < 1:
-            raise ShapeError(f"{type} of images of {height} x {width} has windows {self.window} that do not fit in")
-
-
-@dataclass(frozen=True)
 class ImageOperation(Operation):
-    """Base of operations whose windows move over images; the options are those of `Windows`."""
+    """Base of operations whose windows move over images.
+
+    `image`: (rows, columns, channels); `window` and `stride`: (rows, columns); `pad`: zeros half a window around.
+    """
 
     image: tuple[int, int, int]
     window: tuple[int, int]
@@ -68,8 +38,34 @@ class ImageOperation(Operation):
             )
 
     @property
-    def windows(self) -> Windows:
-        return Windows(self.image, self.window, self.stride, self.pad)
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns from the first to the last pixel of a window."""
+        return self.window
+
+    @property
+    def margins(self) -> tuple[int, int]:
+        """Padding on each side: half the window, rounded down."""
+        return (self.extent[0] // 2, self.extent[1] // 2) if self.pad else (0, 0)
+
+    @property
+    def value_size(self) -> tuple[int, int]:
+        """Steps down and across: (I - K) / S + 1, or with padding (I - mod(K, 2)) / S + 1 (1.132, 1.133)."""
+        sizes: Any = zip(self.image, self.extent, self.stride, self.margins, strict=False)
+        rows, cols = ((size + 2 * margin - extent) // stride + 1 for size, extent, stride, margin in sizes)
+        return rows, cols
+
+    def shape_of(self, channels: int, images: Shape) -> Shape:
+        """The shape of the value. Raises ShapeError unless the operand is such images and it has some pixels."""
+        height, width, depth = self.image
+        if images.rows != height * width * depth:
+            raise ShapeError(
+                f"{self.type} of images of {height} x {width} x {depth} needs {math.prod(self.image)} rows"
+            )
+        if min(self.value_size) < 1:
+            raise ShapeError(
+                f"{self.type} of images of {height} x {width} has windows {self.extent} that do not fit in"
+            )
+        return Shape(math.prod(self.value_size) * channels, images.cols)
 
     def pixels(self, images: Tensor) -> Tensor:
         """(samples, elements) as (samples, channels, rows, columns), the channels of a pixel side by side."""

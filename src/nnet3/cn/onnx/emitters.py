@@ -253,7 +253,7 @@ def _of_windows(
     made: NodeEmission, operation: Any, op_type: str, images: ir.Value, *others: ir.Value, **attributes: Any
 ) -> ir.Value:
     """Returns what an operator makes of images (batch * frames, channels, rows, columns), as columns again."""
-    graph, margins = made.graph, operation.windows.margins
+    graph, margins = made.graph, operation.margins
     pixels = made.op("Reshape", images, graph.integers(-1, *operation.image))
     pixels = made.op("Transpose", pixels, perm=[0, 3, 1, 2])
     found = made.op(
