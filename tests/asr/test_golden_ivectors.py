@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,11 +13,7 @@ from nnet3.asr.conf_file import read_conf
 from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
 from nnet3.kaldi_io import load_matrix
 from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
-
-GOLDEN = Path(__file__).parent / "golden"
-ARRAYS = dict(np.load(GOLDEN / "arrays.npz"))
-FEATURES = ARRAYS["features"]
-NEAR = {"rtol": 1e-5, "atol": 1e-5}  # of values of up to 4
+from tests.asr.golden_ivectors import ARRAYS, FEATURES, GOLDEN, NEAR
 
 
 def _model(name: str, **options: Any) -> IvectorModel:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.conf_file import read_conf
 from nnet3.asr.features import Doubles, OnlineCmvn, Rows, SplicedTransform
-from nnet3.asr.ivector_files import DiagonalGmm, IvectorExtractor, Singles
+from nnet3.asr.ivector_files import (
+    DiagonalGmm,
+    IvectorExtractor,
+    Singles,
+    load_cmvn_stats,
+    load_diagonal_gmm,
+    load_ivector_extractor,
+)
 from nnet3.asr.ivector_stats import Integers, IvectorStatistics, LikelyGaussians, as_output, best_gaussians, posteriors
 from nnet3.asr.row_buffer import RowBuffer
 from nnet3.asr.speaker_state import SpeakerState
 from nnet3.errors import ExecutionError, ModelFormatError
-from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
+from nnet3.kaldi_io import load_matrix
+from nnet3.options import IvectorOptions, OnlineCmvnOptions, Options, SpliceOptions
+
+FileName = str | os.PathLike[str]
+_IGNORED_OF_CMVN = r"modulus|ring-buffer-size"  # options of Kaldi's that change nothing here
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +83,35 @@ class IvectorModel:
         period = self.options.ivector_period
         rows = [stream.at(frame) for frame in (stream.ready - 1, *range(0, stream.ready, period))]
         return np.stack(rows[1:]), stream.speaker_state()
+
+
+class IvectorFiles(NamedTuple):
+    """The files of an extractor; "" for a config file that there is not."""
+
+    extractor: FileName
+    gmm: FileName
+    transform: FileName
+    cmvn_stats: FileName
+    splice_conf: FileName = ""
+    cmvn_conf: FileName = ""
+
+    def load(self, options: IvectorOptions, cmvn: OnlineCmvnOptions | None = None) -> IvectorModel:
+        """Loads them; `cmvn` is what counts where the config file is silent. Raises as `read_conf` does, too."""
+        splice: Options = SpliceOptions()
+        normalising: Options = cmvn or OnlineCmvnOptions()
+        if self.splice_conf:
+            splice = read_conf(self.splice_conf, {"": splice})[""]
+        if self.cmvn_conf:
+            normalising = read_conf(self.cmvn_conf, {"": normalising}, _IGNORED_OF_CMVN)[""]
+        return IvectorModel(
+            load_ivector_extractor(self.extractor),
+            load_diagonal_gmm(self.gmm),
+            load_matrix(self.transform),
+            load_cmvn_stats(self.cmvn_stats),
+            cast(SpliceOptions, splice),
+            cast(OnlineCmvnOptions, normalising),
+            options,
+        )
 
 
 class OnlineIvectors:

@@ -13,11 +13,10 @@ import torch
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.endpoints import RULES
 from nnet3.asr.features import FEATURE_KINDS, Doubles, read_feature_options
-from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
-from nnet3.asr.ivectors import IvectorModel
+from nnet3.asr.ivector_files import load_cmvn_stats
+from nnet3.asr.ivectors import IvectorFiles, IvectorModel
 from nnet3.decode import StreamComputer
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import load_matrix
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, load
 from nnet3.options import (
@@ -29,7 +28,6 @@ from nnet3.options import (
     OnlineCmvnOptions,
     Options,
     SilenceOptions,
-    SpliceOptions,
 )
 
 
@@ -70,7 +68,7 @@ _TEN_PHONES = SilenceOptions(tuple(range(1, 11)))
 _VOSK_IVECTORS = IvectorOptions(max_count=100.0)
 _VOSK_MIN_ENERGY = 50.0
 
-_EXTRACTOR = ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats")
+_EXTRACTOR = ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats")  # as IvectorFiles has them
 _PITCH = ("pitch.conf", "online_pitch.conf")
 _FACTOR_FILE = "frame_subsampling_factor"
 _WORD_BOUNDARIES = ("phones/word_boundary.int", "word_boundary.int")
@@ -80,7 +78,6 @@ _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
 _IGNORED = {
     "settings": r"debug-computation|(optimization|computation|compiler|ivector-silence-weighting)\..*|hash-ratio|"
     r"determinize-.*|(phone|word)-determinize|minimize|delta|memory-pool-.*|feature-type|add-pitch|.*-config",
-    "cmvn": r"modulus|ring-buffer-size",
     "ivectors": r"(splice|cmvn)-config|lda-matrix|global-cmvn-stats|diag-ubm|ivector-extractor",
 }
 
@@ -240,26 +237,17 @@ class ModelFolder:
             missing = [self._layout.ivector + name for name in _EXTRACTOR]
             raise _missing(self.path, missing, "the network has an input 'ivector'")
         conf = self.path / self._layout.ivector_conf
-        splice, cmvn, options = (
-            read_conf(conf / name, {"": defaults}, ignored)[""] if (conf / name).is_file() else defaults
-            for name, defaults, ignored in (
-                ("splice.conf", SpliceOptions(), ""),
-                ("online_cmvn.conf", self._cmvn, _IGNORED["cmvn"]),
-                ("ivector_extractor.conf", _VOSK_IVECTORS, _IGNORED["ivectors"]),
-            )
-        )
-        parts = (
-            load_ivector_extractor(folder / "final.ie"),
-            load_diagonal_gmm(folder / "final.dubm"),
-            load_matrix(folder / "final.mat"),
-            load_cmvn_stats(folder / "global_cmvn.stats"),
+        options: Options = _VOSK_IVECTORS
+        if (conf / "ivector_extractor.conf").is_file():
+            options = read_conf(conf / "ivector_extractor.conf", {"": options}, _IGNORED["ivectors"])[""]
+        confs = [conf / name for name in ("splice.conf", "online_cmvn.conf")]
+        files = IvectorFiles(
+            *(folder / name for name in _EXTRACTOR), *(each if each.is_file() else "" for each in confs)
         )
         try:
-            return IvectorModel(
-                *parts, cast(SpliceOptions, splice), cast(OnlineCmvnOptions, cmvn), cast(IvectorOptions, options)
-            )
+            return files.load(cast(IvectorOptions, options), self._cmvn)
         except ModelFormatError as error:
-            raise ModelFormatError(error.message, str(folder)) from None
+            raise error if error.source else ModelFormatError(error.message, str(folder)) from None
 
     def _check_dims(self, front: FrontModel, path: Path) -> None:
         nnet, dim = front.acoustic_model.nnet, front.features.dim

@@ -10,6 +10,7 @@ from nnet3 import serve as serve
 from nnet3 import train as train
 from nnet3 import xconfig as xconfig
 from nnet3.asr import cmvn as cmvn
+from nnet3.asr import ivectors as ivectors
 from nnet3.chain import changes as changes
 from nnet3.cli import aligning as aligning
 from nnet3.cli import alignment_tables as alignment_tables
@@ -28,6 +29,7 @@ from nnet3.cli import feature_tables as feature_tables
 from nnet3.cli import files as files
 from nnet3.cli import get_egs_tables as get_egs_tables
 from nnet3.cli import graph_making as graph_making
+from nnet3.cli import ivector_tables as ivector_tables
 from nnet3.cli import lattice_reading as lattice_reading
 from nnet3.cli import lattice_tables as lattice_tables
 from nnet3.cli import lda_of_egs as lda_of_egs

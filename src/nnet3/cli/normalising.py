@@ -49,7 +49,7 @@ def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: 
         return _write_stats_of_all(features, output, weights, binary)
     tally = _Statistics(weights)
     with TableWriter(output, _write_doubles) as writer:
-        for speaker, utterances in _by_speaker(features, spk2utt):
+        for speaker, utterances in by_speaker(features, spk2utt):
             found = None
             for key, matrix in utterances:
                 found = tally.add(key, matrix, found)
@@ -72,7 +72,7 @@ def normalise_online(stats: str, features: str, output: str, spk2utt: str, optio
     if not np.isfinite(everybody).all():
         raise Nnet3Error(f"{stats}: the statistics have a NaN or an infinity")
     with matrix_writer(output) as writer:
-        for _, utterances in _by_speaker(features, spk2utt):
+        for _, utterances in by_speaker(features, spk2utt):
             of_speaker: np.ndarray | None = None
             for key, matrix in utterances:
                 normalised = None
@@ -135,7 +135,7 @@ def _write_doubles(writer: Writer, matrix: np.ndarray) -> None:
     writer.matrix(matrix, double=True)
 
 
-def _by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
+def by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
     """Yields each speaker with the utterances that there are; without `spk2utt` each utterance is a speaker's."""
     if not spk2utt:
         with open_matrix_table(features) as table:

@@ -11,7 +11,7 @@ from nnet3.cli.click_types import click_type
 from nnet3.cli.declared import takes
 from nnet3.cli.options import KALDI_BOOL, all_of, arguments, binary_option, flag, number, whole_number
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions
+from nnet3.options import FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions
 from nnet3.text.values import Number, at_least
 
 _KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}
@@ -210,6 +210,30 @@ def feat_to_len(source: str, output: str) -> None:
     total = later.table_inquiry.write_lengths(source, output)
     if not output:
         click.echo(total)
+
+
+@verb("online ivectors of features", program="ivector-extract-online2")
+@takes("options", IvectorOptions)
+@click.option("--ivector-extractor", "extractor", required=True, metavar="FILE", help="The extractor, final.ie.")
+@click.option("--diag-ubm", "gmm", required=True, metavar="FILE", help="The background model, final.dubm.")
+@click.option("--lda-matrix", "transform", required=True, metavar="FILE", help="The transform, final.mat.")
+@click.option("--global-cmvn-stats", "cmvn_stats", required=True, metavar="FILE", help="Statistics of everybody.")
+@click.option("--splice-config", "splice_conf", default="", metavar="FILE", help="Options of the splice.")
+@click.option("--cmvn-config", "cmvn_conf", default="", metavar="FILE", help="Options of the normalisation.")
+@flag("--repeat", help="An ivector for each frame, instead of one for each --ivector-period.")
+@arguments(spk2utt="SPK2UTT-RSPECIFIER", features="FEATURES-RSPECIFIER", output="IVECTORS-WSPECIFIER")
+def ivector_extract_online2(
+    spk2utt: str, features: str, output: str, options: IvectorOptions, repeat: bool, **files: str
+) -> int:
+    """Estimate ivectors as a recognizer does while somebody speaks, one every --ivector-period frames, for networks
+    that are given online ivectors. What is known of a speaker goes on to the speaker's next utterance.
+
+    \b
+    Example:
+      nnet3 ivector-extract-online2 --config=conf/ivector_extractor.conf ark:spk2utt scp:feats.scp ark:ivectors.ark
+    """
+    chosen = later.ivectors.IvectorFiles(**files)
+    return later.ivector_tables.write_online_ivectors(spk2utt, features, output, chosen, options, repeat)
 
 
 @verb("sum the rows of each matrix of a table", program="matrix-sum-rows")

@@ -1,0 +1,36 @@
+"""Makes tables of online ivectors of tables of features (Kaldi: ivector-extract-online2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.asr.ivectors import IvectorFiles
+from nnet3.asr.speaker_state import SpeakerState
+from nnet3.cli.messages import LeftOut, say
+from nnet3.cli.normalising import by_speaker
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import matrix_writer
+from nnet3.options import IvectorOptions
+
+
+def write_online_ivectors(
+    spk2utt: str, features: str, output: str, files: IvectorFiles, options: IvectorOptions, repeat: bool
+) -> int:
+    """Writes the ivectors of utterances, one every `ivector_period` frames, or one for each frame if `repeat`.
+
+    What is known of a speaker goes on from one utterance to the next. Returns 1, an exit status, if none is written.
+    """
+    model, left_out = files.load(options), LeftOut()
+    with matrix_writer(output) as writer:
+        for _, utterances in by_speaker(features, spk2utt):
+            speaker: SpeakerState | None = None
+            for key, rows in utterances:
+                with left_out.if_wrong(key):
+                    if not len(rows) or not np.isfinite(rows).all():
+                        raise Nnet3Error("its features have a NaN or an infinity" if len(rows) else "it has no frames")
+                    ivectors, speaker = model.compute(rows, speaker)
+                    each = np.repeat(ivectors, options.ivector_period, axis=0)[: len(rows)] if repeat else ivectors
+                    writer.write(key, each)
+        done = writer.count
+    say(f"Estimated ivectors for {done} files, {left_out.failed} with errors.")
+    return int(done == 0)

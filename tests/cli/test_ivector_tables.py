@@ -1,0 +1,92 @@
+"""ivector-extract-online2: the ivectors of Kaldi inside Vosk, speakers of several utterances, and mistakes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from tests.asr.golden_ivectors import ARRAYS, FEATURES, GOLDEN, NEAR
+from tests.cli.run_command import Cli
+
+CONF = """--ivector-extractor=final.ie
+--diag-ubm=final.dubm  # as prepare_online_decoding.sh has it, with paths
+--lda-matrix=final.mat
+--global-cmvn-stats=global_cmvn.stats
+--splice-config=splice.conf
+--cmvn-config={}.conf
+--ivector-period=10
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(cli: Cli) -> None:
+    for name in ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats", "splice.conf"):
+        shutil.copyfile(GOLDEN / name, name)
+    for name in ("plain", "speaker"):  # the wheel looks at the energy of frames, Kaldi does not
+        Path(f"{name}.conf").write_text("--cmn-min-energy=50\n" + (GOLDEN / f"{name}.conf").read_text())
+        Path(f"{name}_ivectors.conf").write_text(CONF.format(name))
+    parts = np.split(FEATURES, ARRAYS["speaker_ends"][:-1])
+    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer:
+        for key, rows in {"whole": FEATURES, "u1": parts[0], "u2": parts[1], "u3": parts[2]}.items():
+            writer.write(key, rows)
+    Path("spk2utt").write_text("one whole\nother u1 u2 nobody u3\n")
+
+
+def _ivectors(cli: Cli, *arguments: str) -> dict[str, np.ndarray]:
+    cli.good("ivector-extract-online2", *arguments, "ark:spk2utt", "scp:feats.scp", "ark:out")
+    return dict(open_matrix_table("ark:out"))
+
+
+def test_ivectors_are_those_of_kaldi(cli: Cli) -> None:
+    found = _ivectors(cli, "--config=plain_ivectors.conf")
+    assert list(found) == ["whole", "u1", "u2", "u3"]
+    np.testing.assert_allclose(found["whole"], ARRAYS["plain"], **NEAR)
+
+
+def test_a_speaker_goes_on_from_one_utterance_to_the_next(cli: Cli) -> None:
+    found = _ivectors(cli, "--config=speaker_ivectors.conf", "--max-count=4", "--max-remembered-frames=70")
+    expected, place = ARRAYS["speaker"], 0
+    for key in ("u1", "u2", "u3"):  # behind the rows of each utterance there is one more, of its last frame
+        rows = len(found[key])
+        np.testing.assert_allclose(found[key], expected[place : place + rows], **NEAR)
+        place += rows + 1
+    assert place == len(expected)
+
+
+def test_an_ivector_for_each_frame(cli: Cli) -> None:
+    sparse, all_frames = (
+        _ivectors(cli, "--config=plain_ivectors.conf", f"--repeat={each}") for each in ("false", "true")
+    )
+    for key, rows in sparse.items():
+        frames = np.arange(len(all_frames[key]))
+        np.testing.assert_array_equal(all_frames[key], rows[frames // 10])
+    assert len(all_frames["whole"]) == len(FEATURES)
+
+
+def test_what_is_left_out_and_what_is_an_error(cli: Cli) -> None:
+    with matrix_writer("ark:bad.ark") as writer:
+        writer.write("whole", np.full((9, FEATURES.shape[1]), np.nan, np.float32))
+        writer.write("u1", np.zeros((9, 3), np.float32))
+        writer.write("u2", FEATURES[:9])
+    outcome = cli.good(
+        "ivector-extract-online2", "--config=plain_ivectors.conf", "ark:spk2utt", "ark:bad.ark", "ark:out"
+    )
+    assert "utterance 'whole' left out: its features have a NaN" in outcome.err
+    assert "utterance 'u1' left out: features must be (frames, " in outcome.err
+    assert "utterance 'nobody' left out: there are no features for it" in outcome.err
+    assert "Estimated ivectors for 1 files, 2 with errors." in outcome.err
+    shutil.copyfile("final.mat", "final.ie")
+    for arguments, message in (
+        (["--config=plain_ivectors.conf"], "final.ie"),
+        (["--config=plain_ivectors.conf", "--lda-matrix=none.mat"], "final.ie"),
+        (["--ivector-period=0"], "--ivector-period"),
+        (["--diag-ubm=x"], "--ivector-extractor"),
+    ):
+        outcome = cli("ivector-extract-online2", *arguments, "ark:spk2utt", "scp:feats.scp", "ark:none")
+        assert outcome.status in (1, 2)
+        assert message in outcome.err
+        assert not Path("none").exists()
