@@ -164,6 +164,23 @@ def test_a_layer_is_put_into_a_loop() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_loop_is_moved_to_another_axis() -> None:
+    """A twin for questions and answers of other lengths, and a network whose input lies elsewhere."""
+    x, answer = cn.input("x", 2), cn.input("answer", 2, axis="answer")
+    h = _recurrent(x)
+    twin = cn.clone(h, replace={x: answer}, parameters="share", prefix="twin.")
+    net = cn.Network(outputs={"one": cn.sequence.last(h), "other": cn.sequence.last(twin)}, dtype=torch.float64)
+    long, short = RANDOM.normal(size=(2, 5)), RANDOM.normal(size=(2, 3))
+    batch = {"x": cn.sequences([long, short]), "answer": cn.sequences([short, long])}
+    one, other = net.evaluate(["one", "other"], batch)
+    np.testing.assert_allclose(one, other[:, ::-1], rtol=1e-12)
+    assert {node.name: str(node.shape) for node in net.nodes if node.lag} == {"d": "3 x S", "twin.d": "3 x S[answer]"}
+    moved = cn.Network(outputs={"h": h}, dtype=torch.float64).replace({"x": answer})
+    assert moved.evaluate("h", {"answer": batch["answer"]})[1].shape == (3, 5)
+    back = moved.replace({"answer": cn.input("again", 2)})
+    assert str(back.find("h").shape) == "3 x S"
+
+
 def test_replacements_that_cannot_be() -> None:
     net = cn.Network(outputs={"h": _recurrent(cn.input("x", 2))})
     with pytest.raises(NetworkError, match="there is no node 'hh' in the network; did you mean 'h'"):
@@ -227,6 +244,12 @@ def test_frozen_by_a_pattern() -> None:
     }
     net.unfreeze("*")
     assert set(net.tensors()) == everything
+    fixed = cn.Network(cn.squared_norm(cn.scale(cn.constant(2.0, name="two"), cn.parameter("W", (2, 2)))))
+    for each in (fixed, cn.from_text(cn.to_text(fixed))):
+        each.freeze("*")
+        each = cn.from_text(cn.to_text(each))
+        each.unfreeze("*")
+        assert set(each.tensors()) == {"W"}
     net.freeze("lstm")  # a path
     assert set(net.tensors()) == {"out.W", "out.b"}
     net.freeze("out")  # a node is called so, too

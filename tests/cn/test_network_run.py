@@ -234,6 +234,20 @@ def test_curves_and_scalars(tmp_path: Path) -> None:
     assert list((tmp_path / "tensorboard").glob("events*"))
 
 
+@pytest.mark.parametrize("kind", ["momentum", "adam"])
+def test_more_epochs_go_on_with_those_that_there_were(kind: str, tmp_path: Path) -> None:
+    """Unless the learning rate falls, which depends on how many there are."""
+    whole, expected = trained(kind, None)
+    trained(kind, tmp_path, epochs=2)
+    resumed, history = trained(kind, tmp_path, resume=True)
+    assert_same_parameters(resumed, whole)
+    assert history == expected
+    assert_same_parameters(cn.load(tmp_path / "final.cn"), whole)
+    trained("plain", tmp_path / "falls", epochs=2)
+    with pytest.raises(Nnet3Error, match="epochs: was 2, now 4"):
+        trained("plain", tmp_path / "falls", resume=True)
+
+
 def test_folders_that_cannot_be_gone_on_with(tmp_path: Path) -> None:
     trained("plain", tmp_path)
     with pytest.raises(Nnet3Error, match="which has come to minibatch 16: say resume=True"):

@@ -15,7 +15,7 @@ IMAGES = {"image": (4, 4, 2), "window": (2, 2), "stride": (1, 1), "pad": False}
 #: By type: operands as a text has them, and options with which a node can be made.
 NODES: dict[str, tuple[list[str], dict[str, object]]] = {
     "input": ([], {"rows": 32, "cols": None, "classes": None, "axis": "a"}),
-    "parameter": ([], {"rows": 3, "cols": 2, "trainable": True}),
+    "parameter": ([], {"rows": 3, "cols": 2, "trainable": True, "constant": True}),
     "dropout": (["x"], {"rate": 0.5}),
     "power": (["x"], {"exponent": 2.0}),
     "clip": (["x"], {"low": 0.0, "high": 1.0}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, cast
@@ -10,7 +11,7 @@ import torch
 
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, as_node
-from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import forward_order, needed_nodes, operands_of
 from nnet3.cn.registry import make_node
@@ -53,7 +54,8 @@ def clone(
         elif parameters != "copy" and each.operation.parameters():
             name = f"'{graph.names[each]}' ({each.type})"
             raise NetworkError(f"{name} has parameters of its own: they can be copied, not be shared or drawn anew")
-    copies = _copies([each for each in nodes if each not in known], known, None, prefix)
+    places = {old: (old, new) for old, new in (replace or {}).items()}
+    copies = _copies([each for each in nodes if each not in known], known, None, prefix, places)
     for number, (old, new) in enumerate(copies.items()):
         if parameters == "fresh" and isinstance(new, ParameterNode) and new.operation.trainable and old is not new:
             new.initialize(seed * 1_000_003 + number)
@@ -68,24 +70,28 @@ def _copies(
     known: Mapping[Node, Node],
     device: torch.device | None,
     prefix: str = "",
+    places: Mapping[Node, tuple[Node, Node]] | None = None,
     operands: Callable[[Node], Sequence[Node]] = operands_of,
     shares: bool = False,
 ) -> dict[Node, Node]:
     """Copies of nodes in forward order, whose `operands` are among them or `known`; with these, by the originals.
 
-    With `shares` the operations are those of the originals, and so are the parameters of components.
+    `places`: what is met among the operands where a node was replaced, with the old one and the new. With `shares` the
+    operations are those of the originals, and so are the parameters of components.
     """
+    moved = {met: pair for met, pair in (places or {}).items() if pair[0].shape.axis != pair[1].shape.axis}
     copies = dict(known)
     delays: list[tuple[DelayNode, DelayNode]] = []
     for node in nodes:
         if isinstance(node, DelayNode):
-            copies[node] = copy = make_node(node.operation, (), node.name and prefix + node.name)
+            operation = _on_its_axis(node, moved, operands) if moved else node.operation
+            copies[node] = copy = make_node(operation, (), node.name and prefix + node.name)
             delays.append((node, cast(DelayNode, copy)))
     for node in nodes:
         if node not in copies:
-            operation = node.operation if shares else deepcopy(node.operation)
             found = [copies[operand] for operand in operands(node)]
-            copies[node] = make_node(operation, found, node.name and prefix + node.name)
+            own = node.operation if shares else deepcopy(node.operation)
+            copies[node] = make_node(own, found, node.name and prefix + node.name)
             copies[node].place = node.place
             copies[node].take_over(node, device)
     for delay, copy in delays:
@@ -94,6 +100,17 @@ def _copies(
         copy.initial = initial[0] if initial else None
         copy.connect(source)
     return copies
+
+
+def _on_its_axis(
+    delay: DelayNode, moved: Mapping[Node, tuple[Node, Node]], operands: Callable[[Node], Sequence[Node]]
+) -> Delay:
+    """The operation of a delay, on the axis to which a replacement below it moves it."""
+    start: list[Node] = [delay]
+    for node in reached(start, lambda node: () if node in moved else operands(node)):
+        if node in moved and moved[node][0].shape.axis == delay.shape.axis:
+            return dataclasses.replace(delay.operation, axis=moved[node][1].shape.axis or None)
+    return delay.operation
 
 
 def copy_network(network: Network) -> Network:
@@ -123,7 +140,8 @@ def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Netwo
     others_below = [node for node in nodes if operands(node) != node.operands]
     changed = set(reached(others_below, lambda node: users.get(node, ())))
     known = {node: node for node in nodes if node not in changed}
-    copies = _copies([node for node in ordered if node in changed], known, None, "", operands, shares=True)
+    places = {new: (old, new) for old, new in others.items()}
+    copies = _copies([node for node in ordered if node in changed], known, None, "", places, operands, shares=True)
     return _made_of(network, {root: copies[others.get(root, root)] for root in network._nodes.roots})
 
 

@@ -208,7 +208,8 @@ class NetworkState:
 
     def _matching(self, name: str | Node) -> list[Node]:
         """The parameter or component of this name, or all those below a path, or that match a pattern with * and ?."""
-        ours = {self.names[node]: node for node in (*self._nodes.parameters, *self._nodes._component_nodes)}
+        learners = (node for node in self._nodes._learners if not getattr(node.operation, "constant", False))
+        ours = {self.names[node]: node for node in learners}
         if not isinstance(name, str) or name in ours:
             return [self.find(name)]
         pattern = name if set(name) & set("*?") else f"{name}.*"

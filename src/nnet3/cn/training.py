@@ -224,7 +224,8 @@ def _steering(
     """All that the parameters depend on, as JSON values by name."""
     found = {name: value for name, value in settings.values().items() if settings.steers(name)}
     found |= {f"{pattern}.{name}": value for pattern, own in by_name.by_pattern.items() for name, value in own.items()}
-    found["epochs"] = epochs
+    if not isinstance(learning_rate, numbers.Real):  # else more epochs go on with those that there were
+        found["epochs"] = epochs
     found["optimizer"] = None if optimizer is None else type(optimizer).__name__
     if isinstance(learning_rate, tuple):
         found["learning_rate"] = [float(rate) for rate in learning_rate]

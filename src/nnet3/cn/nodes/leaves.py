@@ -63,8 +63,11 @@ class Input(LeafOperation):
 
 @dataclass(frozen=True)
 class Parameter(LeafOperation):
+    """`constant`: whether it is a number that belongs to the formula, and stays when everything is unfrozen."""
+
     type: ClassVar[str] = "parameter"
     trainable: bool = True
+    constant: bool | None = None
 
     def check(self) -> None:
         super().check()
@@ -154,6 +157,6 @@ def constant(value: Any, name: str = "") -> ParameterNode:
     matrix = np.atleast_1d(as_array(value, "constant").astype(np.float64))
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     shape = as_shape(tuple(matrix.shape), "constant")
-    node = ParameterNode(Parameter(shape.rows, shape.num_cols, trainable=False), (), name)
+    node = ParameterNode(Parameter(shape.rows, shape.num_cols, trainable=False, constant=True), (), name)
     node.value = matrix
     return node
