@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
+from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes
+from nnet3.driver.cache_folder import CacheFolder, checked_folder
 from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes, stored_attachments
 from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest
@@ -38,7 +39,6 @@ PROGRAM_VERSION = 1
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 _MOST_RAGGED = 16
 _MOST_CONTINUED = 32
-_SUFFIX = ".nnet3"
 
 R = TypeVar("R")
 
@@ -81,10 +81,9 @@ class ComputationCache:
         check_kind(max_bytes, numbers.Real, "max_bytes of a cache", "a number of bytes")
         if not max_bytes >= 0:
             raise ArgumentError(f"max_bytes of a cache must be at least 0, got {max_bytes}")
-        if folder is not None:
-            _check_folder(os.fspath(folder))
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else checked_folder(os.fspath(folder))
         self.max_bytes = max_bytes
+        self._files = None if self.folder is None else CacheFolder(self.folder, max_bytes)
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
@@ -313,8 +312,7 @@ class ComputationCache:
     def _make(self, digest: str, make: Callable[[], NnetComputation]) -> NnetComputation:
         computation = make()
         computation.attachments = Attachments(self._attached(digest, computation))
-        if self.folder is not None:
-            self._write(digest, computation)
+        self._write(digest, computation)
         return computation
 
     def _attached(self, digest: str, computation: NnetComputation) -> Callable[[], None]:
@@ -325,32 +323,19 @@ class ComputationCache:
                 if digest in self._entries:
                     self._entries[digest].num_bytes = num_bytes(computation)
                     self._shrink()
-            if self.folder is not None:
-                self._write(digest, computation)
+            self._write(digest, computation)
 
         return attached
 
-    def _path(self, digest: str) -> Path:
-        assert self.folder is not None
-        return self.folder / f"{digest}{_SUFFIX}"
-
     def _read(self, digest: str) -> NnetComputation | None:
-        if self.folder is None:
-            return None
-        path = self._path(digest)
-        try:
-            if path.exists() and not path.is_file():
-                raise OSError("not a file")
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            warnings.warn(f"{path} cannot be read ({error}): compiling again", RuntimeWarning, stacklevel=4)
+        files = self._files
+        data = None if files is None else files.read(digest)
+        if files is None or data is None:
             return None
         try:
             return self._stored(digest, data)
         except CacheFileError as error:
-            warnings.warn(f"{path} is not used: {error}; compiling again", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{files.path(digest)} is not used: {error}; compiling again", RuntimeWarning, stacklevel=4)
             return None
 
     def _stored(self, digest: str, data: bytes) -> NnetComputation:
@@ -361,27 +346,8 @@ class ComputationCache:
         return computation
 
     def _write(self, digest: str, computation: NnetComputation) -> None:
-        assert self.folder is not None
-        try:
-            write_file(self._path(digest), _to_bytes(digest, computation))
-            self._shrink_folder(self._path(digest))
-        except OSError as error:
-            warnings.warn(f"cannot write to {self.folder} ({error}): not kept there", RuntimeWarning, stacklevel=4)
-
-    def _shrink_folder(self, newest: Path) -> None:
-        """Remove the files written first, until the rest is small enough."""
-        assert self.folder is not None
-        files = []
-        for item in os.scandir(self.folder):
-            if item.name.endswith(_SUFFIX):
-                status = item.stat()
-                files.append((status.st_mtime, status.st_size, item.path))
-        total = sum(size for _, size, _ in files)
-        for _, size, path in sorted(files):
-            if total <= self.max_bytes or path == str(newest):
-                break
-            Path(path).unlink(missing_ok=True)
-            total -= size
+        if self._files is not None:
+            self._files.write(digest, _to_bytes(digest, computation))
 
 
 def _digest(key: Any) -> str:
@@ -399,14 +365,6 @@ def _to_bytes(digest: str, computation: NnetComputation) -> bytes:
         **(computation.attachments or {}),
     }
     return to_bytes(digest, sections)
-
-
-def _check_folder(folder: str) -> None:
-    """Raise ArgumentError for what can be no folder; one that is not there yet is made when it is needed."""
-    if not folder or "\0" in folder:
-        raise ArgumentError(f"the folder of a cache must be the path of a folder, got {folder!r}")
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ArgumentError(f"the folder of a cache must be a folder, but '{folder}' is a file")
 
 
 _DEFAULT = ComputationCache()
