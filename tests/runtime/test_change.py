@@ -81,6 +81,52 @@ def test_members_of_a_family_are_linked_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len(linked) == 1
 
 
+LOOP = """
+    input-node name=input dim=3
+    component name=f type=NaturalGradientAffineComponent input-dim=7 output-dim=16
+    component name=lstm type=LstmNonlinearityComponent cell-dim=4
+    component name=o type=TdnnComponent input-dim=4 output-dim=4 time-offsets=-1,0
+    component-node name=gates component=f input=Append(input, IfDefined(Offset(m, -1)))
+    component-node name=lstm component=lstm input=Append(gates, IfDefined(Offset(c, -1)))
+    dim-range-node name=c input-node=lstm dim-offset=0 dim=4
+    dim-range-node name=m input-node=lstm dim-offset=4 dim=4
+    component-node name=o component=o input=m
+    output-node name=output input=o
+"""
+
+
+def test_after_a_loop_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is bound anew after that runs once, not once for each turn of the loop."""
+    nnet = nnet3.Nnet.from_config(LOOP, seed=1)
+    requests = [request_for(nnet, frames, 2, train=True) for frames in (60, 75, 90, 81)]
+    programs = [CACHE.compile(nnet, request) for request in requests]
+    for program in programs:
+        plan_of(program, "float32")
+    computer, others = nnet3.NnetComputer(programs[2], nnet, nnet.copy()), nnet.copy()
+    lstm, calls = type(nnet.components["lstm"]), [0]
+    forward = lstm.forward
+
+    def fail(*args: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 40:
+            raise KeyboardInterrupt
+        return forward(*args, **named)
+
+    monkeypatch.setattr(lstm, "forward", fail)
+    with pytest.raises(KeyboardInterrupt):
+        results(computer, requests[2], 1, backward=False)
+    computer.change(programs[1])
+    found = results(computer, requests[1], 1, backward=True)
+    alone = nnet3.NnetComputer(programs[1].copy(), nnet, others)
+    assert all(map(torch.equal, found, results(alone, requests[1], 1, backward=True)))
+    parameters = [
+        [value for c in each.components.values() for value in c.parameters().values()]
+        for each in (computer._nnets[1], others)
+        if each is not None
+    ]
+    assert all(map(torch.equal, *parameters))
+
+
 def test_views_that_begin_to_move_are_bound_anew() -> None:
     """A view that lies still is bound once for all turns of a loop; one that moves is not."""
     nnet = nnet3.Nnet.from_config(TDNN, seed=1)

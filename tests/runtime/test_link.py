@@ -74,26 +74,6 @@ def test_nothing_is_allocated_while_it_runs() -> None:
     assert allocated == {}
 
 
-def test_views_lie_in_the_arena() -> None:
-    program = busy_program()
-    linked, arena = linked_to(program, {"product": Product()})
-    begin, end = arena.storage.data_ptr(), arena.storage.data_ptr() + arena.num_bytes
-    views = [tensor for number in range(len(linked.plan.views)) for tensor in linked.linker.view(number)]
-    for view in views:
-        assert begin <= view.data_ptr() < end
-    first = linked.view(program.computation, 1, 5)
-    assert first.shape == (40, 64)
-    assert first.data_ptr() % 64 == 0
-    assert any(view.data_ptr() == first.data_ptr() and view.shape == first.shape for view in views)
-
-
-def test_one_tensor_serves_all_views_of_one_place() -> None:
-    linked, _ = linked_to(busy_program(), {"product": Product()})
-    rows = list(map(tuple, linked.plan.views.tolist()))
-    tensors = [next(iter(linked.linker.view(number))) for number in range(len(rows))]
-    assert len(set(map(id, tensors))) == len(set(rows)) < len(rows)
-
-
 def test_undefined_matrices_can_be_filled_with_nan() -> None:
     for fill_undefined in (True, False):
         program = Program()

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import chain, groupby, repeat
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from nnet3.runtime.lanes import LANES
 from nnet3.runtime.memory import Arena
 from nnet3.runtime.plan import Plan, SegmentPlan
 from nnet3.runtime.replay import CudaGraphs, Replay
+from nnet3.runtime.view_tensors import ViewTensors
 
 _ONCE = range(1)
 _TURNS_AT_ONCE = 256  # of a loop are bound together
@@ -76,12 +76,7 @@ class Linker:
         self.outside, self.fill_undefined = outside, fill_undefined
         self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
-        self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
-        self._bound = [outside[memory.name].detach() for memory in plan.outside]
-        self._rows: list[list[int]] = plan.views.tolist()
-        self._fixed = self._tensors_of_fixed()
-        self._moving: dict[int, Sequence[Tensor]] = {}
-        self._cuts: dict[int, _Cuts] = {}
+        self._tensors = ViewTensors(plan, arena, outside)
         self.turns, self._steps = _ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
@@ -90,37 +85,23 @@ class Linker:
         self._args, self._starts = plan.call_args.tolist(), plan.call_start.tolist()
         self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
 
-    def _tensors_of_fixed(self) -> list[Tensor | None]:
-        """Returns the views that do not move. Many are of matrices that take turns in one place: they are made once."""
-        numbers: dict[tuple[int, ...], int] = {}
-        self._place_of_view = [numbers.setdefault(row, len(numbers)) for row in map(tuple, self._rows)]
-        made = [None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0] for row in numbers]
-        return [made[place] for place in self._place_of_view]
-
     def move(self, plan: Plan) -> bool:
         """Let views lie where a plan has them that differs in numbers alone; what is bound to them stays bound.
 
-        Returns False, and changes nothing, if views that have been one tensor would part, or begin to move in loops.
+        Returns False, and changes nothing, where that cannot be.
         """
-        first = np.unique(self._place_of_view, return_index=True)[1]
-        views, before = plan.views[first], self.plan.views[first]
-        moves, moved = (each[:, -2:].any(axis=1) for each in (views, before))
-        is_alike = (views[:, 0] == before[:, 0]) & (moves == moved)
-        if not is_alike.all() or not np.array_equal(views[self._place_of_view], plan.views):
+        if not self._tensors.move(plan):
             return False
-        self.plan, self._rows = plan, plan.views.tolist()
-        for number in first[(views != before).any(axis=1)].tolist():
-            tensor = self._fixed[number]
-            if tensor is not None:
-                tensor.as_strided_(*self._geometry(self._rows[number])[1:])
+        self.plan = plan
         return True
 
     # ---- binding ----
 
     def bind(self, call: int) -> Iterable[BoundCall] | None:
-        """Returns what runs for a call in each of the present turns; None if nothing does."""
-        kind, number = self._kind_and_number[call]
-        return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
+        """Returns what runs for a call outside of loops; None if nothing does."""
+        if self.turns is not _ONCE:  # a loop has failed
+            self._begin(_ONCE, (0, 0))
+        return self._bind(call)
 
     def bind_loop(
         self, calls: range, turns: range, steps: tuple[int, int]
@@ -130,11 +111,20 @@ class Linker:
         `steps` of memos and of precomputed entries.
         """
         for start in range(turns.start, turns.stop, _TURNS_AT_ONCE):
-            self.turns, self._steps = range(start, min(start + _TURNS_AT_ONCE, turns.stop)), steps
-            self._moving, self._cuts = {}, {}
-            bound = {call: each for call in calls if (each := self.bind(call)) is not None}
-            yield self.turns, list(bound), list(bound.values())
-        self.turns, self._steps, self._moving, self._cuts = _ONCE, (0, 0), {}, {}
+            some = range(start, min(start + _TURNS_AT_ONCE, turns.stop))
+            self._begin(some, steps)
+            bound = {call: each for call in calls if (each := self._bind(call)) is not None}
+            yield some, list(bound), list(bound.values())
+        self._begin(_ONCE, (0, 0))
+
+    def _begin(self, turns: range, steps: tuple[int, int]) -> None:
+        """Bind for these turns from now on."""
+        self.turns, self._steps = turns, steps
+        self._tensors.forget_turns()
+
+    def _bind(self, call: int) -> Iterable[BoundCall] | None:
+        kind, number = self._kind_and_number[call]
+        return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
         """Binds a function to its operands in each turn."""
@@ -148,16 +138,11 @@ class Linker:
 
     def view(self, number: int) -> Iterable[Tensor]:
         """Returns a view as it lies in each turn."""
-        fixed = self._fixed[number]
-        if fixed is not None:
-            return repeat(fixed, len(self.turns))
-        if number not in self._moving:
-            self._moving[number] = self._tensors(self._rows[number], self.turns)
-        return self._moving[number]
+        return self._tensors.of(number, self.turns)
 
     def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
         """Returns several views as they lie in each turn; -1 is none."""
-        fixed = [None if number < 0 else self._fixed[number] for number in numbers]
+        fixed = [None if number < 0 else self._tensors.fixed[number] for number in numbers]
         if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
             return (fixed.copy() for _ in self.turns)
         return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
@@ -165,40 +150,6 @@ class Linker:
     def memo(self, number: int) -> Iterable[int]:
         """Returns the number of a memo in each turn."""
         return [number + turn * self._steps[0] for turn in self.turns]
-
-    def _geometry(self, row: Sequence[int]) -> tuple[Tensor, tuple[int, ...], tuple[int, ...], int]:
-        """Returns the memory, the shape, the strides and the beginning of a row of `Plan.views` in turn 0."""
-        lane, start, col, outer, inner, cols, outer_step, step, *_ = row
-        unit = 1
-        if lane < 0:
-            flat = self._bound[-1 - lane]
-            row_stride, unit = flat.stride()
-            start = int(flat.storage_offset()) + start * row_stride + col * unit
-            outer_step, step = outer_step * row_stride, step * row_stride
-        else:
-            flat = self._lanes[lane]
-        if outer:
-            return flat, (outer, inner, cols), (outer_step, step, unit), start
-        return flat, (inner, cols), (step, unit), start
-
-    def _tensors(self, row: Sequence[int], turns: range) -> Sequence[Tensor]:
-        """Returns the tensors of a row of `Plan.views`, one for each turn."""
-        flat, shape, strides, start = self._geometry(row)
-        turn_step, uneven = row[-2:]
-        if uneven:
-            cuts = self._cuts.get(uneven)
-            if cuts is None:
-                cuts = self._cuts[uneven] = _Cuts(self.plan.uneven[uneven - 1][turns.start : turns.stop])
-            return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
-        if row[0] < 0:
-            turn_step *= self._bound[-1 - row[0]].stride(0)
-        start += turns.start * turn_step
-        if len(turns) == 1:
-            return (flat.as_strided(shape, strides, start),)
-        # All turns are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
-        start += min(0, turn_step) * (len(turns) - 1)
-        tensors = flat.as_strided((len(turns), *shape), (abs(turn_step), *strides), start).unbind()
-        return tensors[::-1] if turn_step < 0 else tensors
 
     def index(self, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
@@ -407,41 +358,6 @@ def link(
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
         return LinkedComputation(linker, arena.storage)
-
-
-class _Cuts:
-    """Blocks of rows, (blocks, 2) of first row and number, that are cut out of one matrix."""
-
-    def __init__(self, blocks: np.ndarray) -> None:
-        first, count = blocks.T
-        self._moves, self._backward = bool((first != first[0]).any()), bool(first[0] > first[-1])
-        if self._backward:
-            first, count = first[::-1], count[::-1]
-        gaps = first[1:] - first[:-1] - count[:-1]
-        self._overlap, self._touch = bool((gaps < 0).any()), not gaps.any()
-        self._first, self._count = first.tolist(), count.tolist()
-        self._sizes = self._count
-        if not self._touch:
-            sizes = np.zeros(2 * len(count) - 1, dtype=np.int64)
-            sizes[::2], sizes[1::2] = count, gaps
-            self._sizes = sizes.tolist()
-
-    def of(self, flat: Tensor, start: int, strides: tuple[int, int], cols: int) -> Sequence[Tensor]:
-        """Returns the blocks of the matrix that begins at `start`, with so many columns."""
-        if not self._moves:
-            begin = start + self._first[0] * strides[0]
-            known = {rows: flat.as_strided((rows, cols), strides, begin) for rows in set(self._count)}
-            return [known[rows] for rows in self._count]
-        tensors: Sequence[Tensor]
-        if self._overlap:
-            pairs = zip(self._first, self._count, strict=True)
-            tensors = [flat.as_strided((rows, cols), strides, start + row * strides[0]) for row, rows in pairs]
-        else:
-            shape = self._first[-1] + self._count[-1] - self._first[0], cols
-            whole = flat.as_strided(shape, strides, start + self._first[0] * strides[0])
-            tensors = whole.unsafe_split_with_sizes(self._sizes)
-            tensors = tensors if self._touch else tensors[::2]
-        return tensors[::-1] if self._backward else tensors
 
 
 def _kind(name: str) -> Any:
