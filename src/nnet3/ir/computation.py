@@ -211,16 +211,26 @@ class NnetComputation:
         return first
 
     def new_index_table(self, rows: np.ndarray) -> int:
-        """Append a list of row numbers, -1 for none; returns its number."""
-        return _append(self.index_tables, rows)
+        """Returns the number of a list of row numbers, -1 for none; it is appended unless it is known."""
+        return self._table("index_tables", rows)
 
     def new_multi_table(self, pairs: np.ndarray) -> int:
-        """Append (rows, 2) pairs of sub-matrix and row in it, (-1, -1) for none; returns the number of the table."""
-        return _append(self.multi_tables, pairs)
+        """Returns the number of (rows, 2) pairs of sub-matrix and row in it, (-1, -1) for none."""
+        return self._table("multi_tables", pairs)
 
     def new_range_table(self, ranges: np.ndarray) -> int:
-        """Append (rows, 2) pairs [first, end) of rows; returns the number of the table."""
-        return _append(self.range_tables, ranges)
+        """Returns the number of (rows, 2) pairs [first, end) of rows."""
+        return self._table("range_tables", ranges)
+
+    def _table(self, kind: str, values: np.ndarray) -> int:
+        """Returns the number of a table, which is appended unless it is known: turns of a recurrence share theirs."""
+        tables, table = getattr(self, kind), values.astype(np.int32)
+        known = self.__dict__.setdefault("_known_tables", {}).setdefault(kind, {})
+        number = known.get(table.tobytes(), -1)
+        if not 0 <= number < len(tables) or not np.array_equal(tables[number], table):
+            tables.append(table)
+            number = known[table.tobytes()] = len(tables) - 1
+        return number
 
     def _known_submatrices(self) -> dict[SubMatrix, int]:
         """Returns the number of each sub-matrix; the cache is brought up to date by each call."""
@@ -256,8 +266,3 @@ class NnetComputation:
         if info is not None:
             return info.indexes is not None
         return all(self.submatrices[bound.submatrix].matrix != matrix for bound in self.outside)
-
-
-def _append(tables: list[np.ndarray], table: np.ndarray) -> int:
-    tables.append(table.astype(np.int32))
-    return len(tables) - 1
