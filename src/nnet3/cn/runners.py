@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nnet3.cn.network_state import NetworkState
 
 _MOST_RUNNERS = 128
+_MOST_UNEVEN = 32  # of sequences of several lengths, which are seldom seen again: each may take half a megabyte
 
 
 class Runners:
@@ -19,21 +20,24 @@ class Runners:
 
     def __init__(self, network: NetworkState) -> None:
         self.network = network
-        self._kept: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
+        #: By whether sequences have several lengths.
+        self._kept: dict[bool, OrderedDict[tuple[object, ...], Runner]] = {False: OrderedDict(), True: OrderedDict()}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return sum(map(len, self._kept.values()))
 
     def find(self, question: Question) -> Runner:
         """The runner for a question: a new one unless one is known that works on what there is now."""
-        key = runner_key(question, self.network)
-        runner = self._kept.pop(key, None)
+        key, is_uneven = runner_key(question, self.network), bool(question.layout and question.layout.is_ragged)
+        kept = self._kept[is_uneven]
+        runner = kept.pop(key, None)
         if runner is None or not runner.is_current():
             runner = self.network._runner_of(question)
-        self._kept[key] = runner
-        while len(self._kept) > _MOST_RUNNERS:
-            self._kept.popitem(last=False)
+        kept[key] = runner
+        while len(kept) > (_MOST_UNEVEN if is_uneven else _MOST_RUNNERS):
+            kept.popitem(last=False)
         return runner
 
     def clear(self) -> None:
-        self._kept.clear()
+        for kept in self._kept.values():
+            kept.clear()
