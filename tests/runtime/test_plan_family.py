@@ -13,8 +13,9 @@ import nnet3
 from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.ir.lazy import LazyComputation
 from nnet3.runtime import Plan, plan, plan_of
+from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan_family import PlanFamily
-from nnet3.runtime.planner import Outline, outline
+from nnet3.runtime.planner import outline
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.seeds import shifted
 

@@ -20,9 +20,10 @@ from nnet3.driver.task import rounded_up
 from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
 from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.runtime.lanes import lane_of
+from nnet3.runtime.outline import Outline
 from nnet3.runtime.packing import Stacking
 from nnet3.runtime.plan import PLAN_VERSION, Plan, SegmentPlan
-from nnet3.runtime.planner import Outline, outline, plan
+from nnet3.runtime.planner import outline, plan
 
 
 class PlanFamily:
