@@ -104,7 +104,7 @@ class RaggedFamily:
         Rows that share the room of others have no times of their own, and some values lie in the matrix of a user. Who
         does not learn may work on later rows too, if nobody looks at what does not exist (see `_fault`).
         """
-        for (name, does, _), found in self._program.rows_of_kernels().items():
+        for (name, does, _), found in self._program.operands.rows_of_kernels().items():
             node = self._graph.node_names.index(name) if name in self._nodes else -1
             expected = self._before_end[slice(*self._graph.first[node : node + 2].tolist())] if node >= 0 else found[:0]
             found, expected = np.sort(found), np.sort(expected)

@@ -1,0 +1,139 @@
+"""OperandRows: which rows the operands of each command of a program have, at which times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnet3.families.ragged_rows import PADDING, IndexRows, NotRaggedError, Place, RoomVersions
+from nnet3.families.ragged_slots import UnlikeOperand, names_of_operands
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import AccessKind, Command, OperandField
+from nnet3.ir.kernel import KernelInfo, named_part
+
+
+class OperandRows:
+    """The places of all operands among the indexes of all matrices, those in rooms of one time step too.
+
+    `places`: for each command those of its operands, and of the sub-matrices that its multi table names.
+    """
+
+    def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
+        """`computation`: without Repeat. Raises NotRaggedError."""
+        self.computation, self.rows = computation, rows
+        self.versions = RoomVersions(computation, rows)
+        #: The operands of kernels that have other rows than the output, by command and operand; see `UnlikeOperand`.
+        self.unlike: dict[int, dict[int, UnlikeOperand]] = {}
+        #: Operands of which kernels take the first rows, as many as there are at this place; by command and operand.
+        self.limited: dict[int, dict[int, int]] = {}
+        #: Products that are added to rows of which only the first have a product: the place of the factor, by command.
+        self.added: dict[int, int] = {}
+        self._steps = rows.steps_of_commands(computation.commands)
+        self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
+        self.places = [self._places(command) for command in computation.commands]
+        self._rows_worked_on = [(each, self.versions.place(place), count) for each, place, count in self._worked_on]
+
+    def _places(self, command: Command) -> Any:
+        """Returns the places of the operands of a command, and of the sub-matrices that its multi table names."""
+        if isinstance(command, cmd.Propagate | cmd.Backprop):
+            return self._places_of_kernel(command), {}
+        places, versions = list[Place](), self.versions
+        for name, declared, _ in command.form.operand_fields:
+            assert isinstance(declared, OperandField)
+            number = getattr(command, name)
+            if declared.access is AccessKind.WRITE or (declared.access is None and name == "matrix"):
+                ends = isinstance(command, cmd.DeallocMatrix)
+                places.append(None if ends else versions.write(number))
+            else:
+                places.append(versions.read(number))
+        if isinstance(command, cmd.AllocMatrix | cmd.SetConst) and isinstance(places[0], tuple):
+            block = self.computation.submatrices[command.form.operands(command)[0]]
+            if block.num_rows != self.computation.matrices[block.matrix].num_rows:
+                raise NotRaggedError("a part of a room is set")
+        of_table = {}
+        if isinstance(command, cmd.CopyRowsMulti | cmd.AddRowsMulti | cmd.AddToRowsMulti):
+            numbers = np.unique(self.computation.multi_tables[command.table][:, 0])
+            of_table = {number: versions.read(number) for number in numbers[numbers >= 0].tolist()}
+        return places, of_table
+
+    def _places_of_kernel(self, command: cmd.Propagate | cmd.Backprop) -> list[Place]:
+        versions = self.versions
+        fields = [
+            (number, field.declared.access)  # type: ignore[union-attr]
+            for field in command.form.operand_fields
+            for number in (getattr(command, field.name) if field.several else (getattr(command, field.name),))
+        ]
+        is_row_by_row = goes_row_by_row(self.computation.kernels[command.kernel])
+        names = names_of_operands(command)
+        sides = [is_row_by_row or name.startswith("output") for name in names]
+        own = "output" if isinstance(command, cmd.Propagate) else "output_deriv"
+        made_of = self.computation.precomputed_rows[command.precomputed - 1].outputs if command.precomputed else None
+        # What a command overwrites becomes a new version after it has read the old one.
+        found: dict[int, Place] = {
+            i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
+        }
+        found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessKind.WRITE}
+        places = [found[i] for i in range(len(fields))]
+        for of_output in (True, False):
+            sampled = [i for i, place in enumerate(places) if place is not None and sides[i] is of_output]
+            main = max(
+                sampled, key=lambda i: (self._is_of_node(fields[i][0], command.node), names[i] == own), default=0
+            )
+            count = self.computation.submatrices[fields[main][0]].num_rows
+            if main in sampled and made_of is not None and len(made_of) == count and is_row_by_row:
+                versions.unify(places[main], self.rows.of_entries[command.precomputed], count)
+            step = self._steps.get(id(command), -1)
+            if main in sampled and sides[main] and isinstance(places[main], tuple) and step >= 0:
+                versions.unify(places[main], step, count)
+            if sampled and sides[main]:
+                self._worked_on.append((command, places[main], count))
+            for i in sampled:
+                if self.computation.submatrices[fields[i][0]].num_rows != count:
+                    raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
+                place, first = versions.known(places[i]), versions.known(places[main])
+                if not isinstance(place, int) or not isinstance(first, int) or self.rows.same(place, first, count):
+                    versions.unify(first, place, count)
+                elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, place, count):
+                    self.limited.setdefault(id(command), {})[i] = first
+                elif i == 0 and self._adds(command) and self.rows.begin_alike(place, first, count):
+                    self.added[id(command)] = place
+                else:
+                    self.unlike.setdefault(id(command), {})[i] = UnlikeOperand(place, first, count)
+        return places
+
+    def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
+        """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
+        part = named_part(self.computation.kernels[command.kernel].name)
+        return isinstance(command, cmd.Propagate) and len(command.inputs) == 2 and part is not None and part[3]
+
+    def _is_of_node(self, number: int, node: str) -> bool:
+        info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)
+        return info is not None and info.node == node
+
+    def rows_of_kernels(self) -> dict[tuple[str, str, str], np.ndarray]:
+        """Returns how far before the end the rows of the first sequence lie on which each kernel of a node works.
+
+        By the name of the node, what its kernel does ("forward", "backward", or "learn" if it changes anything
+        meanwhile) and the kernel's name. Parts of a kernel have the rows on which the whole one works as well.
+        """
+        found: dict[tuple[str, str, str], list[np.ndarray]] = {}
+        for command, place, count in self._rows_worked_on:
+            is_forward = isinstance(command, cmd.Propagate)
+            learns = command.store_stats if isinstance(command, cmd.Propagate) else command.update
+            does = "learn" + " forward" * is_forward if learns else "forward" if is_forward else "backward"
+            before_end = self.rows.before_end[place : place + count]
+            is_first = (self.rows.n[place : place + count] == 0) & (before_end != PADDING)
+            kernel = self.computation.kernels[command.kernel].name
+            found.setdefault((command.node, does, kernel), []).append(before_end[is_first])
+        wholes = {(node, does, part[0]) for node, does, kernel in found if (part := named_part(kernel))}
+        for (node, does, kernel), rows in found.items():
+            part = named_part(kernel)
+            rows += found.get((node, does, part[0]), []) if part else []
+        return {key: np.concatenate(each) for key, each in found.items() if key not in wholes}
+
+
+def goes_row_by_row(kernel: KernelInfo) -> bool:
+    """True if the rows of its inputs are those of its output: so are those of what may lie in one place."""
+    return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)
