@@ -64,6 +64,18 @@ def test_long_recurrences_are_not_compiled_for_their_length() -> None:
     assert (cache.counts.continued, cache.counts.compiled) == (1, 0)
 
 
+def test_turns_of_a_recurrence_share_tables() -> None:
+    """Each turn of the backward recurrence, which goes three frames at once, copies the ivector by the same table."""
+    config = BLSTM.replace("input dim=3", "input dim=1\n    input-node name=ivector dim=2").replace(
+        "Append(input, IfDefined", "Append(input, ReplaceIndex(ivector, t, 0), IfDefined"
+    )
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    for frames in (90, 120, 150):
+        request = request_for(nnet, frames, 2, train=True)
+        assert same_program_or_results(nnet, request, cache.compile(nnet, request), compiled(nnet, request))
+    assert (cache.counts.continued, cache.refusals) == (2, [])
+
+
 def test_what_is_too_short_for_a_proof_is_compared() -> None:
     """The shortest member that tells of two windows of 15 frames has 31 frames."""
     config = WINDOW.replace("-100", "-15").replace("Sum(input", "Sum(Offset(input, 15)")

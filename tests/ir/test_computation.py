@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from nnet3.ir.commands import SegmentMarker
@@ -29,6 +30,16 @@ def test_equal_blocks_are_one() -> None:
     assert c.find_or_add(SubMatrix(1, 2, 6, 0, 40)) == block
     other = c.new_matrix(10, 40)
     assert c.new_submatrix(other, 2, 6) not in (block, whole, other)
+
+
+def test_equal_tables_are_one() -> None:
+    computation = NnetComputation()
+    rows, other = np.array([1, 0, -1]), np.array([1, 0, 2])
+    assert [computation.new_index_table(each) for each in (rows, other, rows.astype(np.int32))] == [0, 1, 0]
+    assert [computation.new_multi_table(np.array([[1, 0]])), computation.new_range_table(np.array([[1, 0]]))] == [0, 0]
+    copy = computation.copy()
+    assert [copy.new_index_table(each) for each in (other, np.array([3]), rows)] == [1, 2, 0]
+    assert [len(each.index_tables) for each in (copy, computation)] == [3, 2]
 
 
 @pytest.mark.parametrize("block", [(5, 6), (-1, 2), (0, 2, 38, 3), (0, 2, -1, 3)])

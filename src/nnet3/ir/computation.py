@@ -225,12 +225,14 @@ class NnetComputation:
     def _table(self, kind: str, values: np.ndarray) -> int:
         """Returns the number of a table, which is appended unless it is known: turns of a recurrence share theirs."""
         tables, table = getattr(self, kind), values.astype(np.int32)
-        known = self.__dict__.setdefault("_known_tables", {}).setdefault(kind, {})
-        number = known.get(table.tobytes(), -1)
-        if not 0 <= number < len(tables) or not np.array_equal(tables[number], table):
+        known, start = self.__dict__.get(f"_known_{kind}", ({}, 0))
+        for number in range(start, len(tables)):
+            known.setdefault(tables[number].tobytes(), number)
+        found = known.setdefault(table.tobytes(), len(tables))
+        if found == len(tables):
             tables.append(table)
-            number = known[table.tobytes()] = len(tables) - 1
-        return number
+        self.__dict__[f"_known_{kind}"] = known, len(tables)
+        return int(found)
 
     def _known_submatrices(self) -> dict[SubMatrix, int]:
         """Returns the number of each sub-matrix; the cache is brought up to date by each call."""
