@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nnet3.asr import IvectorModel, OnlineIvectors
-from nnet3.asr.conf_file import read_conf
-from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
-from nnet3.kaldi_io import load_matrix
-from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
+from nnet3.asr.ivectors import IvectorFiles
+from nnet3.options import IvectorOptions, OnlineCmvnOptions
 from tests.asr.golden_ivectors import ARRAYS, FEATURES, GOLDEN, NEAR
 
 
 def _model(name: str, **options: Any) -> IvectorModel:
-    (splice,) = read_conf(GOLDEN / "splice.conf", {"": SpliceOptions()}).values()
-    (cmvn,) = read_conf(GOLDEN / f"{name}.conf", {"": OnlineCmvnOptions(min_energy=50.0)}).values()
-    return IvectorModel(
-        load_ivector_extractor(GOLDEN / "final.ie"),
-        load_diagonal_gmm(GOLDEN / "final.dubm"),
-        load_matrix(GOLDEN / "final.mat"),
-        load_cmvn_stats(GOLDEN / "global_cmvn.stats"),
-        cast(SpliceOptions, splice),
-        cast(OnlineCmvnOptions, cmvn),
-        IvectorOptions(**options),
-    )
+    parts = ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats", "splice.conf", f"{name}.conf")
+    files = IvectorFiles(*(GOLDEN / part for part in parts))
+    return files.load(IvectorOptions(**options), OnlineCmvnOptions(min_energy=50.0))
 
 
 @pytest.mark.parametrize(
