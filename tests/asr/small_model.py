@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from nnet3.asr import IvectorModel
-from nnet3.asr.ivector_files import DiagonalGmm, Doubles, IvectorExtractor
+from nnet3.asr.arrays import Doubles
+from nnet3.asr.ivector_files import DiagonalGmm, IvectorExtractor
 from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Writer

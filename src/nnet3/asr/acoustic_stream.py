@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Rows
 from nnet3.asr.audio import Audio, PcmReader, Samples
-from nnet3.asr.features import FeatureStream, OnlineCmvn, Rows
+from nnet3.asr.features import FeatureStream, OnlineCmvn
 from nnet3.asr.ivectors import OnlineIvectors
 from nnet3.asr.model_folder import FrontModel
 from nnet3.asr.silence import SilenceWeighting

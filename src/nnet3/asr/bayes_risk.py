@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.levels import longest_paths
 from nnet3.asr.timed_lattice import TimedLattice
 
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 _MOST_ROUNDS = 101
 _LEAST_STATES = 1000  # of a part: memory grows with states times words
 _TIE = 1e-12  # edit distances this close are equal; in Kaldi rounding decides

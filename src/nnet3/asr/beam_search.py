@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.composition import Composition
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
@@ -15,8 +16,6 @@ from nnet3.asr.token_rows import Links, TokenRow, TokenRows
 from nnet3.errors import ExecutionError, is_out_of_memory
 from nnet3.options import SearchOptions
 
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 _NONE = -1
 _MOST_LINKS = 1 << 24  # half a GiB
 _NARROWER = 0.75

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Rows
 from nnet3.errors import Nnet3Error
 
-Rows = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 _LEAST_VARIANCE = 1e-20
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.columns import joined, part
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.lookahead import LookaheadGraph
@@ -16,7 +17,6 @@ from nnet3.asr.search_graph import ArcsOfStates, arcs_between, arcs_leaving
 from nnet3.asr.words_ahead import WordsAhead
 from nnet3.errors import ModelFormatError
 
-Integers = npt.NDArray[np.integer]
 Costs = npt.NDArray[np.float32]
 _NO_WORD = 0
 _MOST_STATES = 1_000_000

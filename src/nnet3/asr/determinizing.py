@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.columns import Waiting, joined, part
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.search_graph import arcs_leaving
@@ -24,8 +25,6 @@ from nnet3.asr.strings import (
 )
 from nnet3.kaldi_io.lattice import Strings
 
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 _NONE = -1
 _BYTES = 8  # of a number
 _NUMBERS_OF_SET = 16  # with its place in a dictionary

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Rows
 from nnet3.errors import Nnet3Error
-
-Rows = npt.NDArray[np.float32]
 
 
 def with_deltas(features: Rows, order: int = 2, window: int = 2) -> Rows:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers, Rows
 from nnet3.asr.audio import Resampler, Samples
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.row_buffer import RowBuffer
@@ -20,9 +20,6 @@ try:
 except ImportError:  # pragma: no cover
     kaldi_native_fbank = None
 
-Rows = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 FEATURE_KINDS: Mapping[str, type[MfccOptions | FbankOptions]] = {"mfcc": MfccOptions, "fbank": FbankOptions}
 _IGNORED = "max-feature-vectors|vtln-(low|high)|debug-mel"  # options of Kaldi's that change nothing here

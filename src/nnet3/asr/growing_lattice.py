@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.levels import longest_paths
 from nnet3.asr.raw_lattice import RawLattice
@@ -21,8 +22,6 @@ from nnet3.asr.strings import chained, chosen, concatenated, no_strings
 from nnet3.asr.word_lattice import PhoneLabels, within_memory
 from nnet3.kaldi_io.lattice import Strings
 
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 _TOKEN, _STATE = 1 << 32, 1 << 33  # labels from here on are those of tokens, and of states of the lattice
 
 

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Singles
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
-
-Doubles = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
 
 _GMM_BEGIN, _GMM_END = ("<DiagGMM>", "<DiagGMMBegin>"), ("</DiagGMM>", "<DiagGMMEnd>")
 _MOST_BYTES = 4 << 30  # of the products of an extractor's matrices

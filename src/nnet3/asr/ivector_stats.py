@@ -6,17 +6,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from nnet3.asr.ivector_files import Doubles, IvectorExtractor, Singles, from_packed
+from nnet3.asr.arrays import Doubles, Integers, Singles
+from nnet3.asr.ivector_files import IvectorExtractor, from_packed
 from nnet3.options import IvectorOptions
 
 _MOST_LEAST_POST = 0.99  # however small a frame's weight
 _ITERATIONS = 15
 _RESTART = 1e4  # change of the squared residual after which it is computed anew
 _TINY = 2.2e-308
-
-Integers = npt.NDArray[np.int64]
 
 
 class LikelyGaussians(NamedTuple):

@@ -9,17 +9,17 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers, Rows, Singles
 from nnet3.asr.conf_file import read_conf
-from nnet3.asr.features import Doubles, OnlineCmvn, Rows, SplicedTransform
+from nnet3.asr.features import OnlineCmvn, SplicedTransform
 from nnet3.asr.ivector_files import (
     DiagonalGmm,
     IvectorExtractor,
-    Singles,
     load_cmvn_stats,
     load_diagonal_gmm,
     load_ivector_extractor,
 )
-from nnet3.asr.ivector_stats import Integers, IvectorStatistics, LikelyGaussians, as_output, best_gaussians, posteriors
+from nnet3.asr.ivector_stats import IvectorStatistics, LikelyGaussians, as_output, best_gaussians, posteriors
 from nnet3.asr.row_buffer import RowBuffer
 from nnet3.asr.speaker_state import SpeakerState
 from nnet3.errors import ExecutionError, ModelFormatError

@@ -8,13 +8,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.levels import Levels
 from nnet3.asr.strings import chosen
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings
-
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
 
-Integers = npt.NDArray[np.integer]
 _MOST_BACK_OFFS = 64
 _WORD = 0xFFFFFFFF
 _LAST_KEY = np.iinfo(np.int64).max

@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.levels import longest_paths
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.kaldi_io.lattice import Lattice, Strings
 
-Integers = npt.NDArray[np.integer]
 _Steps = tuple[Any, ...]  # the steps before, and an arc; () at the start
 _OVER = -1
 

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Flags, Integers
 from nnet3.asr.search_graph import arcs_leaving
 from nnet3.errors import ExecutionError
 
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 _ROUNDING = 1e-6  # that costs may have along a path
 
 

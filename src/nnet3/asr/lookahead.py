@@ -8,11 +8,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.words_ahead import ReachedWords
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_const import LabelReach
-
-Integers = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)

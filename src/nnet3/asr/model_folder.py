@@ -10,9 +10,10 @@ from typing import NamedTuple, cast
 
 import torch
 
+from nnet3.asr.arrays import Doubles
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.endpoints import RULES
-from nnet3.asr.features import FEATURE_KINDS, Doubles, read_feature_options
+from nnet3.asr.features import FEATURE_KINDS, read_feature_options
 from nnet3.asr.ivector_files import load_cmvn_stats
 from nnet3.asr.ivectors import IvectorFiles, IvectorModel
 from nnet3.decode import StreamComputer

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.lattice_path import LatticePath, best_paths
 from nnet3.asr.word_times import WordBoundaries, rows_of_states
 from nnet3.kaldi_io.lattice import Lattice
-
-Integers = npt.NDArray[np.integer]
 
 
 class Alternative(NamedTuple):

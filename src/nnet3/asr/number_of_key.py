@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
+
 Keys = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.integer]
 _NONE = -1
 _LEAST_SLOTS = 1 << 12
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Flags, Integers
 from nnet3.asr.label_lattice import LabelLattice
-from nnet3.asr.levels import Flags, Levels, longest_paths
+from nnet3.asr.levels import Levels, longest_paths
 from nnet3.asr.strings import no_strings
 from nnet3.kaldi_io.lattice import Strings
-
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

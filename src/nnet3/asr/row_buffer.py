@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
+
 
 class RowBuffer:
     """Rows (n, columns) that are numbered from 0, from `start` on still there."""
@@ -29,7 +31,7 @@ class RowBuffer:
         self._rows[self._used : needed] = rows
         self._used = needed
 
-    def take(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def take(self, numbers: Integers) -> npt.NDArray[Any]:
         """The rows of these numbers."""
         return self._rows[numbers - self.start]
 

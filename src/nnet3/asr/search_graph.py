@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.fst import Fst
-
-Integers = npt.NDArray[np.integer]
 
 
 class ArcsOfStates(NamedTuple):

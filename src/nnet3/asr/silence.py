@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.ivector_files import Doubles
-from nnet3.asr.ivector_stats import Integers
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.errors import ArgumentError
 from nnet3.hmm import TransitionModel
 

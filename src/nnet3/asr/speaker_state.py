@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.asr.ivector_files import Doubles
+from nnet3.asr.arrays import Doubles
 from nnet3.asr.ivector_stats import IvectorStatistics
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer

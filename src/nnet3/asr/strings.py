@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.kaldi_io.lattice import Strings
 
-Integers = npt.NDArray[np.integer]
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.columns import joined, part
 from nnet3.asr.determinizing import Leaps, Memory, changes
 from nnet3.asr.label_lattice import LabelLattice
@@ -17,9 +18,6 @@ from nnet3.asr.search_graph import arcs_leaving
 from nnet3.asr.strings import chained, chosen, concatenated, hashes, mixed, no_strings, without_first
 from nnet3.asr.word_times import WordBoundaries
 from nnet3.kaldi_io.lattice import Strings
-
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.composition import Composition
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
 
-Integers = npt.NDArray[np.integer]
-Doubles = npt.NDArray[np.float64]
 _NONE = -1
 _PRUNE_SCALE = 0.1  # of the lattice beam: smaller changes are not followed further back
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import SearchGraph
@@ -17,8 +18,6 @@ from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.lattice import Lattice, PlainLattice, Strings
 from nnet3.options import LatticeOptions, SearchOptions
-
-Integers = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.errors import ArgumentError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.fst import Fst
-
-Integers = npt.NDArray[np.integer]
 
 
 class LabelRun(NamedTuple):

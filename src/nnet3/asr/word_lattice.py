@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.determinizing import Memory, TooLargeError, determinized
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.merging import merged
@@ -15,7 +15,6 @@ from nnet3.asr.raw_lattice import RawLattice
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.lattice import Lattice
 
-Integers = npt.NDArray[np.integer]
 _NARROWER = 0.75
 _NARROWEST_BEAM = 0.01
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
+from nnet3.asr.arrays import Flags, Integers
 from nnet3.asr.levels import longest_paths
 from nnet3.errors import ModelFormatError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.lattice import Lattice
 
-Integers = npt.NDArray[np.integer]
-Flags = npt.NDArray[np.bool_]
 _BEGINS, _PARTS = ("begin", "singleton"), ("internal", "end")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)
 

@@ -7,13 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.search_graph import arcs_leaving
 from nnet3.kaldi_io.fst_const import LabelReach
 
-Integers = npt.NDArray[np.integer]
 Costs = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 _NONE = -1
 
 
