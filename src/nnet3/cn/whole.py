@@ -68,6 +68,11 @@ class WholeOperation(Operation):
     integers: ClassVar[tuple[int, ...]] = ()
     steps: ClassVar[bool] = False  # whether it can be computed frame by frame of its first operand; then it has `step`
 
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        """The shape of the first operand, unless an operation says another."""
+        check_samples(self.type, *operands)
+        return operands[0]
+
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         """The rows of the value, made of the operands by functions that autograd knows; `own`: which samples."""
         raise NotImplementedError

@@ -58,10 +58,6 @@ class SequenceSoftmax(WholeOperation):
 
     type: ClassVar[str] = "sequence_softmax"
 
-    def infer(self, operands: Sequence[Shape]) -> Shape:
-        check_samples(self.type, *operands)
-        return operands[0]
-
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         (x,) = operands
         padded, there = x.padded()
@@ -73,10 +69,6 @@ class SequenceReversal(WholeOperation):
     """Frame T - 1 - t of the operand at frame t."""
 
     type: ClassVar[str] = "reverse_sequence"
-
-    def infer(self, operands: Sequence[Shape]) -> Shape:
-        check_samples(self.type, *operands)
-        return operands[0]
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         (x,), layout = operands, operands[0].samples
