@@ -73,3 +73,14 @@ def test_messages_name_operands_shapes_and_the_line() -> None:
     code = compile("cn.square_error(x, cn.input('z', 4))", "gone.py", "exec")
     with pytest.raises(ShapeError, match=r"'z' is 4 x S\n  gone.py:1$"):
         exec(code, {"cn": cn, "x": x})
+
+
+def test_a_node_is_neither_true_nor_false() -> None:
+    """Else `max(x, y)` would be x, and the branch of `if x > 0` would be taken whatever x is."""
+    x, y = cn.input("x", 2), cn.input("y", 2)
+    with pytest.raises(NetworkError, match=r"is neither true nor false: .* cn\.maximum"):
+        max(x, y)
+    with pytest.raises(NetworkError, match="'x' is neither true nor false"):
+        _ = x and y
+    assert x in [y, x]
+    assert x != y

@@ -108,6 +108,7 @@ class EvaluatedNetwork(NetworkState):
             hints = [
                 hint for hint in (did_you_mean(str(name), by_name) for name in inputs if name not in by_name) if hint
             ]
+            hints += ["inputs are given by their names, not by nodes"] * any(isinstance(key, Node) for key in inputs)
             raise NetworkError("; ".join([f"missing inputs: {', '.join(missing)}", *hints]))
         self._warn_of_strangers(inputs, by_name)
         self._check_statistics(needed)

@@ -128,6 +128,12 @@ class Node:
     __lt__, __le__, __gt__, __ge__ = _operator("<"), _operator("<="), _operator(">"), _operator(">=")
     __iter__ = None  # rows are not gone through one by one
 
+    def __bool__(self) -> bool:
+        raise NetworkError(
+            f"'{self.formula}' is neither true nor false: its numbers are known when the network runs. Choose between "
+            "values by cn.where, cn.maximum, cn.minimum"
+        )
+
     @property
     def T(self) -> Node:
         return OPERATORS["transpose"](self)

@@ -70,7 +70,8 @@ def describe_network(network: Network) -> str:
     others = [node for node in network.nodes if node.operands]
     rows = []
     for node in [*leaves, *others]:
-        options = "frozen" if node.is_parameter and not node.trainable else ""
+        kind = "constant" if getattr(node.operation, "constant", False) else "frozen"
+        options = kind if node.is_parameter and not node.trainable else ""
         operands = ", ".join(names[operand] for operand in node.operands)
         rows.append((names[node], f": {node.type}", operands, str(node.shape), options))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]

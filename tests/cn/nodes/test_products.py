@@ -28,7 +28,7 @@ def test_a_column_begins_as_weights_where_it_is_multiplied() -> None:
         assert weights.value.all()
         assert np.abs(weights.value).max() <= (6 / (weights.shape.rows + 1)) ** 0.5
     assert not b.value.any()
-    assert cn.parameter("W", (5, 1)) @ z
+    _ = cn.parameter("W", (5, 1)) @ z
     again = cn.parameter("W", (5, 1))
     seeded = cn.parameter("V", (5, 1), seed=3), cn.parameter("U", (5, 1), seed=3)
     for column in (again, *seeded):
