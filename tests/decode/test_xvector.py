@@ -14,7 +14,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer
-from nnet3.decode import XvectorComputer, xvector_chunks
+from nnet3.decode import XvectorComputer
 from nnet3.decode import xvector as xvector_module
 from nnet3.driver import default_cache
 from nnet3.errors import ArgumentError, ExecutionError, NetworkError, Nnet3Error, NotComputableError
@@ -56,9 +56,9 @@ def _alone(nnet: Nnet, rows: Tensor) -> Tensor:
 
 def _mean_of_chunks_alone(nnet: Nnet, rows: Tensor, options: XvectorOptions | EqualXvectorOptions) -> Tensor:
     if isinstance(options, EqualXvectorOptions):
-        chunks = xvector_chunks.equal_chunks(len(rows), options, nnet.left_context + nnet.right_context)
+        chunks = xvector_module.equal_chunks(len(rows), options, nnet.left_context + nnet.right_context)
     else:
-        chunks = xvector_chunks.chunks_in_row(len(rows), options)
+        chunks = xvector_module.chunks_in_row(len(rows), options)
     weighted = [chunk.weight * _alone(nnet, rows[chunk.frames()]) for chunk in chunks]
     return torch.stack(weighted).sum(dim=0) / sum(chunk.weight for chunk in chunks)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnet3.decode.xvector_chunks import chunks_in_row, equal_chunks
+from nnet3.decode.xvector import chunks_in_row, equal_chunks
 from nnet3.errors import ExecutionError
 from nnet3.options import EqualXvectorOptions, XvectorOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.drawing import Arc, Box, Graph
-from nnet3.drawing.ranks import rank_boxes
+from nnet3.drawing.dot import rank_boxes
 from nnet3.errors import DrawingError
 from tests.drawing.pictures import small_graph
 

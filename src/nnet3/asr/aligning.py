@@ -14,9 +14,8 @@ import numpy.typing as npt
 from nnet3.asr.alignment import Aligner, Alignment
 from nnet3.asr.pronouncing import Lexicon
 from nnet3.asr.textgrid import TierInterval, textgrid
-from nnet3.chain.graphs.any_context import AnyContextHmms
 from nnet3.chain.graphs.openfst import need_openfst
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.phone_hmms import AnyContextHmms, PhoneHmms
 from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.errors import ArgumentError, ExecutionError, check_kind
 from nnet3.hmm import TransitionModel

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from nnet3.chain.supervision import ChainTarget, merge_targets
 from nnet3.chain.supervision_file import read_target, write_target
 from nnet3.errors import ModelFormatError, TrainingError
-from nnet3.examples.example import merge_ios
-from nnet3.examples.io import NnetIo, describe_rows, read_io, write_io
-from nnet3.examples.kind import ExampleKind
+from nnet3.examples.example import ExampleKind, NnetIo, describe_rows, merge_ios, read_io, write_io
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_input

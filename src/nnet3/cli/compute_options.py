@@ -9,14 +9,16 @@ import click
 from click.core import ParameterSource
 
 from nnet3.cli import later
+from nnet3.cli.click_types import integer
 from nnet3.cli.compile_options import take_compile_options
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import Decorator, all_of, arguments, flag, number, whole_number
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, flag, number, whole_number
 from nnet3.cli.verb import take_use_gpu
 from nnet3.options import (
     AlignmentOptions,
     BatchOptions,
+    EqualXvectorOptions,
     LatticeOptions,
     Options,
     PrecisionOptions,
@@ -24,6 +26,7 @@ from nnet3.options import (
     StreamOptions,
     UtteranceOptions,
     WordTimesOptions,
+    XvectorOptions,
 )
 
 _IVECTORS: Decorator = all_of(
@@ -190,3 +193,37 @@ def align_words(model: str, texts: str, options: WordTimesOptions, chunks: Utter
     )
     status: int = modules.write_word_times(model, texts, tables, files, lexicon, options, settings)
     return status
+
+
+xvector_options = all_of(
+    takes("precision", PrecisionOptions),
+    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
+    click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
+    click.option("--cache-capacity", type=integer(), hidden=True, expose_value=False),
+    click.option("--use-shortcut", type=KALDI_BOOL, hidden=True, expose_value=False),
+    arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="VECTOR-WSPECIFIER"),
+)
+
+
+def compute_xvectors(
+    options: XvectorOptions | EqualXvectorOptions,
+    network: str,
+    features: str,
+    output: str,
+    precision: PrecisionOptions,
+    device_name: str | None,
+    cached_compiler_in: str | None,
+    cached_compiler_out: str | None,
+) -> None:
+    """Computes and writes the vectors of a table."""
+    compile_options = take_compile_options()
+    settings = later.compute_tables.ComputeSettings(
+        device=later.device.choose_device(device_name, take_use_gpu()),
+        precision=precision,
+        compile_options=compile_options,
+        debug=compile_options.check,
+    )
+    with later.caches.kept_cache(cached_compiler_in, cached_compiler_out) as cache:
+        tables = later.compute_tables.ComputedTables(features, output)
+        later.compute_tables.compute_xvectors(network, tables, options, settings, cache)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nnet3.asr.arpa import arpa_fst, parse_arpa
 from nnet3.asr.lang_folder import Dictionary, write_lang
-from nnet3.chain.graphs.decoding_graph import make_decoding_graph
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.training_graph import make_decoding_graph
 from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text, save
 from nnet3.cli.messages import say
 from nnet3.errors import ModelFormatError, Nnet3Error

@@ -13,9 +13,8 @@ from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, ExampleKind, ExampleReader
 from nnet3.nnet import Nnet
 from nnet3.options import FeatureTransformOptions
-from nnet3.train.feature_transform import estimate_transform
 from nnet3.train.lda_of_examples import Labelled, accumulated, labelled_by_class
-from nnet3.train.lda_stats import LdaStats, packed
+from nnet3.train.lda_stats import LdaStats, estimate_transform, packed
 
 E = TypeVar("E")
 

@@ -13,7 +13,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.examples import EXAMPLES
 from nnet3.kaldi_io import matrix_writer
 from nnet3.nnet import Nnet
-from nnet3.train.example_outputs import ExampleOutputs
+from nnet3.train.evaluation import ExampleOutputs
 from nnet3.train.to_minibatch import to_unlabelled
 
 

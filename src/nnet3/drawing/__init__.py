@@ -3,11 +3,8 @@
 Graphviz arranges and paints them: the program `dot` of the machine, or what the package pygraphviz brings.
 """
 
-from nnet3.drawing.dot import to_dot
-from nnet3.drawing.draw import FORMS, draw, to_png, to_svg
-from nnet3.drawing.graph import Arc, Box, Graph
-from nnet3.drawing.graphviz import can_paint
-from nnet3.drawing.picture import MOST_SHOWN_BOXES, Picture
+from nnet3.drawing.dot import Arc, Box, Graph, to_dot
+from nnet3.drawing.graphviz import FORMS, MOST_SHOWN_BOXES, Picture, can_paint, draw, to_png, to_svg
 
 __all__ = [
     "FORMS",

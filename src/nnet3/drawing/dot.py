@@ -1,11 +1,117 @@
-"""Pictures in DOT, the language of Graphviz."""
+"""Graphs to draw (boxes with lines of text, and arcs), the ranks of their boxes, and their text for Graphviz."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nnet3.drawing.graph import Arc, Box, Graph
-from nnet3.drawing.ranks import rank_boxes
+from nnet3.errors import DrawingError
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box with lines of text, the first in bold. `kind` decides its colour; see `nnet3.drawing.dot`.
+
+    `rank` and `column` are for pictures whose places are known: given for all boxes, they are a grid (ranks from the
+    top down, columns from the left), and nothing is arranged. `tooltip` is shown by browsers that point at the box.
+    """
+
+    id: str
+    lines: tuple[str, ...]
+    kind: str = "plain"
+    rank: int | None = None
+    column: float | None = None
+    tooltip: str = ""
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An arrow from box `a` to box `b`. One with `is_delay` is dashed and may lead upwards."""
+
+    a: str
+    b: str
+    label: str = ""
+    is_delay: bool = False
+
+
+class Graph:
+    """Boxes, arcs and a title. Raises DrawingError for an arc without boxes and for boxes of equal id."""
+
+    def __init__(self, nodes: Iterable[Box], arcs: Iterable[Arc], title: str = ""):
+        self.nodes, self.arcs, self.title = tuple(nodes), tuple(arcs), title
+        known = {box.id for box in self.nodes}
+        if len(known) < len(self.nodes):
+            raise DrawingError("two boxes of a picture have the same id")
+        for arc in self.arcs:
+            for end in (arc.a, arc.b):
+                if end not in known:
+                    raise DrawingError(f"an arc from '{arc.a}' to '{arc.b}', but there is no box '{end}'")
+
+    @property
+    def is_grid(self) -> bool:
+        """True if the places of all boxes are given."""
+        return bool(self.nodes) and all(box.rank is not None and box.column is not None for box in self.nodes)
+
+
+def rank_boxes(graph: Graph) -> tuple[dict[str, int], set[Arc]]:
+    """Returns the rank of each box, from 0, and the arcs that lead upwards: delays, and those that close circles."""
+    forward = [arc for arc in graph.arcs if not arc.is_delay and arc.a != arc.b]
+    closing = _closing_arcs(graph, forward)
+    forward = [arc for arc in forward if arc not in closing]
+    ranks = _longest_paths(graph, forward)
+    upwards = {arc for arc in graph.arcs if arc.a != arc.b and (arc in closing or ranks[arc.a] >= ranks[arc.b])}
+    return ranks, upwards
+
+
+def _users(graph: Graph, arcs: list[Arc]) -> dict[str, list[Arc]]:
+    users: dict[str, list[Arc]] = {box.id: [] for box in graph.nodes}
+    for arc in arcs:
+        users[arc.a].append(arc)
+    return users
+
+
+def _closing_arcs(graph: Graph, arcs: list[Arc]) -> set[Arc]:
+    """Returns the arcs back to a box on the path of a depth-first search; without them there are no circles."""
+    users = _users(graph, arcs)
+    closing: set[Arc] = set()
+    state: dict[str, int] = {}  # 1: on the way, 2: done
+    for box in graph.nodes:
+        stack = [(box.id, iter(users[box.id]))] if box.id not in state else []
+        state.setdefault(box.id, 1)
+        while stack:
+            here, arcs_left = stack[-1]
+            arc = next(arcs_left, None)
+            if arc is None:
+                state[here] = 2
+                stack.pop()
+            elif state.get(arc.b) == 1:
+                closing.add(arc)
+            elif arc.b not in state:
+                state[arc.b] = 1
+                stack.append((arc.b, iter(users[arc.b])))
+    return closing
+
+
+def _longest_paths(graph: Graph, arcs: list[Arc]) -> dict[str, int]:
+    users = _users(graph, arcs)
+    waiting_for = dict.fromkeys(users, 0)
+    for arc in arcs:
+        waiting_for[arc.b] += 1
+    sources = {box.id for box in graph.nodes if not waiting_for[box.id]}
+    ready = deque(box.id for box in graph.nodes if box.id in sources)
+    ranks = dict.fromkeys(users, 0)
+    while ready:
+        here = ready.popleft()
+        for arc in users[here]:
+            ranks[arc.b] = max(ranks[arc.b], ranks[here] + 1)
+            waiting_for[arc.b] -= 1
+            if not waiting_for[arc.b]:
+                ready.append(arc.b)
+    for source in sources:  # an input that only the third layer uses stands beside the second
+        ranks[source] = min((ranks[arc.b] - 1 for arc in users[source]), default=0)
+    return ranks
+
 
 _GAP_X, _GAP_Y = 30.0, 40.0  # between the boxes of a grid
 _MOST_ROUTED = 100  # boxes of a grid round which arcs are led; the time for it grows with their third power

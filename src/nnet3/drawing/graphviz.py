@@ -1,14 +1,16 @@
-"""Painting by Graphviz: the program `dot` where it is installed, else the library in the package pygraphviz."""
+"""Graphviz paints graphs: the program `dot` where it is installed, else the library in the package pygraphviz."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
-from nnet3.drawing.dot import to_dot
-from nnet3.drawing.graph import Graph
+from nnet3.drawing.dot import Graph, to_dot
 from nnet3.errors import DrawingError
 
 _MOST_SECONDS = 120
@@ -60,3 +62,57 @@ def render(graph: Graph, form: str, use_program: bool | None = None) -> bytes:
     if done.returncode:
         raise DrawingError(f"Graphviz failed: {done.stderr.decode(errors='replace').strip()[-500:]}")
     return done.stdout
+
+
+FORMS = ("svg", "png", "dot")
+
+
+def to_svg(graph: Graph, *, use_graphviz: bool | None = None) -> str:
+    """Returns an SVG element, which is a whole file too. `use_graphviz`: see `draw`."""
+    text = render(graph, "svg", use_graphviz).decode()
+    return text[text.index("<svg") :]
+
+
+def to_png(graph: Graph, path: str | os.PathLike[str], *, use_graphviz: bool | None = None) -> None:
+    """Write a PNG file. `use_graphviz`: see `draw`."""
+    Path(path).write_bytes(render(graph, "png", use_graphviz))
+
+
+def draw(graph: Graph, form: str, *, use_graphviz: bool | None = None) -> bytes:
+    """Returns the contents of a file of a form: svg, png or dot.
+
+    `use_graphviz`: whether the program `dot` of this machine paints, or else the library that pygraphviz brings; by
+    default the program if it is installed. Raises DrawingError where there is neither, and for other forms.
+    """
+    if form not in FORMS:
+        raise DrawingError(f"a picture can be written as {', '.join(FORMS)}, not as '{form}'")
+    if form == "svg":
+        return to_svg(graph, use_graphviz=use_graphviz).encode()
+    return to_dot(graph).encode() if form == "dot" else render(graph, form, use_graphviz)
+
+
+MOST_SHOWN_BOXES = 60  # of a network that a notebook shows without being asked for a picture
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn network; notebooks show it."""
+
+    graph: Graph
+
+    @property
+    def dot(self) -> str:
+        """Text for Graphviz."""
+        return to_dot(self.graph)
+
+    @property
+    def svg(self) -> str:
+        """The text of an SVG file."""
+        return to_svg(self.graph)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an .svg, .png or .dot file. Raises DrawingError for other names."""
+        Path(path).write_bytes(draw(self.graph, Path(path).suffix.removeprefix(".")))
+
+    def _repr_svg_(self) -> str:
+        return self.svg

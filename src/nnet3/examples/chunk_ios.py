@@ -9,7 +9,7 @@ import numpy as np
 
 from nnet3.errors import TrainingError
 from nnet3.examples.chunks import Chunk
-from nnet3.examples.io import NnetIo
+from nnet3.examples.example import NnetIo
 from nnet3.kaldi_io import GeneralMatrix, Posterior, SparseMatrix
 from nnet3.kaldi_io.general import rows_with_padding, take_rows
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnet3.errors import ArgumentError, TrainingError
-from nnet3.examples.example import Example
-from nnet3.examples.io import NnetIo
+from nnet3.examples.example import Example, NnetIo
 from nnet3.kaldi_io import CompressedMatrix
 from nnet3.kaldi_io.general import dense, scaled, take_rows
 

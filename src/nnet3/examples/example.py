@@ -2,16 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from nnet3.errors import ArgumentError, TrainingError
-from nnet3.examples.io import NnetIo, describe_rows, read_io, write_io
-from nnet3.examples.kind import ExampleKind
-from nnet3.kaldi_io import Reader, Writer
+from nnet3.kaldi_io import GeneralMatrix, Reader, TableReader, TableWriter, Writer
 from nnet3.kaldi_io.general import append_rows, compressed
+
+
+@dataclass(frozen=True, eq=False)
+class NnetIo:
+    """The rows of an input, or the supervision of an output node, as they lie in the file.
+
+    `indexes` is (rows, 3) int32: n, t, x of each row. `matrix` has as many rows: a float32 array, a SparseMatrix or a
+    CompressedMatrix, whose codes are kept.
+    """
+
+    name: str
+    indexes: np.ndarray
+    matrix: GeneralMatrix
+
+    @property
+    def structure(self) -> tuple[str, tuple[int, int], bytes]:
+        """A value that is equal for ios that fit in one minibatch: name, rows, columns and indexes."""
+        rows, columns = self.matrix.shape
+        return self.name, (rows, columns), np.ascontiguousarray(self.indexes, np.int32).tobytes()
+
+
+def describe_rows(name: str, indexes: np.ndarray) -> str:
+    """Returns words such as `input (6 rows, t = -1 to 4)`."""
+    times = indexes[:, 1]
+    return f"{name} ({len(times)} rows" + (f", t = {times.min()} to {times.max()})" if len(times) else ")")
+
+
+def read_io(reader: Reader) -> NnetIo:
+    """Reads the `<NnetIo>` at the reader's position."""
+    reader.expect("<NnetIo>")
+    name = reader.token()
+    indexes = reader.index_vector()
+    start = reader.position
+    matrix = reader.general_matrix(keep_codes=True)
+    if matrix.shape[0] != len(indexes):
+        raise reader.error_at(start, f"'{name}' has {len(indexes)} indexes, but a matrix of {matrix.shape[0]} rows")
+    reader.expect("</NnetIo>")
+    return NnetIo(name, indexes, matrix)
+
+
+def write_io(writer: Writer, io: NnetIo) -> None:
+    """Writes what `read_io` reads, byte for byte as Kaldi does."""
+    writer.token("<NnetIo>")
+    writer.token(io.name)
+    writer.index_vector(io.indexes)
+    writer.general_matrix(io.matrix)
+    writer.token("</NnetIo>")
+
+
+E = TypeVar("E")
+OnDamage = Literal["error", "skip"]
+
+
+@dataclass(frozen=True)
+class ExampleKind(Generic[E]):
+    """A kind of examples as functions, for programs that shuffle, merge and copy them.
+
+    `structure` is equal for examples that may be merged into one minibatch, and `describe` says it to a person. Rules
+    of minibatch sizes ask for `size`. `merge` makes one example of several of equal structure, with compressed matrices
+    if its second argument says so.
+    """
+
+    token: str  # what an example begins with in a file, such as <Nnet3Eg>
+    read: Callable[[Reader], E]
+    write: Callable[[Writer, E], None]
+    structure: Callable[[E], Hashable]
+    describe: Callable[[E], str]
+    size: Callable[[E], int]
+    merge: Callable[[Sequence[E], bool], E]
+
+
+class ExampleReader(TableReader[E]):
+    """Iterates over (key, example) of a table; only one example is held at a time.
+
+    `on_damage`: "error" raises TableError at a damaged record, naming file, key and place; "skip" warns, counts it in
+    `num_damaged` and goes on with the next record. The rspecifier's option `p` is the same as "skip".
+    """
+
+    def __init__(self, rspecifier: str, kind: ExampleKind[E], on_damage: OnDamage = "error"):
+        if on_damage not in ("error", "skip"):
+            raise ArgumentError(f"on_damage must be 'error' or 'skip', got {on_damage!r}")
+        super().__init__(rspecifier, kind.read, begins=kind.token, permissive=on_damage == "skip")
+
+    @property
+    def num_damaged(self) -> int:
+        """The number of records left out so far."""
+        return self.num_skipped
+
+
+def example_writer(wspecifier: str, kind: ExampleKind[E]) -> TableWriter[E]:
+    """Returns a writer of examples into a table."""
+    return TableWriter(wspecifier, kind.write)
+
 
 TOKEN = "<Nnet3Eg>"
 _MOST_IOS = 1_000_000

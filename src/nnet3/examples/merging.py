@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
-from nnet3.examples.kind import ExampleKind
+from nnet3.examples.example import ExampleKind
 
 _FORM = (
     "a rule of minibatch sizes is a list of sizes and ranges such as 64,128 or 1:64, or several by the size of the "

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
-from nnet3.examples.kind import ExampleKind, ExampleReader, OnDamage
+from nnet3.examples.example import ExampleKind, ExampleReader, OnDamage
 from nnet3.examples.merging import ExampleGroup, Grouper, MergingStatistics, MinibatchSizes, group_examples
 from nnet3.examples.order import shuffled
 from nnet3.kaldi_io.background import Background

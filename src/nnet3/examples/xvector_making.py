@@ -11,8 +11,7 @@ import numpy as np
 
 from nnet3.errors import TrainingError
 from nnet3.examples.chunk_ios import alignment_matrix, indexes
-from nnet3.examples.example import Example
-from nnet3.examples.io import NnetIo
+from nnet3.examples.example import Example, NnetIo
 from nnet3.kaldi_io.general import compressed
 from nnet3.options import XvectorMakingOptions
 

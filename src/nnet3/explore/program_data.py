@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from nnet3.driver import CompileTask
-from nnet3.explore.texts import NumberedTexts
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command
 from nnet3.ir.passes.pipeline import PIPELINE, optimize
@@ -15,6 +14,22 @@ from nnet3.ir.printer import format_command, introductions, used_matrices
 from nnet3.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
 from nnet3.runtime.planner import outline
 from nnet3.runtime.profile import ProfileReport, node_of_command
+
+
+class NumberedTexts:
+    """Gives each text a number; `all` is the list of them."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Returns the number of a text, which is added unless it is known."""
+        number = self._numbers.setdefault(text, len(self.all))
+        if number == len(self.all):
+            self.all.append(text)
+        return number
+
 
 GIVEN, VIEW = -1, -2  # instead of the step of a cindex
 ALL_PASSES = f"all {len(PIPELINE)} passes"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 import numbers
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
 
-from nnet3.errors import ArgumentError
+from nnet3.components import Component
+from nnet3.errors import ArgumentError, ComponentError, NetworkError
+
+if TYPE_CHECKING:
+    from nnet3.nnet.network import Nnet
 
 _USE = "give a device such as 'cpu' or 'cuda:0', a dtype such as torch.float64, or both"
 
@@ -71,3 +76,24 @@ def check_number(what: str, value: object, minimum: float | None = None) -> floa
     if not math.isfinite(number) or (minimum is not None and number < minimum):
         raise ArgumentError(f"{what} must be a finite number{bound}, got {number:g}")
     return number
+
+
+N = TypeVar("N", bound="Nnet")
+
+_PRODUCTS = {"int8": torch.int8, "bfloat16": torch.bfloat16}
+
+
+def quantized(nnet: N, dtype: torch.dtype | str) -> N:
+    """Returns a copy of a network with products of this type; see `Nnet.quantize`."""
+    products = _PRODUCTS.get(str(dtype).removeprefix("torch."))
+    if products is None:
+        raise ArgumentError(f"products can be of {' or '.join(_PRODUCTS)}, got {dtype!r}")
+    components = {name: _in_low_precision(name, component, products) for name, component in nnet.components.items()}
+    return type(nnet)(nnet.nodes, components, nnet.warnings).to(torch.float32)
+
+
+def _in_low_precision(name: str, component: Component, products: torch.dtype) -> Component:
+    try:
+        return component.in_low_precision(products) or component.copy()
+    except ComponentError as error:
+        raise NetworkError(f"component '{name}': {error}") from None

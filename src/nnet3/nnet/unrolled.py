@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.drawing import Arc, Box, Graph
-from nnet3.drawing.ranks import rank_boxes
+from nnet3.drawing.dot import rank_boxes
 from nnet3.errors import DrawingError
 from nnet3.index import IndexTable, T, X, distinct
 from nnet3.lowering.build_graph import build_graph, computable_outputs

@@ -137,3 +137,23 @@ def _best_of_rows(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:
     best[row[order][first]] = matrix.ids[order][first]
     weight = np.bincount(row, weights=matrix.values, minlength=matrix.rows)
     return torch.from_numpy(weight), torch.from_numpy(best)
+
+
+class ExampleOutputs:
+    """Computes outputs for minibatches; batch-norm and dropout stay in the modes of the network.
+
+    Outside test mode batch-norm takes the statistics of each minibatch. The network stays as it is.
+    """
+
+    def __init__(self, nnet: Nnet) -> None:
+        self._computers = MinibatchComputers(
+            with_modes(nnet, batchnorm_test_mode=False, dropout_test_mode=False), None, None, store_stats=False
+        )
+
+    @torch.no_grad()
+    def compute(self, minibatch: Minibatch) -> dict[str, Tensor]:
+        """Returns the outputs (rows, columns) that the targets name, by node. Errors name the minibatch."""
+        names = [target.name for target in minibatch.targets]
+        with naming(minibatch):
+            computer = self._computers.run_forward(minibatch, [(name,) for name in names])
+            return {name: computer.get_output(name) for name in names}

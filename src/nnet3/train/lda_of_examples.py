@@ -10,7 +10,7 @@ from nnet3.errors import TrainingError
 from nnet3.examples.example import Example
 from nnet3.kaldi_io.sparse import SparseMatrix, sparse_of
 from nnet3.nnet import Nnet
-from nnet3.train.example_outputs import ExampleOutputs
+from nnet3.train.evaluation import ExampleOutputs
 from nnet3.train.lda_stats import LdaStats, pruned
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_unlabelled

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.example_outputs import ExampleOutputs
+from nnet3.train.evaluation import ExampleOutputs
 from nnet3.train.minibatch import Minibatch
 
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from nnet3.errors import TrainingError
-from nnet3.examples.example import Example
-from nnet3.examples.io import NnetIo
+from nnet3.examples.example import Example, NnetIo
 from nnet3.kaldi_io import SparseMatrix
 from nnet3.kaldi_io.general import dense
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, WantedOutput

@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.compute_options import chunk_options, compute_matrices, compute_streams, score_options
+from nnet3.cli.compute_options import (
+    chunk_options,
+    compute_matrices,
+    compute_streams,
+    compute_xvectors,
+    score_options,
+    xvector_options,
+)
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
 from nnet3.cli.options import (
@@ -26,7 +33,6 @@ from nnet3.cli.options import (
     whole_number,
 )
 from nnet3.cli.verb import take_use_gpu, verb
-from nnet3.cli.xvector_options import compute_xvectors, xvector_options
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.options import (
     BatchOptions,
