@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nnet3 import CompileOptions, ComputationRequest, IoSpecification, compile
-from nnet3.cli.show_commands import grouped_commands
+from nnet3.cli.show_stages import grouped_commands
 from nnet3.ir.computation import NnetComputation
 from nnet3.nnet import Nnet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.cli.show_passes import show_passes
+from nnet3.cli.show_stages import show_passes
 from nnet3.ir.passes.pipeline import PIPELINE, optimize
 from tests.ir.programs import training_step
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nnet3.cli import show_stages as module
-from nnet3.cli.show_commands import grouped_commands
+from nnet3.cli.show_stages import grouped_commands
 from nnet3.compiler import build_graph, compile_family, generate, schedule
 from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from nnet3.components.fields import (
+from nnet3.components.kinds import (
     load_matrix_key,
     load_vector_key,
     read_matrix,

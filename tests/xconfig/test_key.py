@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nnet3.text.values import above
-from nnet3.xconfig.key import Key, options, passed
+from nnet3.xconfig.layer import Key, options, passed
 
 
 @pytest.mark.parametrize(

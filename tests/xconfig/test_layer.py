@@ -6,7 +6,7 @@ import pytest
 
 from nnet3.errors import ConfigError
 from nnet3.xconfig import LAYER_TYPES, Layer, make_layer
-from nnet3.xconfig.key import Value
+from nnet3.xconfig.layer import Value
 from nnet3.xconfig.term import name
 
 

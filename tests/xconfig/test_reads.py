@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.nnet import Nnet
-from nnet3.xconfig import reads
+from nnet3.xconfig import found as reads
 from nnet3.xconfig.found import Found, SearchedNetwork
 from nnet3.xconfig.term import Term
 

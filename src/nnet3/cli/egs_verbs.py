@@ -1,4 +1,4 @@
-"""Verbs that treat all kinds of training examples alike: one each for plain examples and for chain examples."""
+"""Verbs that treat all kinds of training examples alike, one each for plain and chain examples; their options."""
 
 from __future__ import annotations
 
@@ -10,12 +10,33 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, number
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import ChainMergingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
+from nnet3.options import ChainMergingOptions, CopyingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
+from nnet3.text.values import at_least
 
 if TYPE_CHECKING:
     from nnet3.examples import ExampleKind
+
+normalization_scale_option = number(
+    "--normalization-fst-scale", rule=at_least(0), default=1.0, help="Of the costs of the normalization graph."
+)
+ivectors_option = click.option(
+    "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."
+)
+rand_prune_option = number(
+    "--rand-prune",
+    rule=at_least(0),
+    default=0.0,
+    help="Weights below it become it or 0, at random, for speed; 0: all stay.",
+)
+#: The options and arguments of verbs that copy examples with changes.
+copying_options = all_of(
+    takes("options", CopyingOptions),
+    click.option("--weights", metavar="RSPECIFIER", help="A number per key, by which supervision is multiplied."),
+    click.option("--outputs", metavar="RSPECIFIER", help="A word per key, the new name of 'output'."),
+    arguments(examples="EGS-RSPECIFIER", outputs_to_write="EGS-WSPECIFIER..."),
+)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import time
+from collections.abc import Collection, Iterator, Mapping
 
 import click
 import numpy as np
@@ -11,16 +13,137 @@ import numpy as np
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.profile_network import MAX_ROWS, times_first
-from nnet3.cli.show_commands import grouped_commands
-from nnet3.cli.show_passes import show_passes
 from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, compile_family, generate, schedule
 from nnet3.ir.checker import check_computation
+from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import AccessKind, Command, Life, OperandField
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.ir.passes.pipeline import optimize as run_passes
+from nnet3.ir.printer import format_command, introductions, numbered_command, summary
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
+from nnet3.runtime.plan import Plan
+from nnet3.runtime.planner import plan
 from nnet3.runtime.profile import profile
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
+
+_MICROSECONDS = 1e6
+
+
+def grouped_commands(
+    computation: NnetComputation,
+    nnet: Nnet,
+    max_commands: int | None = None,
+    seconds: Mapping[int, float] | None = None,
+) -> str:
+    """Prints matrices, then commands in groups, each after its time in microseconds if `seconds` has it.
+
+    `max_commands`: print only so many commands, and the number of those left out.
+    """
+    lines = [summary(computation), *introductions(computation)]
+    backward = any(io.deriv for io in (*computation.inputs, *computation.outputs))
+    phase = "forward" if backward else ""
+    group: tuple[str, bool] | None = None
+    for number, command in enumerate(computation.commands[:max_commands]):
+        subject = _subject(computation, command)
+        if subject is not None and subject != group:
+            group = subject
+            lines += ["", f"# {phase + ': ' if phase else ''}{_comment(nnet, *subject)}"]
+        lines.append(_with_time(numbered_command(computation, number), number, seconds))
+        if isinstance(command, SegmentMarker):
+            phase, group = "backward" if backward else "", None
+    left_out = len(computation.commands) - len(computation.commands[:max_commands])
+    if left_out:
+        lines.append(f"... {left_out} more commands")
+    if seconds is not None:
+        lines.append(f"# {sum(seconds.values()) * 1e3:.3f} ms in all")
+    return "\n".join(lines)
+
+
+def _with_time(line: str, number: int, seconds: Mapping[int, float] | None) -> str:
+    if seconds is None:
+        return line
+    time = f"{seconds[number] * _MICROSECONDS:.1f} us" if number in seconds else ""
+    return f"{time:>12}  {line}"
+
+
+def _subject(computation: NnetComputation, command: Command) -> tuple[str, bool] | None:
+    """Returns a command's node and True for its derivative; None for a command of no node, such as freeing."""
+    if any(isinstance(f.declared, OperandField) and f.declared.life is Life.ENDS for f in command.form.fields):
+        return None
+    accesses = command.accesses(computation)
+    written = [access.submatrix for access in accesses if access.kind != AccessKind.READ]
+    allocated = [] if accesses else [number for number in command.form.operands(command) if number]
+    for submatrix in (*written, *allocated):
+        info = computation.matrix_info.get(computation.submatrices[submatrix].matrix)
+        if info is not None:
+            return info.node, info.is_deriv
+    node = getattr(command, "node", None)  # a kernel that only updates the model
+    return None if node is None else (str(node), True)
+
+
+def _comment(nnet: Nnet, name: str, is_deriv: bool) -> str:
+    """A node's name and what it is."""
+    what = f"derivative of {name}" if is_deriv else name
+    if name not in nnet.node_number:
+        return what
+    node = nnet.node(name)
+    if isinstance(node, ComponentNode):
+        component = nnet.component_of(node)
+        return f"{what} = {component.type_name} {node.component}, {component.input_dim} -> {component.output_dim}"
+    if isinstance(node, DescriptorNode):
+        return f"{what} = {node.descriptor}"
+    if isinstance(node, DimRangeNode):
+        return f"{what} = columns {node.dim_offset} to {node.dim_offset + node.dim - 1} of {node.source}"
+    return f"{what}, an input"
+
+
+_LINES_AROUND = 1
+
+
+def show_passes(
+    computation: NnetComputation, disabled: Collection[str], level: int, max_lines: int | None
+) -> NnetComputation:
+    """Run the passes; print commands, calls and memory before and after each, and at most `max_lines` of its changes.
+
+    Changes are lines of commands: `-` for one that has gone, `+` for a new one. Returns the optimized computation.
+    """
+    before, sizes = computation, plan(computation)
+
+    def show(name: str, after: NnetComputation) -> None:
+        nonlocal before, sizes
+        if after is before:
+            click.echo(f"pass {name or 'unroll'}: nothing to do") if name else None
+            return
+        old, sizes = sizes, plan(after)
+        click.echo(f"pass {name or 'unroll'}: {_sizes(before, old, after, sizes)}")
+        changes = list(_changes(before, after))
+        for line in changes[:max_lines]:
+            click.echo(f"  {line}")
+        if max_lines is not None and len(changes) > max_lines:
+            click.echo(f"  ... and {len(changes) - max_lines} more lines")
+        before = after
+
+    return optimize(computation, disabled, check_between=True, dump=show, level=level)
+
+
+def _sizes(before: NnetComputation, old: Plan, after: NnetComputation, new: Plan) -> str:
+    counts = (
+        ("commands", len(before.commands), len(after.commands)),
+        ("calls", old.num_calls, new.num_calls),
+        ("bytes", old.num_bytes, new.num_bytes),
+    )
+    return ", ".join(f"{a:,} -> {b:,} {what}" if a != b else f"{a:,} {what}" for what, a, b in counts)
+
+
+def _changes(before: NnetComputation, after: NnetComputation) -> Iterator[str]:
+    """Yields the commands that go and come, with a line around them, without their numbers."""
+    old, new = ([format_command(each, command) for command in each.commands] for each in (before, after))
+    found = difflib.unified_diff(old, new, n=_LINES_AROUND, lineterm="")
+    return (line for number, line in enumerate(found) if number > 1 and not line.startswith("@@"))
+
 
 _FRAMES, _FAMILY_FRAMES = 10, 200  # that are asked for unless the user says which
 _RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")

@@ -22,8 +22,7 @@ from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.products import Times
 from nnet3.cn.operation import Matrices
 from nnet3.components import Component
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_product import add_natural_gradient
+from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
 from nnet3.components.natural_gradient_settings import preconditioners
 from nnet3.components.updatable import UpdatableComponent
 

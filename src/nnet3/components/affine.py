@@ -10,11 +10,10 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
-from nnet3.components.fields import load_matrix_key
 from nnet3.components.fixed import AffinePart, FixedAffineComponent
-from nnet3.components.kinds import BOOLEAN, MATRIX, REAL, Vector
+from nnet3.components.kinds import BOOLEAN, MATRIX, REAL, Vector, load_matrix_key
 from nnet3.components.low_precision import low_precision
-from nnet3.components.natural_gradient_product import add_natural_gradient
+from nnet3.components.natural_gradient import add_natural_gradient
 from nnet3.components.natural_gradient_settings import (
     ALPHA,
     NUM_SAMPLES_HISTORY,

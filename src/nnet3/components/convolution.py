@@ -12,8 +12,7 @@ from torch import Tensor
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, packed
-from nnet3.components.fields import load_matrix_key
-from nnet3.components.kinds import COUNT, SIZE, MatrixKind, Values, Vector
+from nnet3.components.kinds import COUNT, SIZE, MatrixKind, Values, Vector, load_matrix_key
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms

@@ -18,8 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from nnet3.components.field_table import Field, read_fields, show, write_fields
-from nnet3.components.fields import too_wide
-from nnet3.components.kinds import SIZE, Kind, Values
+from nnet3.components.kinds import SIZE, Kind, Values, too_wide
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, length_of
-from nnet3.components.fields import load_matrix_key, load_vector_key
-from nnet3.components.kinds import MATRIX, VECTOR, Vector
+from nnet3.components.kinds import MATRIX, VECTOR, Vector, load_matrix_key, load_vector_key
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms

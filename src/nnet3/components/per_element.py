@@ -10,8 +10,7 @@ from torch import Tensor
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, multiple_of_length, obsolete
-from nnet3.components.fields import load_vector_key
-from nnet3.components.kinds import BOOLEAN, REAL, SIZE, VECTOR
+from nnet3.components.kinds import BOOLEAN, REAL, SIZE, VECTOR, load_vector_key
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_settings import (
     ALPHA,

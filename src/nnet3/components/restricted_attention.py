@@ -14,8 +14,7 @@ from torch import Tensor
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
 from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Check, Field, packed
-from nnet3.components.fields import too_wide
-from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector
+from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector, too_wide
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number

@@ -13,8 +13,7 @@ from torch.nn.functional import embedding_bag
 
 from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated, load_fields
 from nnet3.components.field_table import Field
-from nnet3.components.fields import too_wide
-from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, NumberKind, Values
+from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, NumberKind, Values, too_wide
 from nnet3.components.registry import register
 from nnet3.index import T, find_rows
 from nnet3.text.values import between

@@ -11,11 +11,9 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
-from nnet3.components.fields import too_wide
-from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector
+from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector, too_wide
 from nnet3.components.low_precision import low_precision
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_product import add_natural_gradient
+from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
 from nnet3.components.natural_gradient_settings import (
     ALPHA,
     NUM_SAMPLES_HISTORY,

@@ -12,11 +12,10 @@ from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.carried import carried_settings, is_config_key
 from nnet3.xconfig.expand import DEFAULT_INPUT
 from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.found import SearchedNetwork, normal_text
+from nnet3.xconfig.found import SearchedNetwork, normal_text, shown
 from nnet3.xconfig.input_descriptor import resolve_input
 from nnet3.xconfig.layer_input import Outputs, quoted
 from nnet3.xconfig.line import read_xconfig_lines
-from nnet3.xconfig.reads import shown
 from nnet3.xconfig.recognise import Recognised, recognise
 from nnet3.xconfig.scope import Known, Scope
 from nnet3.xconfig.term import name

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from nnet3.errors import ConfigError
 from nnet3.xconfig.expansion import Expansion
-from nnet3.xconfig.found import normal_text
-from nnet3.xconfig.reads import subterms
+from nnet3.xconfig.found import normal_text, subterms
 from nnet3.xconfig.term import Term, name, offset
 
 

@@ -9,8 +9,7 @@ from nnet3.structure.component_notes import format_offsets
 from nnet3.xconfig.carried import settings_of
 from nnet3.xconfig.example import example_of
 from nnet3.xconfig.expansion import REF, Expansion
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import LayerType
+from nnet3.xconfig.layer import Key, LayerType
 from nnet3.xconfig.layer_input import written_term
 from nnet3.xconfig.statements import (
     ComponentNodeStatement,

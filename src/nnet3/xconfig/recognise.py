@@ -16,9 +16,8 @@ from nnet3.structure.normalize import parse_descriptor
 from nnet3.xconfig.carried import differences, is_config_key, settings_of
 from nnet3.xconfig.example import example_of
 from nnet3.xconfig.expansion import REF, Expansion, expand_layer
-from nnet3.xconfig.found import Found, SearchedNetwork, normal_text
+from nnet3.xconfig.found import Found, SearchedNetwork, normal_text, shown
 from nnet3.xconfig.layer import Layer, LayerType, make_layer
-from nnet3.xconfig.reads import shown
 from nnet3.xconfig.registry import LAYER_TYPES
 from nnet3.xconfig.statements import (
     ComponentNodeStatement,

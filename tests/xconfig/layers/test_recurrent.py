@@ -7,7 +7,7 @@ import pytest
 from nnet3.errors import ConfigError
 from nnet3.xconfig import LAYER_TYPES, Layer, make_layer
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.key import Key, Value
+from nnet3.xconfig.layer import Key, Value
 from nnet3.xconfig.layers.recurrent import RecurrentUnit, decay_scale, without_use
 from nnet3.xconfig.term import name
 

@@ -8,8 +8,16 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.egs_options import copying_options, ivectors_option, normalization_scale_option, rand_prune_option
-from nnet3.cli.egs_verbs import CHAIN_KIND, merge_verb, shuffle_verb, subset_verb
+from nnet3.cli.egs_verbs import (
+    CHAIN_KIND,
+    copying_options,
+    ivectors_option,
+    merge_verb,
+    normalization_scale_option,
+    rand_prune_option,
+    shuffle_verb,
+    subset_verb,
+)
 from nnet3.cli.messages import say
 from nnet3.cli.options import (
     arguments,

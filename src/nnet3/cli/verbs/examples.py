@@ -8,8 +8,15 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.egs_options import copying_options, ivectors_option, rand_prune_option
-from nnet3.cli.egs_verbs import PLAIN, merge_verb, shuffle_verb, subset_verb
+from nnet3.cli.egs_verbs import (
+    PLAIN,
+    copying_options,
+    ivectors_option,
+    merge_verb,
+    rand_prune_option,
+    shuffle_verb,
+    subset_verb,
+)
 from nnet3.cli.options import arguments, binary_option, flag, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import CopyingOptions, FeatureTransformOptions, MakingOptions, XvectorMakingOptions

@@ -6,8 +6,7 @@ import math
 
 from nnet3.text.values import above, at_least
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import (
     AFFINE,
     BATCH_NORM,

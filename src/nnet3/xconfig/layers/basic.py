@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from nnet3.text.values import Rule, at_least
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import output_dim, setting
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import (
     AFFINE,
     BATCH_NORM,
@@ -35,7 +35,6 @@ from nnet3.xconfig.layers.common import (
     dim_of_input,
     operations_of,
 )
-from nnet3.xconfig.reads import output_dim, setting
 from nnet3.xconfig.statements import Settings, settings
 
 _KEYS = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from nnet3.text import read_number
 from nnet3.text.values import Rule, above, within
-from nnet3.xconfig.key import Key, options, passed
-from nnet3.xconfig.layer import Layer
+from nnet3.xconfig.layer import Key, Layer, options, passed
 
 AFFINE = "NaturalGradientAffineComponent"
 BATCH_NORM = "BatchNormComponent"

@@ -11,9 +11,8 @@ from itertools import pairwise
 
 from nnet3.text.values import above
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key, passed
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import Found, Read, Reads
+from nnet3.xconfig.layer import Key, Layer, LayerType, passed
 from nnet3.xconfig.layers.common import (
     BATCH_NORM,
     BIAS_STDDEV,
@@ -29,7 +28,6 @@ from nnet3.xconfig.layers.common import (
     TARGET_RMS,
     operations_of,
 )
-from nnet3.xconfig.reads import Read, Reads
 from nnet3.xconfig.statements import Settings, settings
 
 CONVOLUTION = "TimeHeightConvolutionComponent"

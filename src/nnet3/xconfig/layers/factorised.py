@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import Found, output_dim, scale_in, shown
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import (
     AFFINE,
     BATCH_NORM,
@@ -19,7 +18,6 @@ from nnet3.xconfig.layers.common import (
     REQUIRED_DIM,
     TDNN,
 )
-from nnet3.xconfig.reads import output_dim, scale_in, shown
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import add, scale
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from nnet3.text.values import above, at_least
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import Found, Read, output_dim
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import REQUIRED_DIM
-from nnet3.xconfig.reads import Read, output_dim
 from nnet3.xconfig.statements import settings
 
 _MOST_COLUMNS = 10**6

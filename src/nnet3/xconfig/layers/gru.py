@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.key import Key, options
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layer import Key, Layer, LayerType, options
 from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER, NO_OP
 from nnet3.xconfig.layers.recurrent import (
     BACK_KEYS,

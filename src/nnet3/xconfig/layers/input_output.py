@@ -6,8 +6,8 @@ import math
 
 from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import CONFIGS, Expander
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import has, objective, output_delay, output_dim, setting
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import (
     AFFINE,
     DIM,
@@ -20,7 +20,6 @@ from nnet3.xconfig.layers.common import (
     OBJECTIVES,
     dim_of_input,
 )
-from nnet3.xconfig.reads import has, objective, output_delay, output_dim, setting
 from nnet3.xconfig.statements import InputNodeStatement, settings
 from nnet3.xconfig.term import Term, offset
 

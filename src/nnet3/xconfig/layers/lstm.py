@@ -6,8 +6,8 @@ from functools import partial
 
 from nnet3.text.values import above
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.key import Key, options
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import output_dim, scale_in, setting
+from nnet3.xconfig.layer import Key, Layer, LayerType, options
 from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER, LINEAR, SCALE_AND_OFFSET
 from nnet3.xconfig.layers.recurrent import (
     BACK_KEYS,
@@ -23,7 +23,6 @@ from nnet3.xconfig.layers.recurrent import (
     projected_type,
     settle_cells,
 )
-from nnet3.xconfig.reads import output_dim, scale_in, setting
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import Term, add, if_defined, offset, scale
 

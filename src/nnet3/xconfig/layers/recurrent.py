@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from nnet3.text.values import above, either, nonzero, within
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key, options
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import Found, Reads, delay, setting
+from nnet3.xconfig.layer import Key, Layer, LayerType, options
 from nnet3.xconfig.layers.common import AFFINE, BATCH_NORM, DROPOUT, NORMALIZE, SIGMOID, TANH
-from nnet3.xconfig.reads import Reads, delay, setting
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import Term, add, append, const, if_defined, offset, scale
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import Found, Read, Reads, setting
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import (
     BATCH_NORM,
     BIAS_STDDEV,
@@ -23,7 +22,6 @@ from nnet3.xconfig.layers.convolution import (
     SELF_REPAIR_SCALE,
     filters_of_input,
 )
-from nnet3.xconfig.reads import Read, Reads, setting
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import add
 

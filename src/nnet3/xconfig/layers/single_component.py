@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from nnet3.text.values import Rule, at_least
 from nnet3.xconfig.expansion import CONFIGS, Expander
-from nnet3.xconfig.key import Key, passed
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import output_dim
+from nnet3.xconfig.layer import Key, Layer, LayerType, passed
 from nnet3.xconfig.layers.common import (
     AFFINE,
     BATCH_NORM,
@@ -24,7 +24,6 @@ from nnet3.xconfig.layers.common import (
     dim_of_input,
     require_node,
 )
-from nnet3.xconfig.reads import output_dim
 from nnet3.xconfig.statements import DimRangeStatement, settings
 
 _CONSTRAINT = passed("orthonormal-constraint", "Scale of the orthonormal rows; negative: any scale; 0: no constraint.")

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from nnet3.text.values import Rule
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import rounded
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from nnet3.text.values import Rule, at_least, between
 from nnet3.xconfig.expansion import CONFIGS, FINAL, INIT, REF, WHOLE, Expander
-from nnet3.xconfig.found import Found
-from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.found import Found, output_dim, setting
+from nnet3.xconfig.layer import Key, Layer, LayerType
 from nnet3.xconfig.layers.common import (
     AFFINE,
     BATCH_NORM,
@@ -25,7 +24,6 @@ from nnet3.xconfig.layers.common import (
     require_node,
 )
 from nnet3.xconfig.layers.single_component import INCLUDE_IN_INIT
-from nnet3.xconfig.reads import output_dim, setting
 from nnet3.xconfig.statements import DimRangeStatement, settings
 from nnet3.xconfig.term import Term, add, append, name, offset, scale
 
