@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.kaldi_io.arrays import converted, gather_elements, scatter_elements, whole_numbers
+from nnet3.kaldi_io.arrays import converted, whole_numbers
+from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_row
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io.arrays import converted, gather_elements, int32_array, scatter_elements, whole_numbers
+from nnet3.kaldi_io.arrays import converted, int32_array, whole_numbers
+from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.general import GeneralMatrix
 from nnet3.kaldi_io.int32_table import TAGGED, tagged
