@@ -11,7 +11,7 @@ import torch
 from nnet3 import cn
 from nnet3.cn.natural_gradient import NaturalGradients
 from nnet3.components.natural_gradient import add_natural_gradient
-from nnet3.components.natural_gradient_settings import preconditioners
+from nnet3.components.updatable import preconditioners
 from nnet3.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
 from nnet3.train.minibatch import grid

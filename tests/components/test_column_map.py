@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3 import components
-from nnet3.components.column_map import PermuteComponent, SumGroupComponent
+from nnet3.components.columns import PermuteComponent, SumGroupComponent
 from nnet3.errors import ModelFormatError
 from tests.components.component_text import (
     check_round_trip,

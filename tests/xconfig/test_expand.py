@@ -7,7 +7,7 @@ import pytest
 from nnet3.errors import ConfigError
 from nnet3.xconfig import expand_xconfig, is_xconfig
 from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.scope import Known
+from nnet3.xconfig.input_descriptor import Known
 from nnet3.xconfig.term import add, name, offset
 from tests.xconfig.recipe import XCONFIG
 

@@ -6,9 +6,8 @@ import pytest
 
 from nnet3.errors import ConfigError, Span
 from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.input_descriptor import ResolvedInput, resolve_input
+from nnet3.xconfig.input_descriptor import Known, ResolvedInput, Scope, resolve_input
 from nnet3.xconfig.line import XconfigValue
-from nnet3.xconfig.scope import Known, Scope
 from nnet3.xconfig.term import name, rounded
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.xconfig import expand_xconfig
+from nnet3.xconfig.describe import Outputs, quoted
 from nnet3.xconfig.found import descriptor_term
-from nnet3.xconfig.layer_input import Outputs, quoted
 
 LAYERS = (
     "input name=input dim=2\nrelu-layer name=a dim=4\nstats-layer name=s config=mean(-3:1:3:3)\nrelu-layer name=b dim=4"

@@ -2,19 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, chain_minibatch
+from nnet3.chain.changes import in_language, language_of_key
+from nnet3.chain.denominator import OUTPUT, load_denominator
+from nnet3.chain.objective import ChainObjectives
 from nnet3.cli.caches import kept_cache
-from nnet3.cli.chain_files import ChainFiles
 from nnet3.cli.device import given_device
+from nnet3.cli.egs_minibatches import minibatches_of
 from nnet3.cli.files import check_can_save, load_network_to, save_model
 from nnet3.cli.messages import say
-from nnet3.errors import TrainingError
-from nnet3.options import TrainerOptions
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.nnet import Nnet
+from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions
 from nnet3.train import Trainer
 from nnet3.train.combine import combine
+from nnet3.train.minibatch import Minibatch
+
+_SUFFIX = ".den.fst"
+
+
+@dataclass(frozen=True)
+class ChainFiles:
+    """Denominator graphs: `den_fst` is a file with that of all outputs, or, `by_language`, a folder.
+
+    A folder has LANG.den.fst for the output output-LANG. Keys of examples such as `merged-1-64?lang=fr` name the
+    language of what they call `output`; without that it is `default` (Kaldi: nnet3-chain-train2).
+    """
+
+    den_fst: str
+    denominator: DenominatorOptions
+    options: ChainOptions
+    apply_deriv_weights: bool = True
+    by_language: bool = False
+
+    def objective(self, nnet: Nnet) -> ChainObjective | ChainObjectives:
+        """Returns the objective for a network. Raises Nnet3Error for graphs that are missing or do not fit."""
+        if not self.by_language:
+            return self._objective(self.den_fst, nnet, OUTPUT)
+        names = {f"{OUTPUT}-{path.name.removesuffix(_SUFFIX)}": path for path in Path(self.den_fst).glob(f"*{_SUFFIX}")}
+        found = {name: str(path) for name, path in names.items() if name in nnet.output_names}
+        if not found:
+            raise Nnet3Error(
+                f"{self.den_fst}: expected a folder with LANG{_SUFFIX} for an output {OUTPUT}-LANG of the network, "
+                f"which has {', '.join(nnet.output_names)}, got {', '.join(sorted(map(str, names.values()))) or 'none'}"
+            )
+        return ChainObjectives({name: self._objective(path, nnet, name) for name, path in found.items()})
+
+    def minibatches(self, rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
+        """Yields each (merged) example of a table as a minibatch for this network."""
+        inputs = nnet.input_dims
+
+        def prepare(example: ChainExample, key: str) -> Minibatch:
+            named = in_language(example, language_of_key(key)) if self.by_language else example
+            return chain_minibatch(named, inputs, key)
+
+        return minibatches_of(rspecifier, CHAIN_EXAMPLES, prepare)
+
+    def _objective(self, den_fst: str, nnet: Nnet, output: str) -> ChainObjective:
+        given = self.denominator
+        graph = load_denominator(
+            den_fst, nnet, given.leaky_hmm_coefficient, insist=given.insist_on_den_fst, output=output
+        )
+        return ChainObjective(graph, self.options, self.apply_deriv_weights)
 
 
 def train_chain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,14 +11,15 @@ from click.core import ParameterSource
 
 from nnet3.cli import later
 from nnet3.cli.click_types import integer
-from nnet3.cli.compile_options import take_compile_options
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, flag, number, whole_number
-from nnet3.cli.verb import take_use_gpu
+from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
+    HIGHEST_LEVEL,
     AlignmentOptions,
     BatchOptions,
+    CompileOptions,
     EqualXvectorOptions,
     LatticeOptions,
     Options,
@@ -28,6 +30,37 @@ from nnet3.options import (
     WordTimesOptions,
     XvectorOptions,
 )
+
+#: Kaldi's switches, and the passes that one of them, when it is off, leaves out. Others have no pass here.
+PASSES_OF_SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "propagate-in-place": ("work_in_place",),
+    "backprop-in-place": ("work_in_place",),
+    "remove-assignments": ("share_copies",),
+    "initialize-undefined": ("remove_unneeded_zeroing",),
+    "move-sizing-commands": ("move_sizing",),
+}
+_MERGES = ("share_copies", "work_in_place")
+
+
+def take_compile_options() -> CompileOptions:
+    """Takes `--optimization.*` and `--computation.debug` from the command line; with debug passes are checked."""
+    disabled = {name for switch, passes in PASSES_OF_SWITCHES.items() if not _take(switch, True) for name in passes}
+    if not any([_take("allow-left-merge", True), _take("allow-right-merge", True)]):
+        disabled.update(_MERGES)
+    if _take("memory-compression-level", 1) <= 0:
+        disabled.add("compress_signs")
+    disabled.update(name for name in _take("disable-pass", "").split(",") if name)
+    return CompileOptions(
+        optimize=_take("optimize", True),
+        level=_take("level", HIGHEST_LEVEL),
+        disabled_passes=frozenset(disabled),
+        check=bool(take_internal("computation.debug", False)),
+    )
+
+
+def _take(name: str, default: Any) -> Any:
+    return take_internal(f"optimization.{name}", default)
+
 
 _IVECTORS: Decorator = all_of(
     click.option("--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk."),

@@ -16,7 +16,6 @@ from nnet3.cli import aligning as aligning
 from nnet3.cli import alignment_tables as alignment_tables
 from nnet3.cli import audio_features as audio_features
 from nnet3.cli import caches as caches
-from nnet3.cli import chain_files as chain_files
 from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables
 from nnet3.cli import chain_graphs as chain_graphs
 from nnet3.cli import chain_training as chain_training

@@ -23,8 +23,7 @@ from nnet3.cn.nodes.products import Times
 from nnet3.cn.operation import Matrices
 from nnet3.components import Component
 from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
-from nnet3.components.natural_gradient_settings import preconditioners
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, preconditioners
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network

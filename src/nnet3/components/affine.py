@@ -14,19 +14,21 @@ from nnet3.components.fixed import AffinePart, FixedAffineComponent
 from nnet3.components.kinds import BOOLEAN, MATRIX, REAL, Vector, load_matrix_key
 from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient import add_natural_gradient
-from nnet3.components.natural_gradient_settings import (
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
+from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
+from nnet3.components.updatable import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
+    OLD_IS_GRADIENT,
+    ORTHONORMAL,
     RANK_IN,
     RANK_OUT,
     RANKS_IN_ONE,
     UPDATE_PERIOD_OF_PAIR,
     NaturalGradientPair,
+    OrthonormalComponent,
 )
-from nnet3.components.random_source import RandomSource
-from nnet3.components.registry import register
-from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
-from nnet3.components.updatable import OLD_IS_GRADIENT, ORTHONORMAL, OrthonormalComponent
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine
 

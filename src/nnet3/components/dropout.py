@@ -1,18 +1,25 @@
-"""What draws random numbers, and DropoutComponent and DropoutMaskComponent. Neither rescales by 1 / (1 - p)."""
+"""What draws random numbers, and dropouts: of single numbers, as a mask, and shared by blocks and times."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
-from nnet3.components.field_table import Field
-from nnet3.components.kinds import BOOLEAN, FLAG, PROPORTION, SIZE
+from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
+from nnet3.components.field_table import Field, Same, divisor_of
+from nnet3.components.kinds import BOOLEAN, COUNT, FLAG, INTEGER, PROPORTION, SIZE
+from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.errors import ComponentError
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.text import ConfigLine
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class RandomComponent(Component):
@@ -163,3 +170,160 @@ class DropoutMaskComponent(DropoutBase):
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """Nothing: there is no input and there are no parameters."""
+
+
+@dataclass(frozen=True)
+class GeneralDropoutIndexes:
+    """For each row of the data its row of the mask (rows)."""
+
+    num_mask_rows: int
+    mask_row_of_row: Tensor
+
+
+class _Regions(Field):
+    """Has no meaning, and is neither written nor shown, without specaugment_max_proportion."""
+
+    def read(self, reader: Reader, values: dict[str, Any]) -> None:
+        if "specaugment_max_proportion" in values and reader.accept(self.token_text):
+            values[self.name] = SIZE.read(reader, self.token_text, values)
+
+    def write(self, writer: Writer, component: Any) -> None:
+        if component.specaugment_max_proportion != 0.0 and component.specaugment_max_regions != 1:
+            super().write(writer, component)
+
+    def is_hidden(self, component: Any) -> bool:
+        return bool(component.specaugment_max_proportion == 0.0)
+
+
+@register
+class GeneralDropoutComponent(DropoutBase):
+    """y = x times a random mask of block_dim columns, the same for all blocks of a row.
+
+    Rows of one sequence share their mask, with time_period != 0 only if they are in the same period. With
+    specaugment_max_proportion != 0 the mask zeroes ranges of columns, else single columns and the rest is rescaled.
+    """
+
+    properties = Properties.IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
+    needs_indexes = True
+    indexes_type = GeneralDropoutIndexes
+
+    fields = (
+        Field("dim", SIZE),
+        Field("block_dim", SIZE, default=Same("dim"), check=divisor_of("dim")),
+        Field("time_period", COUNT, default=0, hidden=0),
+        Field("dropout_proportion", PROPORTION, default=0.5),
+        Field(
+            *("specaugment_max_proportion", PROPORTION),
+            token="<SpecAugmentMaxProportion>",
+            default=0.0,
+            optional=True,
+            omitted=0.0,
+            hidden=0.0,
+        ),
+        _Regions("specaugment_max_regions", INTEGER, token="<SpecAugmentMaxRegions>", default=1, optional=True),
+        Field("test_mode", FLAG, default=False, optional=True, omitted=False),
+        Field("continuous", FLAG, default=False, optional=True, omitted=False, hidden=False),
+    )
+    heading = ("dim",)
+    shown = (
+        *("block_dim", "dropout_proportion", "continuous", "specaugment_max_proportion"),
+        *("specaugment_max_regions", "time_period"),
+    )
+
+    def __init__(
+        self,
+        dim: int,
+        block_dim: int,
+        time_period: int = 0,
+        dropout_proportion: float = 0.5,
+        specaugment_max_proportion: float = 0.0,
+        specaugment_max_regions: int = 1,
+        continuous: bool = False,
+        test_mode: bool = False,
+    ):
+        super().__init__(dropout_proportion, test_mode)
+        self.input_dim = self.output_dim = dim
+        self.block_dim = block_dim
+        self.time_period = time_period
+        self.specaugment_max_proportion = specaugment_max_proportion
+        self.specaugment_max_regions = specaugment_max_regions
+        self.continuous = continuous
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        component = super().from_config(line, rng)
+        if component.specaugment_max_proportion != 0.0:
+            if component.continuous:
+                raise line.error("'continuous' cannot be combined with specaugment-max-proportion", "continuous")
+            if component.specaugment_max_regions < 1:
+                regions = component.specaugment_max_regions
+                raise line.error(f"'specaugment-max-regions' must be >= 1, got {regions}", "specaugment-max-regions")
+        return component
+
+    @property
+    def test_mode_scale(self) -> float | None:
+        return 1.0 if self.test_mode else None
+
+    @property
+    def indexes_go_on(self) -> bool:
+        return not self.time_period
+
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
+        n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
+        period = t // self.time_period if self.time_period else np.zeros_like(t)
+        keys, mask_row_of_row = np.unique((n << 32) + period, return_inverse=True)
+        return {"num_mask_rows": np.array(len(keys)), "mask_row_of_row": mask_row_of_row.reshape(-1)}
+
+    def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
+        """The memo is the mask, (mask rows, block_dim), or None for the identity."""
+        assert indexes is not None, "this type has needs_indexes"
+        if self.test_mode or (self.dropout_proportion == 0.0 and self.specaugment_max_proportion == 0.0):
+            self._multiply(x, None, y, indexes)
+            return None
+        mask = self._mask(indexes.num_mask_rows, x)
+        self._multiply(x, mask, y, indexes)
+        return mask
+
+    def backward(
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
+    ) -> None:
+        assert indexes is not None, "this type has needs_indexes"
+        if x_deriv is not None:
+            self._multiply(y_deriv, memo, x_deriv, indexes)
+
+    def _multiply(self, source: Tensor, mask: Tensor | None, target: Tensor, indexes: GeneralDropoutIndexes) -> None:
+        if mask is None:
+            if target.data_ptr() != source.data_ptr():
+                target.copy_(source)
+            return
+        blocks, result = (matrix.unflatten(1, (-1, self.block_dim)) for matrix in (source, target))
+        torch.mul(blocks, mask.index_select(0, indexes.mask_row_of_row).unsqueeze(1), out=result)
+
+    def _mask(self, num_rows: int, like: Tensor) -> Tensor:
+        if self.specaugment_max_proportion != 0.0:
+            return self._specaugment_mask(num_rows).to(like)
+        if self.continuous:
+            return self.continuous_mask(num_rows, self.block_dim, like=like)
+        mask = self.kept(num_rows, self.block_dim, like=like)
+        return mask.mul_(1.0 / (1.0 - self.dropout_proportion)) if self.dropout_proportion < 1.0 else mask
+
+    def _specaugment_mask(self, num_rows: int) -> Tensor:
+        """Zero a random range of the columns, seen as a circle; then flip random halves of the circle to split it."""
+        bins = torch.arange(self.block_dim)
+        most_zeroed = int(self.block_dim * self.specaugment_max_proportion + 0.5)
+        num_zeroed = self._integers(num_rows, most_zeroed + 1)
+        mask = (bins - self._integers(num_rows, self.block_dim)) % self.block_dim >= num_zeroed
+        half = self.block_dim // 2
+        for _ in range(self.specaugment_max_regions - 1):
+            start = self._integers(num_rows, self.block_dim)
+            # Of the offsets 0..half from the start, those of the first and the last half // 2 change places.
+            offset = (bins - start) % self.block_dim
+            is_swapped = (offset <= half) & ((offset < half // 2) | (offset > half - half // 2))
+            source = torch.where(is_swapped, (start + half - offset) % self.block_dim, bins)
+            mask = mask.gather(1, source)
+        return mask
+
+    def _integers(self, num_rows: int, bound: int) -> Tensor:
+        """Random integers in [0, bound), (num_rows, 1)."""
+        draw = self.rng.uniform_tensor(num_rows, 1, like=torch.empty((), dtype=torch.float64))
+        return (draw * bound).long()

@@ -14,19 +14,20 @@ from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector, too_wide
 from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
-from nnet3.components.natural_gradient_settings import (
-    ALPHA,
-    NUM_SAMPLES_HISTORY,
-    RANKS_IN_ONE,
-    TwoPreconditioners,
-    natural_gradient_info,
-)
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import ReadsTimeOffsets, TimeBlocks
-from nnet3.components.updatable import ORTHONORMAL, OrthonormalComponent
+from nnet3.components.updatable import (
+    ALPHA,
+    NUM_SAMPLES_HISTORY,
+    ORTHONORMAL,
+    RANKS_IN_ONE,
+    OrthonormalComponent,
+    TwoPreconditioners,
+    natural_gradient_info,
+)
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine
 

@@ -16,14 +16,13 @@ from nnet3.components.convolution_model import ConvolutionModel, ModelKind, Time
 from nnet3.components.field_table import Field, Summary, show
 from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, MatrixKind, NumberKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_settings import RANKS_IN_ONE, TwoPreconditioners
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
 from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import format_number, mean_stddev, rms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import RANKS_IN_ONE, TwoPreconditioners, UpdatableComponent
 from nnet3.text import ConfigLine
 from nnet3.text.values import above
 

@@ -1,14 +1,16 @@
-"""Components with parameters: learning rates, max-change, l2, and their header in the file."""
+"""Components with parameters: learning rates, max-change, l2, their header in files; settings of natural gradient."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.field_table import Field
-from nnet3.components.kinds import BOOLEAN, FINITE, RATE
+from nnet3.components.field_table import Field, Shown, show
+from nnet3.components.kinds import BOOLEAN, FINITE, NUMBER, POSITIVE, RANK_OR_DEFAULT, RATE, SIZE
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 
 #: What the file of an updatable component begins with; each token may be absent, whatever version wrote it.
@@ -96,3 +98,86 @@ class OrthonormalComponent(UpdatableComponent):
         """The parameter matrix that the constraint acts on (itself, not a copy): the first parameter, without bias."""
         matrix: Tensor = getattr(self, self.parameter_names[0])
         return matrix
+
+
+class Setting:
+    """An attribute of the component that is a setting of one or more of its preconditioners, the same in all.
+
+    To be set before they are first used.
+    """
+
+    def __init__(self, setting: str, *preconditioners: str) -> None:
+        self.setting = setting
+        self.preconditioners = preconditioners
+
+    def __get__(self, component: Any, owner: Any = None) -> Any:
+        return self if component is None else getattr(getattr(component, self.preconditioners[0]), self.setting)
+
+    def __set__(self, component: Any, value: Any) -> None:
+        for name in self.preconditioners:
+            setattr(getattr(component, name), self.setting, value)
+
+
+def natural_gradient_info(*settings: str) -> Callable[[Any], str]:
+    """Returns the part of the info line of a component that may do without natural gradient."""
+
+    def info(component: Any) -> str:
+        if not component.use_natural_gradient:
+            return ", use-natural-gradient=false"
+        return show(component, (), settings)
+
+    return info
+
+
+#: Of types that have one preconditioner, with the defaults of those that are scales.
+RANK = Field("rank", SIZE, default=8)
+UPDATE_PERIOD = Field("update_period", SIZE, default=10)
+NUM_SAMPLES_HISTORY = Field("num_samples_history", POSITIVE, default=2000.0)
+ALPHA = Field("alpha", NUMBER, default=4.0)
+#: Of types that precondition both factors of a gradient G^T X.
+RANK_IN, RANK_OUT = Field("rank_in", RANK_OR_DEFAULT), Field("rank_out", RANK_OR_DEFAULT)
+RANKS_IN_ONE = (replace(RANK_IN, token="<RankInOut>"), replace(RANK_OUT, token=""))
+UPDATE_PERIOD_OF_PAIR = replace(UPDATE_PERIOD, default=4)
+
+
+class TwoPreconditioners:
+    """`preconditioner_in`, `preconditioner_out` and their settings; `alpha` sets both."""
+
+    preconditioner_names: ClassVar[tuple[str, ...]] = ("preconditioner_in", "preconditioner_out")
+    preconditioner_in: OnlineNaturalGradient
+    preconditioner_out: OnlineNaturalGradient
+    rank_in, alpha_in = (Setting(name, "preconditioner_in") for name in ("rank", "alpha"))
+    rank_out, alpha_out = (Setting(name, "preconditioner_out") for name in ("rank", "alpha"))
+    update_period, num_samples_history, num_minibatches_history, alpha = (
+        Setting(name, "preconditioner_in", "preconditioner_out")
+        for name in ("update_period", "num_samples_history", "num_minibatches_history", "alpha")
+    )
+
+
+def preconditioners(input_dim: int, output_dim: int) -> tuple[OnlineNaturalGradient, OnlineNaturalGradient]:
+    """Returns new ones for input rows and for output derivatives of a matrix, with the default ranks."""
+    ranks = min(20, (input_dim + 1) // 2), min(80, (output_dim + 1) // 2)
+    into, out = (OnlineNaturalGradient(rank, update_period=4) for rank in ranks)
+    return into, out
+
+
+class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
+    """`preconditioner_in` is for input rows, `preconditioner_out` for output derivatives.
+
+    Both have the same history, alpha and update period; only their ranks differ.
+    """
+
+    natural_gradient_shown: ClassVar[Shown] = ("rank_in", "rank_out", "num_samples_history", "update_period", "alpha")
+
+    def set_natural_gradient(self) -> None:
+        """Make new preconditioners with the default ranks for the dimensions."""
+        self.preconditioner_in, self.preconditioner_out = preconditioners(self.input_dim, self.output_dim)
+
+
+class OnePreconditioner:
+    """`preconditioner` and its settings."""
+
+    preconditioner_names: ClassVar[tuple[str, ...]] = ("preconditioner",)
+    rank, update_period, num_samples_history, alpha = (
+        Setting(name, "preconditioner") for name in ("rank", "update_period", "num_samples_history", "alpha")
+    )

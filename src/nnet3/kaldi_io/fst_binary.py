@@ -8,16 +8,8 @@ import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_header import (
-    COMPACT,
-    EXPANDED,
-    MUTABLE,
-    VECTOR,
-    FstHeader,
-    known_properties,
-    read_fst_header,
-    write_fst_header,
-)
+from nnet3.kaldi_io.fst_header import COMPACT, VECTOR, FstHeader, read_fst_header, write_fst_header
+from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE, known_properties
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
 

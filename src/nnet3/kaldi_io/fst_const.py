@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_header import CONST, EXPANDED, FstHeader, read_fst_header, write_fst_header
+from nnet3.kaldi_io.fst_header import CONST, FstHeader, read_fst_header, write_fst_header
+from nnet3.kaldi_io.fst_properties import EXPANDED
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
 

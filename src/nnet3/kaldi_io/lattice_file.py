@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.kaldi_io.fst import NOT_FINAL
-from nnet3.kaldi_io.fst_header import EXPANDED, MUTABLE, VECTOR, write_fst_header
+from nnet3.kaldi_io.fst_header import VECTOR, write_fst_header
+from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE
 from nnet3.kaldi_io.lattice import COMPACT, PLAIN, Lattice, PlainLattice, Strings, read_lattice
 from nnet3.kaldi_io.table_values import TableKind
 from nnet3.kaldi_io.writer import Writer

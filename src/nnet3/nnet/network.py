@@ -17,7 +17,7 @@ from nnet3.kaldi_io import Writer
 from nnet3.nnet.conversion import check_number, parse_target, quantized
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
-from nnet3.nnet.shown import Shown
+from nnet3.nnet.picture import Shown
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nnet3.drawing import Arc, Box, Graph
+from nnet3.drawing import MOST_SHOWN_BOXES, Arc, Box, Graph, Picture, can_paint
 from nnet3.errors import DrawingError
 from nnet3.schedule import DirectedGraph, strongly_connected_components
 from nnet3.structure.component_notes import component_notes, format_offsets
 from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
+from nnet3.text.html import folded, table
 
 if TYPE_CHECKING:
     from nnet3.nnet.network import Nnet
@@ -286,3 +289,30 @@ def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bo
     sizes = np.bincount(component, minlength=count)
     loops = {source for source, user in arcs if source == user}
     return numbers, [bool(sizes[number] > 1) or box in loops for box, number in enumerate(numbers)]
+
+
+class Shown:
+    """Base of `Nnet`: what one sees of it."""
+
+    def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
+        """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.
+
+        Raises DrawingError for networks of too many layers, and for SVG and PNG where Graphviz is not installed.
+        """
+        drawn = Picture(network_graph(cast("Nnet", self), title, every_node=every_node))
+        if path is not None:
+            drawn.save(path)
+        return drawn
+
+    def _repr_html_(self) -> str:
+        nnet = cast("Nnet", self)
+        layers = group_nodes(nnet)
+        shown = self.draw().svg if len(layers) <= MOST_SHOWN_BOXES and can_paint() else ""
+        facts = {"nodes": len(nnet.nodes), "components": len(nnet.components), "parameters": nnet.num_parameters}
+        if nnet.is_simple:
+            facts |= {"left context": nnet.left_context, "right context": nnet.right_context}
+        counted = table([*facts], [[f"{number:,}" for number in facts.values()]], 0)
+        return f"<p>{escape(repr(self))}</p>{counted}{shown}{folded('nodes and components', nnet.info())}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -18,11 +18,11 @@ from nnet3.errors import NetworkError, RequestError
 from nnet3.index import IndexTable, T
 from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
+from nnet3.structure.cycles import never_computable, startless_warnings
 from nnet3.structure.intervals import ALL_TIMES, Interval, NotIntervalsError
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import InputNode
 from nnet3.structure.parts import NetworkParts
-from nnet3.structure.recurrences import never_computable, startless_warnings
 
 _MAX_MODULUS = 1000  # there is a trial for each time within it
 _WINDOW = 2**32  # frames of input: more than all offsets can sum up to in practice

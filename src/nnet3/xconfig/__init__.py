@@ -12,10 +12,10 @@ from nnet3.xconfig.expansion import Expander as Expander
 from nnet3.xconfig.expansion import Expansion as Expansion
 from nnet3.xconfig.expansion import Output as Output
 from nnet3.xconfig.expansion import expand_layer as expand_layer
+from nnet3.xconfig.input_descriptor import Known as Known
 from nnet3.xconfig.layer import Key as Key
 from nnet3.xconfig.layer import Layer as Layer
 from nnet3.xconfig.layer import LayerType as LayerType
 from nnet3.xconfig.layer import make_layer as make_layer
 from nnet3.xconfig.registry import LAYER_TYPES as LAYER_TYPES
-from nnet3.xconfig.scope import Known as Known
 from nnet3.xconfig.term import Term as Term

@@ -12,9 +12,9 @@ from nnet3.structure.nodes import DescriptorNode
 from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig
 from nnet3.xconfig.expansion import FINAL, Output
+from nnet3.xconfig.input_descriptor import Known
 from nnet3.xconfig.layer import Layer
 from nnet3.xconfig.matrices import MatrixLike, matrix_components
-from nnet3.xconfig.scope import Known
 from nnet3.xconfig.statements import ComponentStatement, Statement
 from nnet3.xconfig.term import name
 
