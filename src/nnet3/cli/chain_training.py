@@ -14,9 +14,9 @@ from nnet3.chain.denominator import OUTPUT, load_denominator
 from nnet3.chain.objective import ChainObjectives
 from nnet3.cli.caches import kept_cache
 from nnet3.cli.device import given_device
-from nnet3.cli.egs_minibatches import minibatches_of
 from nnet3.cli.files import check_can_save, load_network_to, save_model
 from nnet3.cli.messages import say
+from nnet3.cli.outputs_of_egs import minibatches_of
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions

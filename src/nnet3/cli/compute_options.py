@@ -10,10 +10,9 @@ import click
 from click.core import ParameterSource
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, flag, number, whole_number
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, flag, integer, number, whole_number
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
     HIGHEST_LEVEL,

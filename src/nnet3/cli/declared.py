@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from nnet3.cli.click_types import click_type
-from nnet3.cli.options import Decorator, all_of
+from nnet3.cli.options import Decorator, all_of, click_type
 from nnet3.options import Option, Options, declared
 
 

@@ -1,15 +1,31 @@
-"""Makes tables of features of such tables, one utterance after the other."""
+"""Makes tables of features of other ones: deltas, splices and so on, statistics, and features normalised by these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from nnet3.asr.cmvn import Normalising, add_to_stats
 from nnet3.asr.feature_changes import pasted, spliced, subsampled, with_deltas
+from nnet3.asr.features import OnlineCmvn
+from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import matrix_writer, open_matrix_table, random_access_matrices
+from nnet3.kaldi_io import (
+    RandomAccessTable,
+    Reader,
+    TableWriter,
+    Writer,
+    matrix_writer,
+    open_matrix_table,
+    open_words_table,
+    random_access_matrices,
+    random_access_tokens,
+    random_access_vectors,
+)
+from nnet3.kaldi_io.specifiers import is_table
+from nnet3.options import OnlineCmvnOptions
 
 
 def add_deltas(source: str, output: str, order: int, window: int, columns: int) -> int:
@@ -65,3 +81,157 @@ def write_changed(
         count = writer.count
     say(f"{done} {count} utterances, {left_out.failed} left out.")
     return int(count == 0)
+
+
+def normalise_tables(stats: str, features: str, output: str, utt2spk: str, options: Normalising | None) -> int:
+    """Writes features, normalised by `options`, or as they are. Returns 1, an exit status, if there were none."""
+    find = _found(stats, utt2spk) if options is not None else None
+
+    def changed(key: str, matrix: np.ndarray) -> np.ndarray:
+        return matrix if find is None or options is None else options.apply(matrix, find(key))
+
+    return write_changed(features, output, changed, "Copied" if options is None else "Normalised", empty=True)
+
+
+def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:
+    """Writes statistics of utterances or speakers to a table, or those of all to a file.
+
+    Returns 1, an exit status, if there were none.
+    """
+    if not is_table(output):
+        if spk2utt:
+            raise Nnet3Error(f"{output}: --spk2utt needs a table of statistics, not one file for all")
+        return _write_stats_of_all(features, output, weights, binary)
+    tally = _Statistics(weights)
+    with TableWriter(output, _write_doubles) as writer:
+        for speaker, utterances in by_speaker(features, spk2utt):
+            found = None
+            for key, matrix in utterances:
+                found = tally.add(key, matrix, found)
+            if found is None:
+                say(f"warning: there are no statistics for '{speaker}'")
+            else:
+                writer.write(speaker, found)
+        done = writer.count
+    say(f"Done accumulating CMVN stats for {tally.done} utterances; {tally.failed} had errors.")
+    return int(done == 0)
+
+
+def normalise_online(stats: str, features: str, output: str, spk2utt: str, options: OnlineCmvnOptions) -> int:
+    """Writes features that statistics of the frames before normalise, at first those of everybody, in a file.
+
+    With `spk2utt` those of the speaker's utterances before come in between. Returns 1, an exit status, if none is
+    written.
+    """
+    everybody, left_out = _read_doubles(open_file(stats)), LeftOut()
+    if not np.isfinite(everybody).all():
+        raise Nnet3Error(f"{stats}: the statistics have a NaN or an infinity")
+    with matrix_writer(output) as writer:
+        for _, utterances in by_speaker(features, spk2utt):
+            of_speaker: np.ndarray | None = None
+            for key, matrix in utterances:
+                normalised = None
+                with left_out.if_wrong(key):
+                    normalised, of_speaker = _normalised_online(matrix, everybody, of_speaker, options)
+                if normalised is not None:
+                    writer.write(key, normalised)
+        done = writer.count
+    say(f"Applied online CMVN to {done} files, {left_out.failed} had errors.")
+    return int(done == 0)
+
+
+def _normalised_online(
+    matrix: np.ndarray, everybody: np.ndarray, of_speaker: np.ndarray | None, options: OnlineCmvnOptions
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns features, normalised, and the statistics of the speaker with theirs."""
+    if everybody.shape != (2, matrix.shape[1] + 1):
+        raise Nnet3Error(f"the statistics are {everybody.shape}, expected (2, {matrix.shape[1] + 1})")
+    if not np.isfinite(matrix).all():
+        raise Nnet3Error("its features have a NaN or an infinity")
+    cmvn = OnlineCmvn(options, everybody, of_speaker)
+    cmvn.accept(matrix)
+    rows = cmvn.at(np.arange(len(matrix)))
+    return rows, cmvn.stats if of_speaker is None else of_speaker + cmvn.stats
+
+
+class _Statistics(LeftOut):
+    """Adds up statistics of utterances, whose weights are in a table, or none for "", and counts them."""
+
+    def __init__(self, weights: str):
+        super().__init__()
+        self._weights = random_access_vectors(weights) if weights else None
+        self.done = 0
+
+    def add(self, key: str, matrix: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
+        """Returns the statistics with those of an utterance; where that fails it is warned of, and left out."""
+        weights = self._weights.get(key) if self._weights is not None else None
+        with self.if_wrong(key):
+            if self._weights is not None and weights is None:
+                raise Nnet3Error("there are no weights for it")
+            before = add_to_stats(before, matrix, weights)
+            self.done += 1
+        return before
+
+
+def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) -> int:
+    tally, found = _Statistics(weights), None
+    with open_matrix_table(features) as table:
+        for key, matrix in table:
+            found = tally.add(key, matrix, found)
+    if found is None:
+        raise Nnet3Error(f"{features}: there are no features to make statistics of")
+    statistics = found
+    save(output, binary, lambda writer: _write_doubles(writer, statistics))
+    say(f"Wrote global CMVN stats of {tally.done} utterances to {output}; {tally.failed} had errors.")
+    return 0
+
+
+def _write_doubles(writer: Writer, matrix: np.ndarray) -> None:
+    writer.matrix(matrix, double=True)
+
+
+def by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
+    """Yields each speaker with the utterances that there are; without `spk2utt` each utterance is a speaker's."""
+    if not spk2utt:
+        with open_matrix_table(features) as table:
+            for key, matrix in table:
+                yield key, iter([(key, matrix)])
+        return
+    by_key = random_access_matrices(features)
+    with open_words_table(spk2utt) as speakers:
+        for speaker, keys in speakers:
+            yield speaker, _of_keys(by_key, keys)
+
+
+def _of_keys(by_key: RandomAccessTable[np.ndarray], keys: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    for key in keys:
+        matrix = by_key.get(key)
+        if matrix is None:
+            say(f"warning: utterance '{key}' left out: there are no features for it")
+        else:
+            yield key, matrix
+
+
+def _found(stats: str, utt2spk: str) -> Callable[[str], np.ndarray]:
+    """Returns a function that gives the statistics of an utterance, or raises Nnet3Error."""
+    if not is_table(stats):
+        if utt2spk:
+            raise Nnet3Error("--utt2spk needs a table of statistics, not one file for all")
+        whole = _read_doubles(open_file(stats))
+        return lambda key: whole
+    by_key, speakers = RandomAccessTable(stats, _read_doubles), random_access_tokens(utt2spk) if utt2spk else None
+
+    def find(key: str) -> np.ndarray:
+        speaker = key if speakers is None else speakers.get(key)
+        found = None if speaker is None else by_key.get(speaker)
+        if found is None:
+            raise Nnet3Error(
+                "there is no speaker for it" if speaker is None else f"there are no statistics for '{speaker}'"
+            )
+        return found
+
+    return find
+
+
+def _read_doubles(reader: Reader) -> np.ndarray:
+    return reader.matrix(np.float64)

@@ -1,24 +1,43 @@
-"""Makes what decoding starts from: folders of lexicons, language models as FSTs, trees, decoding graphs."""
+"""Makes lexicons, language models as FSTs, trees and decoding graphs, and the graphs of sequence training."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from nnet3.asr.arpa import arpa_fst, parse_arpa
 from nnet3.asr.lang_folder import Dictionary, write_lang
+from nnet3.chain.denominator_graph import DenominatorGraph
+from nnet3.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.chain.graphs.normalization import make_normalization_fst
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.phone_lm import estimate_phone_lm
+from nnet3.chain.graphs.supervising import supervise
+from nnet3.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
 from nnet3.chain.graphs.training_graph import make_decoding_graph
+from nnet3.chain.supervision import Supervision
+from nnet3.chain.supervision_file import write_supervision
 from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text, save
 from nnet3.cli.messages import say
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
 from nnet3.hmm.plain_trees import count_pairs, left_biphone_tree, monophone_tree
 from nnet3.hmm.topology_file import read_topology
 from nnet3.hmm.tree import ContextDependency, make_transition_model
-from nnet3.kaldi_io import load_fst, open_int_vector_table, save_fst, write_atomically
+from nnet3.kaldi_io import (
+    TableReader,
+    TableWriter,
+    load_fst,
+    open_int_vector_table,
+    open_pair_table,
+    save_fst,
+    write_atomically,
+)
+from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.options import DecodingGraphOptions, LangOptions, TrainingGraphOptions
+from nnet3.options import DecodingGraphOptions, LangOptions, PhoneLmOptions, SupervisingOptions, TrainingGraphOptions
 
 
 def prepare_lang(dictionary: str, oov: str, folder: str, options: LangOptions) -> None:
@@ -96,3 +115,72 @@ def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions
 def _check_labels(largest: int, names: Mapping[int, str], path: Path) -> None:
     if largest > max(names, default=0):
         raise Nnet3Error(f"{path}: it has the label {largest}, but words.txt ends at {max(names, default=0)}")
+
+
+T = TypeVar("T")
+
+
+def load_tree(name: str) -> ContextDependency:
+    """The tree in a file."""
+    return ContextDependency.read(open_file(name))
+
+
+def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
+    """A phone language model from a table of sequences of phones."""
+    check_can_save(output)
+    with open_int_vector_table(sequences) as table:
+        fst = estimate_phone_lm((phones for _, phones in table), options)
+    save_fst(fst, output)
+    say(f"a phone language model of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
+    """A denominator graph, and the normalization graph that belongs to it."""
+    check_can_save(denominator, normalization)
+    transitions = load_transitions(model)
+    fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))
+    graph = DenominatorGraph.from_fst(fst, transitions.num_pdfs)
+    weights = make_normalization_fst(fst, graph.initial)
+    save_fst(fst, denominator)
+    save_fst(weights, normalization)
+    missing = transitions.num_pdfs - len(set(fst.ilabel.tolist()))
+    if missing:
+        say(f"warning: {missing} of {transitions.num_pdfs} pdfs do not occur in the denominator graph")
+    say(f"a denominator graph of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def make_supervision(
+    tree: str, model: str, phones: str, output: str, lattice_input: bool, settings: SupervisingOptions
+) -> int:
+    """Writes the supervision of all utterances; returns the exit status."""
+    hmms = PhoneHmms(load_tree(tree), load_transitions(model))
+    with TableWriter(output, write_supervision) as writer:
+        if lattice_input:
+            lattices = open_lattice_table(phones)
+            timed = partial(phones_of_lattice, lm_scale=settings.lm_scale)
+            failed = _supervise_all(lattices, timed, hmms, settings, writer)
+        else:
+            failed = _supervise_all(open_pair_table(phones), phones_of_durations, hmms, settings, writer)
+    say(f"supervision of {writer.count} utterances; {failed} could not be used")
+    return 0 if writer.count > failed else 1
+
+
+def _supervise_all(
+    table: TableReader[T],
+    phones_of: Callable[[T], TimedPhones],
+    hmms: PhoneHmms,
+    settings: SupervisingOptions,
+    writer: TableWriter[Supervision],
+) -> int:
+    """Returns how many utterances could not be used."""
+    failed = 0
+    with table:
+        for key, value in table:
+            try:
+                supervision = supervise(phones_of(value), hmms, settings)
+            except TrainingError as error:
+                failed += 1
+                say(f"warning: {key} is left out: {error}")
+                continue
+            writer.write(key, supervision)
+    return failed

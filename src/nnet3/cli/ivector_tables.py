@@ -6,8 +6,8 @@ import numpy as np
 
 from nnet3.asr.ivectors import IvectorFiles
 from nnet3.asr.speaker_state import SpeakerState
+from nnet3.cli.feature_tables import by_speaker
 from nnet3.cli.messages import LeftOut, say
-from nnet3.cli.normalising import by_speaker
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import matrix_writer
 from nnet3.options import IvectorOptions

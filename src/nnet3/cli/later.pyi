@@ -17,11 +17,9 @@ from nnet3.cli import alignment_tables as alignment_tables
 from nnet3.cli import audio_features as audio_features
 from nnet3.cli import caches as caches
 from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables
-from nnet3.cli import chain_graphs as chain_graphs
 from nnet3.cli import chain_training as chain_training
 from nnet3.cli import compute_tables as compute_tables
 from nnet3.cli import device as device
-from nnet3.cli import egs_minibatches as egs_minibatches
 from nnet3.cli import egs_tables as egs_tables
 from nnet3.cli import exploring as exploring
 from nnet3.cli import feature_tables as feature_tables
@@ -31,10 +29,8 @@ from nnet3.cli import graph_making as graph_making
 from nnet3.cli import ivector_tables as ivector_tables
 from nnet3.cli import lattice_reading as lattice_reading
 from nnet3.cli import lattice_tables as lattice_tables
-from nnet3.cli import lda_of_egs as lda_of_egs
 from nnet3.cli import looped_tables as looped_tables
 from nnet3.cli import network_tables as network_tables
-from nnet3.cli import normalising as normalising
 from nnet3.cli import outputs_of_egs as outputs_of_egs
 from nnet3.cli import priors as priors
 from nnet3.cli import profile_network as profile_network
@@ -43,7 +39,6 @@ from nnet3.cli import shared_tables as shared_tables
 from nnet3.cli import show_stages as show_stages
 from nnet3.cli import table_inquiry as table_inquiry
 from nnet3.cli import transcribing as transcribing
-from nnet3.cli import vector_sums as vector_sums
 from nnet3.cli import word_times as word_times
 from nnet3.cli.demo import run_demo as run_demo
 from nnet3.edits import config_dir as config_dir

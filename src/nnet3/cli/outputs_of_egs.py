@@ -1,20 +1,58 @@
-"""Outputs of networks for tables of examples."""
+"""Tables of training examples: as minibatches, the outputs that networks have for them, statistics of these for LDA."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from torch import Tensor
 
-from nnet3.cli.egs_minibatches import minibatches_of
-from nnet3.cli.files import load_network_to
+from nnet3.chain import CHAIN_EXAMPLES
+from nnet3.chain.lda_of_examples import labelled_by_pdf
+from nnet3.cli.files import load_network_to, open_file, save, save_model
 from nnet3.cli.messages import say
-from nnet3.errors import Nnet3Error
-from nnet3.examples import EXAMPLES
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.examples import EXAMPLES, ExampleKind, ExampleReader
 from nnet3.kaldi_io import matrix_writer
 from nnet3.nnet import Nnet
+from nnet3.options import FeatureTransformOptions
+from nnet3.train.compute_prob import gradient_lines
 from nnet3.train.evaluation import ExampleOutputs
-from nnet3.train.to_minibatch import to_unlabelled
+from nnet3.train.lda_of_examples import Labelled, accumulated, labelled_by_class
+from nnet3.train.lda_stats import LdaStats, estimate_transform, packed
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.to_minibatch import to_minibatch, to_unlabelled
+
+E = TypeVar("E")
+
+
+def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
+    """Each (merged) example of a table as a minibatch for this network."""
+    inputs, outputs = nnet.input_dims, nnet.output_dims
+    return minibatches_of(rspecifier, EXAMPLES, lambda example, key: to_minibatch(example, inputs, outputs, key))
+
+
+def minibatches_of(
+    rspecifier: str, kind: ExampleKind[E], prepare: Callable[[E, str], Minibatch]
+) -> Iterator[Minibatch]:
+    """Each example of a table with what `prepare` makes of it and its key. Its errors say which one it is."""
+    with ExampleReader(rspecifier, kind) as examples:
+        for key, example in examples:
+            try:
+                made = prepare(example, key)
+            except TrainingError as error:
+                raise TrainingError(f"{rspecifier}: the entry '{key}': {error}") from None
+            yield made
+
+
+def report_gradient(gradient: Nnet | None, output: str) -> None:
+    """Prints the norms of a gradient, if there is one, and writes it if `output` is a name."""
+    if gradient is None:
+        return
+    for line in gradient_lines(gradient):
+        say(line)
+    if output:
+        save_model(gradient, output, True)
 
 
 def write_outputs(device: str, model: str, examples: str, output: str, node: str, exponentiate: bool) -> None:
@@ -39,3 +77,68 @@ def _outputs(nnet: Nnet, examples: str) -> Iterator[tuple[str, dict[str, Tensor]
         examples, EXAMPLES, lambda example, key: to_unlabelled(example.ios, inputs, names, key)
     ):
         yield minibatch.key, computer.compute(minibatch)
+
+
+def accumulate(device: str, network: str, examples: str, output: str, rand_prune: float, binary: bool) -> None:
+    """Writes statistics of the outputs that a network has for examples, by the classes of their supervision."""
+    nnet = load_network_to(device, network)
+    _accumulate(nnet, examples, EXAMPLES, labelled_by_class(nnet), output, rand_prune, binary)
+
+
+def accumulate_chain(device: str, network: str, examples: str, output: str, rand_prune: float, binary: bool) -> None:
+    """Writes statistics of the outputs that a network has for chain examples, by the pdfs of their supervision."""
+    nnet = load_network_to(device, network)
+    _accumulate(nnet, examples, CHAIN_EXAMPLES, labelled_by_pdf(nnet), output, rand_prune, binary)
+
+
+def _accumulate(
+    nnet: Nnet,
+    source: str,
+    kind: ExampleKind[E],
+    labelled: Callable[[str, E], Labelled],
+    output: str,
+    rand_prune: float,
+    binary: bool,
+) -> None:
+    with ExampleReader(source, kind) as table:
+        stats, count = accumulated(nnet, (labelled(*entry) for entry in table), rand_prune)
+    if stats is None:
+        raise Nnet3Error(f"{source}: {f'{count} examples have no weight' if count else 'there are no examples'}")
+    say(f"Processed {count} examples.")
+    save(output, binary, stats.write_to)
+    say(f"Accumulated stats, soft frame count = {stats.zero.sum():g}.  Wrote to {output}")
+
+
+def add_files(inputs: Sequence[str], output: str, binary: bool) -> None:
+    """Writes the sum of statistics in files."""
+    save(output, binary, _sum_of_files(inputs).write_to)
+    say(f"Summed {len(inputs)} LDA stats, wrote to {output}")
+
+
+def write_transform(
+    inputs: Sequence[str], output: str, binary: bool, options: FeatureTransformOptions, cholesky: str, within: str
+) -> None:
+    """Writes the transform of the statistics in files; where they are named, the covariance within classes too."""
+    transform = estimate_transform(_sum_of_files(inputs), options)
+    for line in transform.log:
+        say(line)
+    factor = transform.cholesky
+    if cholesky:
+        save(cholesky, binary, lambda writer: writer.packed(packed(factor)))
+    if within:
+        save(within, binary, lambda writer: writer.packed(packed(factor @ factor.T)))
+    save(output, binary, lambda writer: writer.matrix(transform.matrix))
+
+
+def _sum_of_files(names: Sequence[str]) -> LdaStats:
+    total = None
+    for name in names:
+        reader = open_file(name)
+        own = LdaStats.read(reader)
+        reader.finish()
+        try:
+            total = own if total is None else total + own
+        except TrainingError as error:
+            raise Nnet3Error(f"{name}: {error}") from None
+    assert total is not None
+    return total

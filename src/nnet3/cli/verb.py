@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from nnet3.cli.click_types import integer
 from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import KALDI_BOOL, integer
 
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"

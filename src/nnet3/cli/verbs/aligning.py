@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
 from nnet3.cli.compute_options import align_utterances, align_words, chunk_options
 from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, number
+from nnet3.cli.options import arguments, binary_option, flag, integer, number
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import AlignmentOptions, TrainingGraphOptions, TransitionOptions, UtteranceOptions, WordTimesOptions
 from nnet3.text.values import above, at_least, bounds

@@ -64,7 +64,7 @@ def chain_acc_lda_stats(network: str, examples: str, output: str, binary: bool, 
       nnet3 chain-acc-lda-stats --rand-prune=4.0 init.raw ark:cegs.1.ark 1.lda_stats
     """
     device = later.device.given_device()
-    later.lda_of_egs.accumulate_chain(device, network, examples, output, rand_prune, binary)
+    later.outputs_of_egs.accumulate_chain(device, network, examples, output, rand_prune, binary)
 
 
 @verb("the LF-MMI objective of a network on chain examples", program="nnet3-chain-compute-prob")
@@ -100,7 +100,7 @@ def chain_compute_prob(
     evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **settings)
     for name, own in evaluator.stats.items():
         say(later.compute_prob.report_line(f"log-probability for '{name}'", own))
-    later.egs_minibatches.report_gradient(evaluator.gradient, output)
+    later.outputs_of_egs.report_gradient(evaluator.gradient, output)
 
 
 @verb("copy chain examples with changes, to one or more tables", program="nnet3-chain-copy-egs")
@@ -171,7 +171,7 @@ def chain_est_phone_lm(sequences: str, output: str, options: PhoneLmOptions) -> 
       nnet3 chain-est-phone-lm --num-extra-lm-states=2000 \\
         "ark:gunzip -c ali.*.gz | ali-to-phones final.mdl ark:- ark:- |" phone_lm.fst
     """
-    later.chain_graphs.estimate(sequences, output, options)
+    later.graph_making.estimate(sequences, output, options)
 
 
 @verb("make chain examples of features and supervision", program="nnet3-chain-get-egs")
@@ -220,7 +220,7 @@ def chain_get_supervision(
       nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
         "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
     """
-    return later.chain_graphs.make_supervision(tree, model, phones, output, lattice_input, options)
+    return later.graph_making.make_supervision(tree, model, phones, output, lattice_input, options)
 
 
 @verb("make a denominator graph and a normalization graph", program="chain-make-den-fst")
@@ -239,7 +239,7 @@ def chain_make_den_fst(tree: str, model: str, phone_lm: str, denominator: str, n
     Example:
       nnet3 chain-make-den-fst tree 0.trans_mdl phone_lm.fst den.fst normalization.fst
     """
-    later.chain_graphs.make_denominator(tree, model, phone_lm, denominator, normalization)
+    later.graph_making.make_denominator(tree, model, phone_lm, denominator, normalization)
 
 
 @verb("weight chain examples by a normalization graph", program="nnet3-chain-normalize-egs")

@@ -36,7 +36,7 @@ def acc_lda_stats(network: str, examples: str, output: str, binary: bool, rand_p
       nnet3 acc-lda-stats --rand-prune=4.0 init.raw ark:egs.1.ark 1.lda_stats
     """
     device = later.device.given_device()
-    later.lda_of_egs.accumulate(device, network, examples, output, rand_prune, binary)
+    later.outputs_of_egs.accumulate(device, network, examples, output, rand_prune, binary)
 
 
 @verb("copy training examples with changes, to one or more tables", program="nnet3-copy-egs")
@@ -135,7 +135,7 @@ def nnet_get_feature_transform(**given: Any) -> None:
     Example:
       nnet3 nnet-get-feature-transform lda.mat lda_stats
     """
-    later.lda_of_egs.write_transform(**given)
+    later.outputs_of_egs.write_transform(**given)
 
 
 @verb("sum statistics for an LDA-like transform", program="sum-lda-accs")
@@ -148,7 +148,7 @@ def sum_lda_accs(output: str, inputs: tuple[str, ...], binary: bool) -> None:
     Example:
       nnet3 sum-lda-accs lda_stats 1.lda_stats 2.lda_stats
     """
-    later.lda_of_egs.add_files(inputs, output, binary)
+    later.outputs_of_egs.add_files(inputs, output, binary)
 
 
 @verb("make training examples for x-vectors", program="nnet3-xvector-get-egs")

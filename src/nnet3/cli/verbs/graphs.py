@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import integer
 from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, whole_number
+from nnet3.cli.options import arguments, binary_option, flag, integer, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import DecodingGraphOptions, LangOptions
 

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import click_type
 from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
-from nnet3.cli.options import Decorator, arguments, flag, whole_number
+from nnet3.cli.options import Decorator, arguments, click_type, flag, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import BatchOptions, StreamOptions, UtteranceOptions
 from nnet3.text.values import Number

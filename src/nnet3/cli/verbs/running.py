@@ -64,7 +64,7 @@ def combine(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
     later.files.check_can_save(output)
     device = later.device.given_device()
     loaders = [partial(later.files.load_network_to, device, name) for name in models]
-    minibatches = list(later.egs_minibatches.minibatches(examples, loaders[0]()))
+    minibatches = list(later.outputs_of_egs.minibatches(examples, loaders[0]()))
     result = later.combine.combine(loaders, minibatches, say=say, **settings)
     later.files.save_model(result, output, binary)
     say(f"Finished combining neural nets, wrote model to {output}")
@@ -164,13 +164,13 @@ def compute_prob(model: str, examples: str, output: str, compute_per_dim_accurac
         raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
     later.files.check_can_save(output)
     nnet = later.files.load_network_to(later.device.given_device(), model)
-    evaluator = later.compute_prob.evaluated(nnet, later.egs_minibatches.minibatches(examples, nnet), **settings)
+    evaluator = later.compute_prob.evaluated(nnet, later.outputs_of_egs.minibatches(examples, nnet), **settings)
     for line in later.compute_prob.report_lines(nnet, evaluator.stats):
         say(line)
     if compute_per_dim_accuracy:
         for line in later.compute_prob.column_lines(evaluator):
             say(line)
-    later.egs_minibatches.report_gradient(evaluator.gradient, output)
+    later.outputs_of_egs.report_gradient(evaluator.gradient, output)
 
 
 @verb("serve a recognizer to many clients")
@@ -211,7 +211,7 @@ def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> 
     device = later.device.given_device()
     first, second = (later.files.load_network_to(device, name) for name in (old, new))
     if examples is not None:
-        minibatches = list(later.egs_minibatches.minibatches(examples, second))
+        minibatches = list(later.outputs_of_egs.minibatches(examples, second))
         changes = later.show_progress.objective_changes(first, second, minibatches, say=say, **settings)
         say(f"Total objf change per component is {later.show_progress.by_component(changes)}")
     norms, relative = later.show_progress.parameter_differences(first, second)
@@ -239,7 +239,7 @@ def train(
     nnet = later.files.load_network_to(later.device.given_device(), model)
     with later.caches.kept_cache(*cache_files) as cache:
         trainer = later.train.Trainer(nnet, options, cache=cache, say=say)
-        for minibatch in later.egs_minibatches.minibatches(examples, nnet):
+        for minibatch in later.outputs_of_egs.minibatches(examples, nnet):
             trainer.train_minibatch(minibatch)
     trainer.log.finish()
     if trainer.num_minibatches == trainer.num_skipped:

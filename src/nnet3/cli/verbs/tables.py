@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.click_types import click_type
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL, all_of, arguments, binary_option, flag, number, whole_number
+from nnet3.cli.options import KALDI_BOOL, all_of, arguments, binary_option, click_type, flag, number, whole_number
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions
 from nnet3.text.values import Number, at_least
@@ -111,7 +110,7 @@ def apply_cmvn(
     if not all(each.isdecimal() for each in skipped):
         raise click.UsageError(f"--skip-dims: expected numbers such as 13:14:15, got '{skip_dims}'")
     options = later.cmvn.Normalising(norm_vars, reverse, tuple(map(int, skipped)))
-    return later.normalising.normalise_tables(stats, features, output, utt2spk, options if norm_means else None)
+    return later.feature_tables.normalise_tables(stats, features, output, utt2spk, options if norm_means else None)
 
 
 @verb("normalise features by what came before", program="apply-cmvn-online")
@@ -126,7 +125,7 @@ def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, opti
     Example:
       nnet3 apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:normalised.ark
     """
-    return later.normalising.normalise_online(stats, features, output, spk2utt, options)
+    return later.feature_tables.normalise_online(stats, features, output, spk2utt, options)
 
 
 @verb("statistics of means and variances of features", program="compute-cmvn-stats")
@@ -142,7 +141,7 @@ def compute_cmvn_stats(features: str, output: str, spk2utt: str, weights: str, b
     Example:
       nnet3 compute-cmvn-stats --spk2utt=ark:spk2utt scp:feats.scp ark,scp:cmvn.ark,cmvn.scp
     """
-    return later.normalising.write_stats(features, output, spk2utt, weights, binary)
+    return later.feature_tables.write_stats(features, output, spk2utt, weights, binary)
 
 
 compute_fbank_feats = _audio_features_verb("fbank", "energies of mel bins", FbankOptions)
@@ -246,7 +245,7 @@ def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
     Example:
       nnet3 matrix-sum-rows ark:posteriors.ark ark:sums.ark
     """
-    later.vector_sums.sum_rows(matrices, output, average)
+    later.table_inquiry.sum_rows(matrices, output, average)
 
 
 @verb("put features of several tables side by side", program="paste-feats")
@@ -313,4 +312,4 @@ def vector_sum(names: tuple[str, ...], binary: bool, average: bool) -> None:
     """
     if len(names) < 2:
         raise click.UsageError("give at least one table or file to read, and the one to write")
-    later.vector_sums.sum_vectors(names[:-1], names[-1], binary, average)
+    later.table_inquiry.sum_vectors(names[:-1], names[-1], binary, average)
