@@ -28,10 +28,14 @@ class _OpenTable(Generic[T]):
         read: Callable[[Reader], T],
         begins: str = "",
         permissive: bool = False,
+        *,
         header: bool = True,
     ):
         """`begins`: a token that every object begins with, by which the next one is found behind a damaged one.
-        `header`: binary objects of an archive begin with Kaldi's 00 42; recordings do not."""
+
+        `permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects of an archive begin with
+        Kaldi's 00 42; recordings do not.
+        """
         self.specifier = parse_rspecifier(rspecifier)
         self.num_skipped = 0  # entries that could not be read and were left out
         self._permissive = permissive or self.specifier.permissive
@@ -45,6 +49,7 @@ class _OpenTable(Generic[T]):
                 self._archive = Archive(self.specifier.archive, header)
             else:
                 self._entries = read_script(self.specifier.script or "")
+        self._remaining: Iterator[ScriptEntry] = iter(self._entries)
 
     def close(self) -> None:
         if self._archive is not None:
@@ -98,19 +103,6 @@ class TableReader(_OpenTable[T]):
     After a TableError the iteration may go on: with the next entry, if there is a way to find it (in a script, in
     an archive in text, by the token that objects begin with), else it is at its end.
     """
-
-    def __init__(
-        self,
-        rspecifier: str,
-        read: Callable[[Reader], T],
-        begins: str = "",
-        permissive: bool = False,
-        *,
-        header: bool = True,
-    ):
-        """`permissive`: as with the option `p`; `num_skipped` counts. `header`: those of archives begin with 00 42."""
-        super().__init__(rspecifier, read, begins, permissive, header)
-        self._remaining: Iterator[ScriptEntry] = iter(self._entries)
 
     def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
         """Reads no entries of a script that have such keys; those of an archive come as ever."""
