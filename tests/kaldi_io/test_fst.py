@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst, save_fst
-from nnet3.kaldi_io.fst_header import known_properties
+from nnet3.kaldi_io.fst_properties import known_properties
 from tests.kaldi_io.random_fsts import random_fst, same
 
 
