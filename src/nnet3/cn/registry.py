@@ -7,50 +7,37 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from nnet3.cn.node import Node, names_begin_with
-from nnet3.cn.nodes.activations import Copy, Exp, Log, LogSoftmax, Negate, Relu, Sigmoid, Softmax, Tanh
-from nnet3.cn.nodes.columns import ColumnReduction, LayerNorm, RowStep, TransposedMatrix
-from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.nodes.convolution import Convolution, TransposedConvolution
-from nnet3.cn.nodes.cosine import Cos
-from nnet3.cn.nodes.criteria import (
-    ClassCrossEntropy,
-    ClassificationError,
-    CrossEntropy,
-    CrossEntropyWithSoftmax,
-    SquareError,
+from nnet3.cn.nodes import (
+    activations,
+    columns,
+    component,
+    convolution,
+    cosine,
+    criteria,
+    delay,
+    dropout,
+    embedding,
+    functions,
+    leaves,
+    norms,
+    pooling,
+    products,
+    rows,
+    scaling,
+    sequence,
+    statistics,
+    sums,
 )
-from nnet3.cn.nodes.delay import Delay, DelayNode
-from nnet3.cn.nodes.dropout import Dropout
-from nnet3.cn.nodes.embedding import Embedding
-from nnet3.cn.nodes.functions import FUNCTIONS, Where
-from nnet3.cn.nodes.leaves import Input, Parameter, ParameterNode
-from nnet3.cn.nodes.norms import L1Norm, L2Norm, SquaredNorm, SumElements
-from nnet3.cn.nodes.pooling import AveragePooling, MaxPooling
-from nnet3.cn.nodes.products import KhatriRaoProduct, Times
-from nnet3.cn.nodes.rows import RowSlice, RowStack
-from nnet3.cn.nodes.scaling import DiagTimes, Scale
-from nnet3.cn.nodes.sequence import (
-    AdditiveAttention,
-    Attention,
-    BroadcastSequence,
-    CtcCriterion,
-    SequenceGather,
-    SequenceReduction,
-    SequenceReversal,
-    SequenceSoftmax,
-)
-from nnet3.cn.nodes.statistics import InvStdDev, Mean, PerDimMeanVarNorm, StatisticNode
-from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus
 from nnet3.cn.operation import Operation
 from nnet3.cn.options import is_kind
 from nnet3.errors import NetworkError, check_kind
 
 _TYPE = re.compile(r"[A-Za-z_]\w*\Z")
 _NODE_CLASSES: dict[str, type[Node]] = {
-    "parameter": ParameterNode,
-    "mean": StatisticNode,
-    "inv_std_dev": StatisticNode,
-    "delay": DelayNode,
+    "parameter": leaves.ParameterNode,
+    "mean": statistics.StatisticNode,
+    "inv_std_dev": statistics.StatisticNode,
+    "delay": delay.DelayNode,
 }
 Made = TypeVar("Made", bound=type[Operation])
 
@@ -100,18 +87,14 @@ def is_same_class(one: type, other: type) -> bool:
 
 
 OPERATIONS: dict[str, type[Operation]] = {}
-for _operation in (
-    *(Input, Parameter),
-    *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm, SquaredNorm),
-    *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
-    *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax, ClassCrossEntropy),
-    *(*FUNCTIONS.values(), Where, ColumnReduction, RowStep, TransposedMatrix, LayerNorm),
-    *(Embedding, SequenceReduction, SequenceSoftmax, SequenceReversal, SequenceGather, BroadcastSequence),
-    *(Attention, AdditiveAttention, CtcCriterion),
-    *(Mean, InvStdDev, PerDimMeanVarNorm),
-    *(Convolution, TransposedConvolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
+for _module in (
+    *(leaves, activations, norms, scaling, products, sums, dropout, cosine, criteria, functions, columns),
+    *(embedding, sequence, statistics, convolution, pooling, delay, rows, component),
 ):
-    register(_operation)
+    for _made in (*vars(_module).values(), *functions.FUNCTIONS.values()):
+        is_own = isinstance(_made, type) and _made.__module__ == _module.__name__
+        if is_own and issubclass(_made, Operation) and "type" in vars(_made):  # others are bases
+            register(_made)
 
 
 def is_stored(operation: Operation) -> bool:
