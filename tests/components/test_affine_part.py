@@ -29,3 +29,13 @@ def test_a_part_sees_changes_of_the_parameters() -> None:
     part.run_forward([torch.ones(1, 2)], y, None)
     assert y.item() == 4.0
     assert part.parameters().keys() == {"linear_params"}
+
+
+def test_a_part_without_inputs_gives_the_weights_that_it_takes() -> None:
+    component = COMPONENT_TYPES["AffineComponent"](torch.randn(4, 7), torch.randn(4))
+    part, x, y, other = component.part(2, 7, adds=True), torch.randn(3, 5), torch.randn(3, 4), torch.empty(3, 4)
+    packed = torch.empty(5, 4)
+    part.run_forward([], packed, None)
+    part.run_forward([x, y], other, None)
+    part.run_forward([x, y, packed], y, None)
+    torch.testing.assert_close(y, other)

@@ -131,13 +131,16 @@ class Wide(Affine):
 
 
 class WidePart:
-    """y = x W_c + b, or + a for a second input a."""
+    """y = x W_c + b, or + a for a second input a; a third input is W_c, which it gives without any."""
 
     def __init__(self, weight: Array, adds: bool):
         self.weight, self.adds = weight, adds
 
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
-        return inputs[0] @ self.weight + (inputs[1] if self.adds else 0.5), None
+        if not inputs:
+            return self.weight, None
+        weight = inputs[2] if len(inputs) > 2 else self.weight
+        return inputs[0] @ weight + (inputs[1] if self.adds else 0.5), None
 
 
 DIM = 3

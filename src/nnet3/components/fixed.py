@@ -20,7 +20,8 @@ from nnet3.text import ConfigLine
 class AffinePart:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of W.
 
-    It only runs forward. It reads the component's parameters whenever it runs.
+    It only runs forward. It reads the component's parameters whenever it runs, unless W_c^T is the third input; this is
+    what it writes if it has no input.
     """
 
     type_name = "AffinePart"
@@ -48,12 +49,16 @@ class AffinePart:
         return {"linear_params": self.linear_params} | ({} if bias is None else {"bias_params": bias})
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> None:
-        x, *addends = inputs
-        addend = addends[0] if addends else self.bias_params
+        if not inputs:
+            output.copy_(self.linear_params.contiguous().t())  # a transposed copy of columns takes longer
+            return
+        x, *others = inputs
+        addend = others[0] if others else self.bias_params
+        weights = others[1] if len(others) > 1 else self.linear_params.t()
         if addend is None:
-            torch.mm(x, self.linear_params.t(), out=output)
+            torch.mm(x, weights, out=output)
         else:
-            torch.addmm(addend, x, self.linear_params.t(), out=output)
+            torch.addmm(addend, x, weights, out=output)
 
     def replay_state(self) -> list[object] | None:
         state: list[object] | None = self._component.replay_state()

@@ -15,6 +15,7 @@ from nnet3.errors import ExportError, RequestError
 from nnet3.export.extent import Extent, extent
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.program import EXPORTED
 from nnet3.families.continued import NotAffineError
 from nnet3.nnet import Nnet
 from nnet3.options import OnnxOptions
@@ -48,7 +49,7 @@ class FrameRange:
 
     def computer(self, nnet: Nnet, outputs: tuple[str, ...]) -> NnetComputer:
         """Returns what computes it. Raises NotComputableError."""
-        return NnetComputer(compile_task(self.request(nnet, outputs).task(nnet)), nnet)
+        return NnetComputer(compile_task(self.request(nnet, outputs).task(nnet, EXPORTED)), nnet)
 
     def compute(
         self, nnet: Nnet, outputs: tuple[str, ...], features: np.ndarray, ivector: np.ndarray | None = None
@@ -162,7 +163,7 @@ def vectors_of(nnet: Nnet, outputs: tuple[str, ...]) -> Vectors:
     step = nnet.modulus
     for frames in _ROWS_TO_TRY:
         members = [vector_of(nnet, (frames // step + 1 + k) * step) for k in range(3)]
-        tasks = [member.request(nnet, outputs).task(nnet) for member in members]
+        tasks = [member.request(nnet, outputs).task(nnet, EXPORTED) for member in members]
         try:
             program = FamilyProgram.of_tasks(tasks)
         except (NotAffineError, RequestError) as error:
@@ -188,7 +189,7 @@ def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> Com
     for rows in _ROWS_TO_TRY:
         unit = math.lcm(options.frame_subsampling_factor, nnet.modulus) // options.frame_subsampling_factor
         try:
-            return compile_family(nnet, range_of(nnet, options, rows * unit).request(nnet, outputs))
+            return compile_family(nnet, range_of(nnet, options, rows * unit).request(nnet, outputs), EXPORTED)
         except RequestError as error:
             reason = str(error)
     raise ExportError(f"{reason}; for ONNX, a fixed number of frames_per_chunk may do")

@@ -13,6 +13,10 @@ from nnet3.export.extent import Extent
 from nnet3.ir.commands import Repeat
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Access, Command
+from nnet3.options import CompileOptions
+
+#: Files hold weights as constants, in whatever order: nothing has to be packed.
+EXPORTED = CompileOptions(disabled_passes=frozenset({"pack_weights"}))
 
 
 class Block(NamedTuple):

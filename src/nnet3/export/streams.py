@@ -14,7 +14,7 @@ from nnet3.export.branches import ProgramBranch, one_of
 from nnet3.export.emitters import EmittedKernels
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder, OnnxValue
-from nnet3.export.program import FixedProgram, row_patterns
+from nnet3.export.program import EXPORTED, FixedProgram, row_patterns
 from nnet3.export.translate import translate
 from nnet3.nnet import Nnet
 from nnet3.options import OnnxOptions, StreamOptions
@@ -94,7 +94,10 @@ class Streams:
             for name in chunk.inputs
         }
         values = translate(
-            graph, FixedProgram(program.computation(chunk)), EmittedKernels(program.nnet.components), inputs
+            graph,
+            FixedProgram(program.computation(chunk, options=EXPORTED)),
+            EmittedKernels(program.nnet.components),
+            inputs,
         )
         return [graph.whole(values["output"]), *self._state(graph, chunk, inputs, values)]
 

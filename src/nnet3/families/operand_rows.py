@@ -106,7 +106,7 @@ class OperandRows:
     def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
         """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
         part = named_part(self.computation.kernels[command.kernel].name)
-        return isinstance(command, cmd.Propagate) and len(command.inputs) == 2 and part is not None and part[3]
+        return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
 
     def _is_of_node(self, number: int, node: str) -> bool:
         info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)

@@ -254,7 +254,7 @@ class RaggedProgram:
         if id(command) in self.operands.added:
             some = slots.limited(numbers[-1], at[-1], self.operands.added[id(command)])
             copies = [cmd.MatrixCopy(plain[-1], plain[1])] if plain[-1] != plain[1] else []
-            return [*copies, with_operands(command, [plain[0], some, some])]
+            return [*copies, with_operands(command, [plain[0], some, *plain[2:-1], some])]
         for i, to in self.operands.limited.get(id(command), {}).items():
             plain[i] = slots.limited(numbers[i], at[i], to)
         restricted = with_operands(command, plain) if plain else command

@@ -79,6 +79,9 @@ class KernelInfo:
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
     indexes_go_on: bool = False  # these arrays go on as their rows do, wherever these begin and however many there are
     has_parts: bool = False  # there are kernels of some of its columns: see `part_name`
+    #: Without inputs it writes its weights, (columns of its first input, columns of its output); it takes them, as it
+    #: wrote them, as one more input.
+    packs: bool = False
 
 
 _PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)

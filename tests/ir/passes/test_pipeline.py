@@ -58,6 +58,7 @@ def test_passes_have_their_order() -> None:
         "share_copies",
         "work_in_place",
         "compress_signs",
+        "pack_weights",
         "remove_unneeded_zeroing",
         "move_sizing",
     ]
@@ -109,6 +110,7 @@ def test_dump_sees_the_computation_after_each_pass() -> None:
         ("share_copies", 0),
         ("work_in_place", 0),
         ("compress_signs", 0),
+        ("pack_weights", 0),
         ("remove_unneeded_zeroing", 0),
     ]
 

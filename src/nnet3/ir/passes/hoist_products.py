@@ -245,7 +245,7 @@ class _Rewriting:
         """Returns what multiplies these columns; the bias is added if there is no other addend."""
         name = part_name(self._computation.kernels[command.kernel].name, first, end, adds=addend != 0)
         addends = (InputPromises(propagate_in_place=True),) if addend else ()
-        info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True)
+        info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=addend != 0)
         kernels = self._computation.kernels
         kernel = kernels.index(info) if info in kernels else len(kernels)
         if kernel == len(kernels):

@@ -22,6 +22,7 @@ from nnet3.ir.passes.copy_derivatives import copy_derivatives
 from nnet3.ir.passes.dead_code import dead_code
 from nnet3.ir.passes.hoist_products import hoist_products
 from nnet3.ir.passes.move_sizing import move_sizing
+from nnet3.ir.passes.pack_weights import pack_weights
 from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
 from nnet3.ir.passes.work_in_place import work_in_place
@@ -50,6 +51,7 @@ PIPELINE = (
     Pass("share_copies", share_copies, 2),
     Pass("work_in_place", work_in_place, 2),  # after copies are gone that keep a value alive
     Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
+    Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share a place
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
 )

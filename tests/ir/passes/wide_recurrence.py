@@ -1,0 +1,34 @@
+"""Recurrences of a kernel of which some columns can be multiplied alone."""
+
+from __future__ import annotations
+
+from nnet3.ir import commands as cmd
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import IoInfo, NnetComputation
+from tests.ir.programs import node_matrix
+from tests.ir.toy_kernels import DIM, KERNELS, WIDE
+
+
+def recurrence(order: list[int], source_rows: list[int], *, late: bool = False, scale: float = 1.0) -> NnetComputation:
+    """A wide kernel on Append(input, output of the step before); step by step, in this order of output rows.
+
+    Output row i goes with row `source_rows[i]` of the input. If `late`, the input changes after the first step.
+    """
+    c = NnetComputation(kernels=list(KERNELS))
+    x, wide, out = node_matrix(c, "input", 6), node_matrix(c, "wide_input", 1, cols=2 * DIM), node_matrix(c, "wide", 4)
+    c.inputs, c.outputs = [IoInfo("input", x, 0)], [IoInfo("output", out, 0)]
+    left, right = c.new_submatrix(wide, 0, 1, 0, DIM), c.new_submatrix(wide, 0, 1, DIM, DIM)
+    c.commands = [*(cmd.AllocMatrix(m, zeroed=True) for m in (x, wide, out)), cmd.AcceptInput(x, "input")]
+    for number, row in enumerate(order):
+        here, there = c.new_submatrix(x, source_rows[row], 1), c.new_submatrix(out, row, 1)
+        before = c.new_submatrix(out, order[number - 1], 1)
+        c.commands += [
+            cmd.MatrixCopy(left, here, scale),
+            cmd.MatrixCopy(right, before) if number else cmd.SetConst(right, 0.0),
+            cmd.Propagate(WIDE, "wide", (wide,), there),
+        ]
+        if late and not number:
+            c.commands.append(cmd.SetConst(c.new_submatrix(x, 3, 1), 2.0))
+    c.commands += [cmd.ProvideOutput(out, "output"), *(cmd.DeallocMatrix(m) for m in (x, wide))]
+    check_computation(c)
+    return c
