@@ -242,7 +242,7 @@ class ElementwiseProductComponent(_Reduction):
     fields = (Field("input_dim", SIZE), Field("output_dim", SIZE, check=_fault_of_blocks))
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
-        first, second, *others = self._blocks(x).unbind(1)
+        first, second, *others = x.split(self.output_dim, 1)
         torch.mul(first, second, out=y)
         for block in others:
             y.mul_(block)

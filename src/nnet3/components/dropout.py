@@ -105,7 +105,9 @@ class DropoutComponent(DropoutBase):
         return 1.0 - self.dropout_proportion if self.test_mode else None
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
-        if self.test_mode or self.dropout_proportion == 0.0:
+        if self.dropout_proportion == 0.0:
+            y.copy_(x)
+        elif self.test_mode:
             torch.mul(x, 1.0 - self.dropout_proportion, out=y)
         else:
             torch.mul(x, self.kept(x.shape[0], 1 if self.dropout_per_frame else x.shape[1], like=x), out=y)

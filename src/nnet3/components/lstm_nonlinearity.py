@@ -82,6 +82,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
         self.use_dropout = use_dropout
         self.input_dim = 5 * self.cell_dim + 3 * use_dropout
         self.output_dim = 2 * self.cell_dim
+        self._widths = (2 * self.cell_dim, *(3 * [self.cell_dim]), *([2, 1] * use_dropout))
         self.self_repair_config = self_repair_config  # (10,): five thresholds, five scales
         # the repair term of a value v is scale (v - center): (2v - 1) r for a sigmoid, v r for tanh
         self._repair_thresholds = self_repair_config[:5].clone().unsqueeze(1)
@@ -112,17 +113,19 @@ class LstmNonlinearityComponent(UpdatableComponent):
         """i = sigma(I + w_ic c'); f = sigma(F + w_fc c'); c = f_s f c' + i_s i tanh(Cp);
         o = sigma(O + w_oc c); m = o_s o tanh(c)"""
         dim = self.cell_dim
-        parts = x[:, : 5 * dim].unflatten(1, (5, dim))
-        previous = parts[:, 4]
-        c, m = y[:, :dim], y[:, dim:]
-        gates = torch.addcmul(parts[:, :2], previous.unsqueeze(1), self.params[:2]).sigmoid_()  # (rows, 2, dim): i, f
+        # A step of a recurrence has few rows: there each view takes as long as a product of its elements.
+        gates_in, candidate, o_in, previous, *scales = x.split_with_sizes(self._widths, 1)
+        c, m = y.split_with_sizes((dim, dim), 1)
+        w_if, w_o = self.params.split_with_sizes((2, 1))
+        gates = torch.addcmul(gates_in.view(-1, 2, dim), previous.unsqueeze(1), w_if).sigmoid_()  # (rows, 2, dim): i, f
         if self.use_dropout:
-            gates.mul_(x[:, 5 * dim : 5 * dim + 2].unsqueeze(2))
-        torch.mul(gates[:, 1], previous, out=c)
-        c.addcmul_(gates[:, 0], parts[:, 2].tanh())
-        o = torch.addcmul(parts[:, 3], self.params[2], c).sigmoid_()
+            gates.mul_(scales[0].unsqueeze(2))
+        i, f = gates.unbind(1)
+        torch.mul(f, previous, out=c)
+        c.addcmul_(i, candidate.tanh())
+        o = torch.addcmul(o_in, w_o, c).sigmoid_()
         if self.use_dropout:
-            o.mul_(x[:, 5 * dim + 2 :])
+            o.mul_(scales[1])
         torch.tanh(c, out=m)
         m.mul_(o)
 

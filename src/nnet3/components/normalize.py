@@ -62,11 +62,15 @@ class NormalizeComponent(Component):
         return norm.mul_(1.0 / (math.sqrt(self.block_dim) * self.target_rms)).square_()
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
-        x_blocks, y_blocks = self._blocks(x), self._blocks(y)
-        f = self._relative_mean_square(x_blocks).clamp_min_(_FLOOR).rsqrt_()
-        torch.mul(x_blocks, f, out=y_blocks[:, :, : self.block_dim])
-        if self.add_log_stddev:
-            torch.sub(math.log(self.target_rms), f.log_(), out=y_blocks[:, :, self.block_dim :])
+        if self.output_dim > self.block_dim:
+            x, y = self._blocks(x), self._blocks(y)
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        root = norm.mul_(1.0 / (math.sqrt(self.block_dim) * self.target_rms)).clamp_min_(math.sqrt(_FLOOR))  # 1 / f
+        if not self.add_log_stddev:
+            torch.div(x, root, out=y)
+            return
+        torch.div(x, root, out=y[:, :, : self.block_dim])
+        torch.add(root.log_(), math.log(self.target_rms), out=y[:, :, self.block_dim :])
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
