@@ -14,7 +14,7 @@ from nnet3.components.field_table import Field, Same, divisor_of, value_of
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, NumberKind, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.row_sums import rows_are_divided, sum_and_count
+from nnet3.components.row_sums import blocks_of_rows, sum_and_count, sum_of_rows
 from nnet3.components.state import ComponentState
 from nnet3.components.summary import summarize_vector
 from nnet3.text import ConfigLine
@@ -113,9 +113,15 @@ class BatchNormComponent(Component):
         """The variance of all rows stored, (block_dim,), not floored."""
         return self.stats_sumsq / (self.count or 1.0) - (self.stats_mean.square() if self.count else 0.0)
 
-    def _rows(self, matrix: Tensor) -> Tensor:
-        """Returns a matrix as (rows * blocks, block_dim); a copy if its rows are not contiguous."""
-        return matrix.contiguous().view(-1, self.block_dim)
+    def _mean(self, sums: Tensor, num_rows: int) -> Tensor:
+        """Returns the means (..., block_dim) over the rows of all processes; `sums` over those here are (..., dim)."""
+        blocks = sums.unflatten(-1, (-1, self.block_dim))
+        total, count = sum_and_count(blocks.sum(-2), num_rows * blocks.shape[-2])
+        return total / max(count, 1)
+
+    def _columns(self, numbers: Tensor) -> Tensor:
+        """Returns a number for each column, (dim,), of one for each of a block, (block_dim,)."""
+        return numbers.repeat(self.dim // self.block_dim)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> BatchNormMemo | None:
         if self.test_mode:
@@ -125,15 +131,13 @@ class BatchNormComponent(Component):
         # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). The fused kernel takes x scale - mean scale
         # from plainly accumulated sums: in deep networks with few rows its rounding shows. Here the sums are pairwise
         # and the variance is that of what is left after subtracting the mean.
-        rows = self._rows(x)
-        mean = _mean_over_rows(rows)
-        centred = torch.sub(rows, mean, out=y.view(-1, self.block_dim)) if y.is_contiguous() else rows - mean
-        variance = _mean_over_rows(torch.square(centred))
+        mean = self._mean(x.sum(0), len(x))
+        subtracted = self._columns(mean)
+        squares = sum_of_rows(lambda rows, centred: torch.sub(rows, subtracted, out=centred).square(), x, y)
+        variance = self._mean(squares, len(x))
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
-        centred.mul_(scale)
-        if not y.is_contiguous():
-            y.copy_(centred.view(y.shape))
-        return BatchNormMemo(rows.shape[0], mean, variance, scale)
+        y.mul_(self._columns(scale))
+        return BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Returns scale and offset of test mode, (dim) each, with the dtype and on the device of `like`.
@@ -179,28 +183,13 @@ class BatchNormComponent(Component):
         if memo is None:
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
             return
-        if rows_are_divided():
-            y_rows, g = self._rows(y), self._rows(y_deriv)
-            means = _mean_over_rows(torch.cat([g, y_rows * g], dim=1))
-            of_g, of_product = means[: self.block_dim], means[self.block_dim :] / self.target_rms**2
-            x_deriv.copy_(((g - of_g - y_rows * of_product) * memo.scale).view(x_deriv.shape))
-            return
-        # g_x = scale (g_y - mean(g_y)) - scale / tau^2 mean(y g_y) y: with input y, mean 0, inverse standard
-        # deviation 1 / tau and weight tau scale that is what the kernel computes, in two passes over y and g_y.
-        zero, inverse = torch.zeros_like(memo.mean), torch.full_like(memo.mean, 1.0 / self.target_rms)
-        derivative, _, _ = torch.ops.aten.native_batch_norm_backward(
-            self._rows(y_deriv),
-            self._rows(y),
-            memo.scale * self.target_rms,
-            None,
-            None,
-            zero,
-            inverse,
-            True,
-            self.epsilon,
-            [True, False, False],
-        )
-        x_deriv.copy_(derivative.view(x_deriv.shape))
+        # g_x = scale (g_y - mean(g_y) - mean(y g_y) / tau^2 y)
+        sums = torch.stack([y_deriv.sum(0), sum_of_rows(torch.mul, y, y_deriv)])
+        of_g, of_product = map(self._columns, self._mean(sums, len(y)))
+        of_product /= self.target_rms**2
+        scale = self._columns(memo.scale)
+        for rows, g, derivative in blocks_of_rows(y, y_deriv, x_deriv):
+            torch.sub(g, of_g, out=derivative).addcmul_(rows, of_product, value=-1).mul_(scale)
 
     # ---- statistics: whatever changes them makes test mode's scale and offset stale ----
 
@@ -228,11 +217,3 @@ class BatchNormComponent(Component):
         """Forget the statistics, except in test mode, which protects them."""
         if not self.test_mode:
             super().zero_stats()
-
-
-def _mean_over_rows(matrix: Tensor) -> Tensor:
-    """Returns the mean of each column over the rows of all processes."""
-    if not rows_are_divided():
-        return matrix.mean(0)
-    total, count = sum_and_count(matrix.sum(0), matrix.shape[0])
-    return total / max(count, 1)

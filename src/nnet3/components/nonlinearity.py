@@ -13,6 +13,7 @@ from nnet3.components.field_table import Field, Same, divisor_of, obsolete, valu
 from nnet3.components.kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.components.row_sums import sum_of_rows
 from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
@@ -167,7 +168,7 @@ class Nonlinearity(Component):
     def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
         if self.rng.integer(0, 3) == 0 and to_update.oderiv_count != 0:
             return
-        to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, y_deriv.square().sum(0))
+        to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, sum_of_rows(torch.square, y_deriv))
         to_update.oderiv_count += y_deriv.shape[0]
 
     def self_repair_happens(self) -> bool:
@@ -311,7 +312,7 @@ class RectifiedLinearComponent(Nonlinearity):
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
         if not self.skips_statistics():
-            self.store_output_and_deriv(y, y.sign().sum(0))
+            self.store_output_and_deriv(y, sum_of_rows(torch.sign, y))
 
 
 _FLOOR = 1e-20

@@ -7,13 +7,15 @@ what one would do with all rows. Each process must ask for the same sums in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+_BYTES_OF_BLOCK = 2**19  # of each matrix
 
 
 class RowReduction(Protocol):
@@ -83,3 +85,22 @@ def whole_gradient(gradient: Tensor) -> Iterator[float]:
     sum_over_processes_(gradient)
     with summed_by(None):
         yield 1.0 if reduction is None else 1.0 / reduction.size
+
+
+def blocks_of_rows(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yields the same rows of all matrices, block by block, which stay in the cache; on a GPU all rows at once.
+
+    What is done to each block in several steps goes through memory once, and needs room for one block alone.
+    """
+    first = matrices[0]
+    row = first.shape[1] * first.itemsize
+    count = max(1, first.shape[0] if first.is_cuda else _BYTES_OF_BLOCK // max(1, row))
+    return zip(*(matrix.split(count) for matrix in matrices), strict=True)
+
+
+def sum_of_rows(function: Callable[..., Tensor], *matrices: Tensor) -> Tensor:
+    """Returns the sum over all rows of a function of rows, (columns,)."""
+    first, *others = (function(*block).sum(0) for block in blocks_of_rows(*matrices))
+    for each in others:
+        first += each
+    return first
