@@ -11,7 +11,19 @@ import numpy as np
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from tests.ir.programs import index_table, multi_table, range_table
-from tests.ir.toy_kernels import AFFINE, CENTRE, DIM, KERNELS, OTHER_AFFINE, PRODUCT, SCALED, SIGMOID, SUM, WIDE
+from tests.ir.toy_kernels import (
+    AFFINE,
+    CENTRE,
+    DIM,
+    KERNELS,
+    OTHER_AFFINE,
+    PRODUCT,
+    SCALED,
+    SIGMOID,
+    SUM,
+    WIDE,
+    WIDE_PART,
+)
 
 
 class CommandWriter:
@@ -174,18 +186,27 @@ class CommandWriter:
         self._emit(cmd.MatrixAdd(dest, read, self._scale()), [read], [], [dest])
 
     def _recurrence(self) -> None:
-        """A wide kernel step by step, on rows of a source beside what it gave before."""
+        """A wide kernel step by step, on rows of a source beside what it gave before, or some columns of it.
+
+        Or a part of that kernel, whose products are added to the rows.
+        """
         wide, rows = self.random.choice(self.wide), self.random.randint(1, 2)
         source, dest = self._block(4), self._block(4, fill=True)
         left, right = (self.c.new_submatrix(wide, 0, rows, at, DIM) for at in (0, DIM))
-        state = 0
+        state, is_part, width = 0, self.random.random() < 0.3, self.random.choice([1, DIM])
         for start in self.random.choice([range(0, 4, rows), range(4 - rows, -1, -rows)]):
             here, there = (self.c.new_submatrix(block, start, rows) for block in (source, dest))
+            if is_part:
+                inputs = (state or here, here)
+                self._emit(cmd.Propagate(WIDE_PART, "wide", inputs, there), inputs, [there], [])
+                state = there
+                continue
             self._emit(cmd.MatrixCopy(left, here), [here], [left], [])
-            if state:
-                self._emit(cmd.MatrixCopy(right, state), [state], [right], [])
-            else:
+            if not state or width < DIM:
                 self._emit(cmd.SetConst(right, 0.5), [], [right], [])
+            if state:
+                some, read = (self.c.new_submatrix(block, 0, rows, 0, width) for block in (right, state))
+                self._emit(cmd.MatrixCopy(some, read), [read], [some], [])
             whole = self.c.new_submatrix(wide, 0, rows)
             self._emit(cmd.Propagate(WIDE, "wide", (whole,), there), [whole], [there], [])
             state = there

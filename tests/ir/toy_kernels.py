@@ -144,7 +144,7 @@ class WidePart:
 
 
 DIM = 3
-AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE, SUM = range(8)
+AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE, SUM, WIDE_PART = range(9)
 _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
 _GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
@@ -162,6 +162,7 @@ KERNELS = [
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
     KernelInfo("wide", (InputPromises(),), row_by_row=True, has_parts=True),
     KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True),) * 2, row_by_row=True),
+    KernelInfo("wide[3:6]+", (InputPromises(), InputPromises(propagate_in_place=True)), row_by_row=True, packs=True),
 ]
 
 
