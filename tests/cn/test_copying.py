@@ -250,6 +250,9 @@ def test_frozen_by_a_pattern() -> None:
         each = cn.from_text(cn.to_text(each))
         each.unfreeze("*")
         assert set(each.tensors()) == {"W"}
+        each.unfreeze("two")
+        each.freeze("*")  # a constant that is trained, too
+        assert not each.tensors()
     net.freeze("lstm")  # a path
     assert set(net.tensors()) == {"out.W", "out.b"}
     net.freeze("out")  # a node is called so, too

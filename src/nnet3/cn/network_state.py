@@ -208,7 +208,7 @@ class NetworkState:
 
     def _matching(self, name: str | Node) -> list[Node]:
         """The parameter or component of this name, or all those below a path, or that match a pattern with * and ?."""
-        learners = (node for node in self._nodes._learners if not getattr(node.operation, "constant", False))
+        learners = [n for n in self._nodes._learners if n.is_trained or not getattr(n.operation, "constant", False)]
         ours = {self.names[node]: node for node in learners}
         if not isinstance(name, str) or name in ours:
             return [self.find(name)]
