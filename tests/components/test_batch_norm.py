@@ -51,6 +51,19 @@ def test_blocks_share_their_statistics() -> None:
     assert memo.num_rows == 36
 
 
+def test_sums_of_half_types_do_not_overflow() -> None:
+    """The sum of 20,000 rows around 10 is more than float16 has numbers for."""
+    x, y_deriv = torch.randn(20000, 3, dtype=torch.float64) + 10, torch.randn(20000, 3, dtype=torch.float64)
+    component = create("dim=3")
+    found = []
+    for dtype in (torch.float64, torch.float16):
+        rows, x_deriv = x.to(dtype), torch.empty_like(x, dtype=dtype)
+        y, memo = component.propagate(rows)
+        component.backward(rows, y, y_deriv.to(dtype), memo, None, x_deriv)
+        found.append((y.double(), x_deriv.double()))
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0.02)
+
+
 def test_one_row_becomes_zero() -> None:
     y, memo = create("dim=3").propagate(torch.full((1, 3), 5.0))
     assert y.tolist() == [[0, 0, 0]]

@@ -14,7 +14,7 @@ from nnet3.components.field_table import Field, Same, divisor_of, value_of
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, NumberKind, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.row_sums import blocks_of_rows, sum_and_count, sum_of_rows
+from nnet3.components.row_sums import blocks_of_rows, sum_and_count, sum_of_rows, type_of_sums
 from nnet3.components.state import ComponentState
 from nnet3.components.summary import summarize_vector
 from nnet3.text import ConfigLine
@@ -119,9 +119,9 @@ class BatchNormComponent(Component):
         total, count = sum_and_count(blocks.sum(-2), num_rows * blocks.shape[-2])
         return total / max(count, 1)
 
-    def _columns(self, numbers: Tensor) -> Tensor:
+    def _columns(self, numbers: Tensor, like: Tensor) -> Tensor:
         """Returns a number for each column, (dim,), of one for each of a block, (block_dim,)."""
-        return numbers.repeat(self.dim // self.block_dim)
+        return numbers.to(like.dtype).repeat(self.dim // self.block_dim)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> BatchNormMemo | None:
         if self.test_mode:
@@ -131,12 +131,12 @@ class BatchNormComponent(Component):
         # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). The fused kernel takes x scale - mean scale
         # from plainly accumulated sums: in deep networks with few rows its rounding shows. Here the sums are pairwise
         # and the variance is that of what is left after subtracting the mean.
-        mean = self._mean(x.sum(0), len(x))
-        subtracted = self._columns(mean)
+        mean = self._mean(x.sum(0, dtype=type_of_sums(x)), len(x))
+        subtracted = self._columns(mean, x)
         squares = sum_of_rows(lambda rows, centred: torch.sub(rows, subtracted, out=centred).square(), x, y)
         variance = self._mean(squares, len(x))
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
-        y.mul_(self._columns(scale))
+        y.mul_(self._columns(scale, y))
         return BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -184,10 +184,10 @@ class BatchNormComponent(Component):
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
             return
         # g_x = scale (g_y - mean(g_y) - mean(y g_y) / tau^2 y)
-        sums = torch.stack([y_deriv.sum(0), sum_of_rows(torch.mul, y, y_deriv)])
-        of_g, of_product = map(self._columns, self._mean(sums, len(y)))
-        of_product /= self.target_rms**2
-        scale = self._columns(memo.scale)
+        sums = torch.stack([y_deriv.sum(0, dtype=type_of_sums(y)), sum_of_rows(torch.mul, y, y_deriv)])
+        means, mean_products = self._mean(sums, len(y))
+        of_g, of_product = self._columns(means, y), self._columns(mean_products / self.target_rms**2, y)
+        scale = self._columns(memo.scale, y)
         for rows, g, derivative in blocks_of_rows(y, y_deriv, x_deriv):
             torch.sub(g, of_g, out=derivative).addcmul_(rows, of_product, value=-1).mul_(scale)
 

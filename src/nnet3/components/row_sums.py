@@ -99,8 +99,14 @@ def blocks_of_rows(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 
 def sum_of_rows(function: Callable[..., Tensor], *matrices: Tensor) -> Tensor:
-    """Returns the sum over all rows of a function of rows, (columns,)."""
-    first, *others = (function(*block).sum(0) for block in blocks_of_rows(*matrices))
+    """Returns the sum over all rows of a function of rows, (columns,), in the type `type_of_sums`."""
+    dtype = type_of_sums(matrices[0])
+    first, *others = (function(*block).sum(0, dtype=dtype) for block in blocks_of_rows(*matrices))
     for each in others:
         first += each
     return first
+
+
+def type_of_sums(matrix: Tensor) -> torch.dtype:
+    """Returns the type of sums over rows: of half types float32, whose range and digits sums need."""
+    return torch.promote_types(matrix.dtype, torch.float32)
