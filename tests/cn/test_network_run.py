@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader, IterableDataset
 
 from nnet3 import cn
 from nnet3.cn.network_in_training import NetworkInTraining
@@ -64,6 +65,13 @@ def test_validation_is_in_test_mode_and_beside_the_history() -> None:
     assert history.validation["far"][-1] == pytest.approx(float(net.evaluate("far", HELD_OUT[0])) / 6)
 
 
+class Stream(IterableDataset[Any]):
+    """Minibatches without a length; a loader of them has a `__len__` that raises TypeError."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(BATCHES)
+
+
 def test_rates_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[float] = []
     monkeypatch.setattr(NetworkInTraining, "set_learning_rate", lambda model, rate: rates.append(rate))
@@ -72,6 +80,9 @@ def test_rates_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     rates.clear()
     cn.train(network(), lambda: iter(BATCHES), learning_rate=lambda done: 1 - done, epochs=3)
     assert rates == pytest.approx([1 - step / 12 for step in range(12)])  # what a function gives was counted before
+    rates.clear()
+    cn.train(network(), DataLoader(Stream(), batch_size=None), learning_rate=(0.2, 0.002), epochs=2)
+    assert rates == pytest.approx([0.2 * 0.01 ** (step / 8) for step in range(8)])
     net = network()
     optimizer = torch.optim.SGD(net.tensors().values(), lr=0.5)
     cn.train(net, BATCHES, optimizer)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from operator import length_hint
 from typing import Any, TypeAlias
 
 from nnet3.cn.network_in_training import Batch
@@ -27,7 +28,7 @@ class BatchSource(DataSource):
             raise TrainingError("validation holds no held-out minibatches: give some, or leave it out")
         self._minibatches, self._validation = minibatches, validation
         self._by_number = by_number and hasattr(minibatches, "epoch")
-        self.per_epoch = len(minibatches) if isinstance(minibatches, Sized) else 0  # 0: not known yet
+        self.per_epoch = length_hint(minibatches)  # 0: not known yet
 
     @property
     def goes_on(self) -> bool:
