@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from hypothesis import given, settings
 from nnet3.errors import ModelFormatError
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import MatrixInfo, NnetComputation
-from nnet3.ir.serialize import from_data, to_data
+from nnet3.ir.declarations import COMMAND_CLASSES
+from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.serialize import VERSION, from_data, to_data
 from tests.call_count import count_calls
 from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
 from tests.ir.random_programs import programs
@@ -90,7 +94,7 @@ def _damage(header: dict[str, Any], arrays: dict[str, np.ndarray], key: str, val
 
 DAMAGE = {
     "format": ("format", "something else", "this is no stored computation"),
-    "version": ("version", 0, "has version 0, expected 3: compile it again"),
+    "version": ("version", 0, "has version 0, expected 4: compile it again"),
     "unknown command": ("classes", [["Explode", 1]], "damaged .KeyError"),
     "counts": ("classes", [], "damaged"),
     "order": ("commands.order", np.full(33, 99), "damaged"),
@@ -166,3 +170,11 @@ def test_random_damage_is_refused_or_harmless() -> None:
 def test_reading_makes_a_few_calls_for_each_command() -> None:
     header, arrays = to_data(recurrence(700))
     assert count_calls(from_data, header, arrays) < 8 * len(arrays["commands.order"])
+
+
+def test_other_fields_have_another_version() -> None:
+    """Caches find the files of their version: those with other fields would be found, and be called damaged."""
+    own = {name: each for name, each in COMMAND_CLASSES.items() if each.__module__.startswith("nnet3.")}
+    commands = [(name, *(field.name for field in own[name].form.fields)) for name in sorted(own)]
+    kernels = [(each.__name__, *(field.name for field in fields(each))) for each in (KernelInfo, InputPromises)]
+    assert (VERSION, zlib.crc32(repr([*kernels, *commands]).encode())) == (4, 3954840436), "give it a new version"
