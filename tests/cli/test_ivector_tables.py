@@ -42,7 +42,7 @@ def _ivectors(cli: Cli, *arguments: str) -> dict[str, np.ndarray]:
 
 
 def test_ivectors_are_those_of_kaldi(cli: Cli) -> None:
-    found = _ivectors(cli, "--config=plain_ivectors.conf")
+    found = _ivectors(cli, "--config=plain_ivectors.conf", "--num-threads=8")  # as extract_ivectors_online.sh has it
     assert list(found) == ["whole", "u1", "u2", "u3"]
     np.testing.assert_allclose(found["whole"], ARRAYS["plain"], **NEAR)
 

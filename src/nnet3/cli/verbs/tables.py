@@ -8,7 +8,17 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL, all_of, arguments, binary_option, click_type, flag, number, whole_number
+from nnet3.cli.options import (
+    KALDI_BOOL,
+    all_of,
+    arguments,
+    binary_option,
+    click_type,
+    flag,
+    integer,
+    number,
+    whole_number,
+)
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions
 from nnet3.text.values import Number, at_least
@@ -220,6 +230,7 @@ def feat_to_len(source: str, output: str) -> None:
 @click.option("--splice-config", "splice_conf", default="", metavar="FILE", help="Options of the splice.")
 @click.option("--cmvn-config", "cmvn_conf", default="", metavar="FILE", help="Options of the normalisation.")
 @flag("--repeat", help="An ivector for each frame, instead of one for each --ivector-period.")
+@click.option("--num-threads", type=integer(), hidden=True, expose_value=False)  # Kaldi's script gives it
 @arguments(spk2utt="SPK2UTT-RSPECIFIER", features="FEATURES-RSPECIFIER", output="IVECTORS-WSPECIFIER")
 def ivector_extract_online2(
     spk2utt: str, features: str, output: str, options: IvectorOptions, repeat: bool, **files: str
