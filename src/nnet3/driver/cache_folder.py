@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,12 +48,14 @@ class CacheFolder:
             warnings.warn(f"cannot write to {self.folder} ({error}): not kept there", RuntimeWarning, stacklevel=5)
 
     def _shrink(self, newest: Path) -> None:
-        """Remove the files written first, until the rest is small enough."""
+        """Remove the files written first, until the rest is small enough; others may remove some meanwhile."""
         files = []
-        for item in os.scandir(self.folder):
-            if item.name.endswith(_SUFFIX):
-                status = item.stat()
-                files.append((status.st_mtime, status.st_size, item.path))
+        with os.scandir(self.folder) as items:
+            for item in items:
+                with suppress(FileNotFoundError):
+                    if item.name.endswith(_SUFFIX):
+                        status = item.stat()
+                        files.append((status.st_mtime, status.st_size, item.path))
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.max_bytes or path == str(newest):
