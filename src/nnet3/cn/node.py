@@ -207,7 +207,7 @@ def as_node(value: Any, what: str = "") -> Node:
 def scope(name: str) -> AbstractContextManager[None]:
     """Let the names of all nodes that are made inside begin with `name` and a dot: `with cn.scope("encoder"): ...`.
 
-    Scopes may be nested. Nodes that are read or copied keep their names.
+    Scopes may be nested. Nodes that are loaded, read from text or copied keep their names; `from_nnet` makes new ones.
     """
     return names_begin_with(f"{_PATH.get()}{checked_name(name)}.")
 
