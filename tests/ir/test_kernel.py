@@ -10,8 +10,7 @@ from nnet3.ir.kernel import named_part, part_name, whole_kernel
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("kernel", ["w", "lstm1.W_all", "a[0:2]", "new\nline"])
 def test_a_part_is_found_by_its_name(kernel: str, adds: bool) -> None:
-    assert named_part(part_name(kernel, 3, 12, adds=adds)) == (kernel, 3, 12, adds, None)
-    assert named_part(part_name(kernel, 3, 12, adds=adds, outputs=(1, 4))) == (kernel, 3, 12, adds, (1, 4))
+    assert named_part(part_name(kernel, 3, 12, adds=adds)) == (kernel, 3, 12, adds)
 
 
 def test_other_names_are_no_parts() -> None:

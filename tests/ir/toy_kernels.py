@@ -126,8 +126,8 @@ class Wide(Affine):
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
         return inputs[0] @ self.weight + 0.5, None
 
-    def part(self, first: int, end: int, adds: bool, outputs: tuple[int, int] | None = None) -> WidePart:
-        return WidePart(self.weight[first:end, slice(*(outputs or (None, None)))], adds)
+    def part(self, first: int, end: int, adds: bool) -> WidePart:
+        return WidePart(self.weight[first:end], adds)
 
 
 class WidePart:

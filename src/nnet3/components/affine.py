@@ -29,7 +29,6 @@ from nnet3.components.updatable import (
     NaturalGradientPair,
     OrthonormalComponent,
 )
-from nnet3.ir.kernel import Columns
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine
 
@@ -73,8 +72,8 @@ class AffineComponent(OrthonormalComponent):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.linear_params, self.bias_params)
 
-    def part(self, first: int, end: int, adds: bool, outputs: Columns | None = None) -> AffinePart:
-        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end, outputs)
+    def part(self, first: int, end: int, adds: bool) -> AffinePart:
+        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
@@ -222,8 +221,8 @@ class LinearComponent(NaturalGradientPair):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.params)
 
-    def part(self, first: int, end: int, adds: bool, outputs: Columns | None = None) -> AffinePart:
-        return AffinePart(self, "params", "", first, end, outputs)
+    def part(self, first: int, end: int, adds: bool) -> AffinePart:
+        return AffinePart(self, "params", "", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mm(x, self.params.t(), out=y)

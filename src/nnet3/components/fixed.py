@@ -14,7 +14,6 @@ from nnet3.components.kinds import MATRIX, VECTOR, Vector, load_matrix_key, load
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.ir.kernel import Columns
 from nnet3.text import ConfigLine
 
 
@@ -27,28 +26,22 @@ class AffinePart:
 
     type_name = "AffinePart"
 
-    def __init__(
-        self, component: Any, matrix: str, bias: str, first: int, end: int, outputs: Columns | None = None
-    ) -> None:
-        """`matrix` and `bias` name the component's tensors; an empty name is no bias, or a second input.
-
-        `outputs`: the columns [first, end) of the output, all unless they are given.
-        """
-        low, high = outputs or (0, component.output_dim)
-        self.output_dim = high - low
+    def __init__(self, component: Any, matrix: str, bias: str, first: int, end: int) -> None:
+        """`matrix` and `bias` name the component's tensors; an empty name is no bias, or a second input."""
+        self.output_dim = component.output_dim
         self._component, self._matrix, self._bias = component, matrix, bias
-        self._columns, self._rows = (first, end - first), (low, high - low)
+        self._first, self._count = first, end - first
 
     @property
     def linear_params(self) -> Tensor:
         """W_c, (output_dim, columns)."""
         weights: Tensor = getattr(self._component, self._matrix)
-        return weights.narrow(1, *self._columns).narrow(0, *self._rows)
+        return weights.narrow(1, self._first, self._count)
 
     @property
     def bias_params(self) -> Tensor | None:
         """b, (output_dim,); None if there is none."""
-        return getattr(self._component, self._bias).narrow(0, *self._rows) if self._bias else None
+        return getattr(self._component, self._bias) if self._bias else None
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns what it reads, by name."""
@@ -103,8 +96,8 @@ class FixedAffineComponent(Component):
             matrix = rng.normal_tensor(output_dim, input_dim + 1)
         return {"linear_params": matrix[:, :-1].contiguous(), "bias_params": matrix[:, -1].contiguous()}
 
-    def part(self, first: int, end: int, adds: bool, outputs: Columns | None = None) -> AffinePart:
-        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end, outputs)
+    def part(self, first: int, end: int, adds: bool) -> AffinePart:
+        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)

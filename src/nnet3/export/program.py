@@ -16,7 +16,7 @@ from nnet3.ir.declarations import Access, Command
 from nnet3.options import CompileOptions
 
 #: Files hold weights as constants, in whatever order: nothing has to be packed.
-EXPORTED = CompileOptions(disabled_passes=frozenset({"pack_weights", "postpone_products"}))
+EXPORTED = CompileOptions(disabled_passes=frozenset({"pack_weights"}))
 
 
 class Block(NamedTuple):

@@ -47,7 +47,7 @@ class Kernel(Protocol):
     # A kernel may also have `replay_state() -> Sequence[object] | None`: all that `run_forward` depends on besides its
     # operands and the contents of the tensors named, so that equal states (the same objects) mean the same arithmetic.
     # None, as for a kernel without it: on anything, for instance random numbers.
-    # A kernel that promises `has_parts` has `part(first, end, adds, outputs)`: see `part_name`.
+    # A kernel that promises `has_parts` has `part(first, end, adds)`: see `part_name`.
 
 
 @dataclass(frozen=True)
@@ -84,27 +84,21 @@ class KernelInfo:
     packs: bool = False
 
 
-_PART = re.compile(r"(.*)\[(\d+):(\d+)(?: to (\d+):(\d+))?\](\+?)", re.DOTALL)
-Columns = tuple[int, int]  # [first, end)
+_PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)
 
 
-def part_name(kernel: str, first: int, end: int, *, adds: bool, outputs: Columns | None = None) -> str:
+def part_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
     """Returns the name of the kernel that multiplies columns [first, end) of another's input as that one does.
 
-    Its first input has these columns, its output all columns or those of `outputs`. If it `adds`, it has a second
-    input, which it adds in the place of a bias.
+    Its first input has these columns. If it `adds`, it has a second input, which it adds in the place of a bias.
     """
-    to = "" if outputs is None else f" to {outputs[0]}:{outputs[1]}"
-    return f"{kernel}[{first}:{end}{to}]{'+' if adds else ''}"
+    return f"{kernel}[{first}:{end}]{'+' if adds else ''}"
 
 
-def named_part(name: str) -> tuple[str, int, int, bool, Columns | None] | None:
-    """Returns the kernel, the columns, whether it adds and the columns of its output, if a part has this name."""
+def named_part(name: str) -> tuple[str, int, int, bool] | None:
+    """Returns the kernel, the columns and whether it adds, if this is the name of a part; else None."""
     match = _PART.fullmatch(name)
-    if match is None:
-        return None
-    outputs = None if match[4] is None else (int(match[4]), int(match[5]))
-    return match[1], int(match[2]), int(match[3]), bool(match[6]), outputs
+    return None if match is None else (match[1], int(match[2]), int(match[3]), bool(match[4]))
 
 
 def whole_kernel(name: str, known: Container[str]) -> str:

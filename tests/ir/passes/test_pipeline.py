@@ -53,7 +53,6 @@ def test_hand_built_programs(make: type) -> None:
 def test_passes_have_their_order() -> None:
     assert [p.name for p in PIPELINE] == [
         "hoist_products",
-        "postpone_products",
         "copy_derivatives",
         "dead_code",
         "share_copies",
@@ -95,7 +94,7 @@ def test_a_level_leaves_out_disabled_passes() -> None:
 def test_an_unknown_pass_is_refused() -> None:
     with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
         optimize(training_step(), disabled=["move_sizes"])
-    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are hoist_products, postpone"):
+    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are hoist_products, copy_deriv"):
         optimize(training_step(), disabled=["x"])
 
 
@@ -106,7 +105,6 @@ def test_dump_sees_the_computation_after_each_pass() -> None:
     assert seen == [
         ("", 0),
         ("hoist_products", 0),
-        ("postpone_products", 0),
         ("copy_derivatives", 0),
         ("dead_code", 0),
         ("share_copies", 0),
