@@ -33,7 +33,7 @@ from tests.ir.programs import training_step
 PROPAGATE = cmd.Propagate(0, "affine", (SPLICED,), HIDDEN)
 BACKPROP = cmd.Backprop(0, "affine", (SPLICED,), 0, HIDDEN_DERIV, (SPLICED_DERIV,), (0,), update=True)
 KERNELS = {
-    "no kernel": (put(ADD_OUT, replace(PROPAGATE, kernel=99)), "its kernel is 99, expected 0 to 7"),
+    "no kernel": (put(ADD_OUT, replace(PROPAGATE, kernel=99)), "its kernel is 99, expected 0 to 8"),
     "no precomputed": (put(ADD_OUT, replace(PROPAGATE, precomputed=1)), "its precomputed is 1, expected 0 to 0"),
     "memo number": (put(ADD_OUT, replace(PROPAGATE, memo=0)), "its memo is 0, expected -1 to -1"),
     "memo unused": (
