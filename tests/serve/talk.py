@@ -19,9 +19,10 @@ CONFIG = json.dumps({"config": {"sample_rate": RATE}})
 EOF = '{"eof" : 1}'
 
 
-def connected(server: Server, **options: Any) -> ClientConnection:
-    host, port = server.address
-    return connect(f"ws://{host}:{port}/", open_timeout=PATIENCE, close_timeout=PATIENCE, **options)
+def connected(server: Server, max_queue: int | None = None, **options: Any) -> ClientConnection:
+    """A client that takes all answers at once: one with a full queue sees neither what follows nor the end."""
+    url = "ws://{}:{}/".format(*server.address)
+    return connect(url, open_timeout=PATIENCE, close_timeout=PATIENCE, max_queue=max_queue, **options)
 
 
 def ask(client: ClientConnection, message: str | bytes) -> Any:

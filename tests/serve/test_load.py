@@ -208,9 +208,7 @@ def test_rude_clients_take_no_word_from_others(model: Model, monkeypatch: pytest
 
     options = ServeOptions(port=0, max_connections=MOST, max_message=MOST_BYTES, max_queue=2, idle_seconds=3)
     with Server(model, options, lines.append) as server, ExitStack() as clients:
-        # Read one after the other below: each takes all answers at once, so that none waits behind a full queue
-        # while the server, which is made impatient here, ends the connection.
-        good = [clients.enter_context(connected(server, max_queue=None)) for _ in range(GOOD)]
+        good = [clients.enter_context(connected(server)) for _ in range(GOOD)]
         threads = [guarded(talk, client, number) for number, client in enumerate(good)]
         threads += [guarded(rude, behave) for behave in RUDE]
         threads += [guarded(crowd, server), guarded(knock, server)]
