@@ -219,7 +219,9 @@ def test_a_process_that_loses_the_others_says_so_in_one_line(monkeypatch: pytest
         monkeypatch.setattr(dist, name, closed)
     world = World(1, 3)
     for call in (lambda: world.sum_([torch.ones(1)]), lambda: world.largest(1), lambda: world.gather(1)):
-        with pytest.raises(LostError, match=r"^process 1 of 3 has lost the others: .* --resume goes on .* itself$"):
+        with pytest.raises(
+            LostError, match=r"^process 1 of 3 has lost the others: .* --resume .*resume=True.* goes on .* itself$"
+        ):
             call()
     monkeypatch.setattr(dist, "all_reduce", full)
     with pytest.raises(RuntimeError, match="out of memory"):
