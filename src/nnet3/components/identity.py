@@ -17,6 +17,12 @@ from nnet3.components.registry import register
 from nnet3.kaldi_io import Reader, Writer
 
 
+def _copy(source: Tensor, dest: Tensor) -> None:
+    """Copies a matrix, unless both are the same memory."""
+    if dest.data_ptr() != source.data_ptr():
+        dest.copy_(source)
+
+
 @register
 class NoOpComponent(Component):
     """y = x; the derivative is multiplied by backprop_scale."""
@@ -37,8 +43,7 @@ class NoOpComponent(Component):
         self.backprop_scale = backprop_scale
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
-        if y.data_ptr() != x.data_ptr():
-            y.copy_(x)
+        _copy(x, y)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -47,8 +52,8 @@ class NoOpComponent(Component):
             return
         if self.backprop_scale != 1.0:
             torch.mul(y_deriv, self.backprop_scale, out=x_deriv)
-        elif x_deriv.data_ptr() != y_deriv.data_ptr():
-            x_deriv.copy_(y_deriv)
+        else:
+            _copy(y_deriv, x_deriv)
 
 
 _REPAIR_PROBABILITY = 0.5
@@ -119,8 +124,7 @@ class ClipGradientComponent(Component):
         return float(self.num_clipped) / self.count if self.count > 0 else 0.0
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
-        if y.data_ptr() != x.data_ptr():
-            y.copy_(x)
+        _copy(x, y)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
