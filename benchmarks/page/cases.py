@@ -137,6 +137,7 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
     options.log_severity_level = 3
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # whose turn is next has all cores
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 

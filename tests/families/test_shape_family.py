@@ -62,7 +62,7 @@ def test_members_of_published_networks(name: str, train: bool, monkeypatch: pyte
 def test_members_of_random_networks() -> None:
     """Whoever has no family is refused, and nobody is wrong; most have one."""
     found = 0
-    for seed in range(9 * EFFORT):
+    for seed in range(6 * EFFORT):
         nnet = random_network(shifted(seed)).nnet()
         try:
             check_members(
@@ -71,7 +71,7 @@ def test_members_of_random_networks() -> None:
         except (NotAffineError, nnet3.Nnet3Error):
             continue
         found += 1
-    assert found >= 4 * EFFORT
+    assert found >= 3 * EFFORT
 
 
 def test_programs_of_other_networks_are_refused() -> None:
