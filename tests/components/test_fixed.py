@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from nnet3 import components
+from nnet3.components.fixed import AffinePart
 from tests.components.component_text import check_config_error, to_text
 from tests.components.contract import component_contract
 
@@ -98,3 +100,11 @@ TestFixedBias = component_contract(
         ("<FixedBiasComponent> <Scales> [ 1 ]\n</FixedBiasComponent> ", "expected <Bias>, got '<Scales>'"),
     ],
 )
+
+
+@pytest.mark.parametrize("rows", [1, 512, 1300])
+def test_a_part_packs_its_columns_transposed(rows: int) -> None:
+    affine = components.create("FixedAffineComponent", f"input-dim=7 output-dim={rows}")
+    packed = torch.empty(3, rows)
+    AffinePart(affine, "linear_params", "bias_params", 2, 5).run_forward((), packed, None)
+    torch.testing.assert_close(packed, affine.linear_params[:, 2:5].t(), rtol=0, atol=0)
