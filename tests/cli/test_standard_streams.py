@@ -44,9 +44,7 @@ def _statuses(shell: Shell, verbs: list[str], commands: str) -> dict[str, tuple[
     return {verb: (status, said) for verb, status in statuses.items()}
 
 
-@pytest.mark.parametrize(
-    ("to", "reason", "verbs"), [(">&-", CLOSED, EACH_KIND), ("> /dev/full", FULL, SOME_VERBS)]
-)
+@pytest.mark.parametrize(("to", "reason", "verbs"), [(">&-", CLOSED, EACH_KIND), ("> /dev/full", FULL, SOME_VERBS)])
 def test_help_that_cannot_be_printed(shell: Shell, to: str, reason: str, verbs: list[str]) -> None:
     found = _statuses(shell, verbs, f"nnet3 $verb --help 2>> errors {to}")
     assert {status for status, _ in found.values()} == {"1"}
