@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from nnet3.kaldi_io import matrix_writer, open_matrix_table, vector_writer
 from tests.asr.golden_ivectors import ARRAYS, FEATURES, GOLDEN, NEAR
 from tests.cli.run_command import Cli
 
@@ -65,6 +65,31 @@ def test_an_ivector_for_each_frame(cli: Cli) -> None:
         frames = np.arange(len(all_frames[key]))
         np.testing.assert_array_equal(all_frames[key], rows[frames // 10])
     assert len(all_frames["whole"]) == len(FEATURES)
+
+
+def test_frames_count_as_much_as_their_weights(cli: Cli) -> None:
+    count = len(FEATURES)
+    half = np.where(np.arange(count) < count // 2, 1.0, 0.0).astype(np.float32)
+    for name, weights in {"ones": np.ones(count), "half": half, "short": half[:-2], "none": np.zeros(count)}.items():
+        with vector_writer(f"ark:{name}.w") as writer:
+            writer.write("whole", weights.astype(np.float32))
+
+    def ivectors(*options: str) -> np.ndarray:
+        return _ivectors(cli, "--config=plain_ivectors.conf", *options)["whole"]
+
+    plain, by = ivectors(), "--frame-weights-rspecifier=ark:{}.w".format
+    np.testing.assert_array_equal(ivectors(by("ones")), plain)
+    points = (count // 2 - 1) // 10 + 1  # estimates before the frames that count nothing
+    found = ivectors(by("half"))
+    np.testing.assert_array_equal(found[:points], plain[:points])
+    assert not np.allclose(found[-1], plain[-1], atol=1e-3)
+    np.testing.assert_array_equal(ivectors(by("short"), "--length-tolerance=2"), found)
+    np.testing.assert_allclose(ivectors(by("none")), 0, atol=1e-5)  # the prior's mean, less its offset
+    tables = ("ark:spk2utt", "scp:feats.scp", "ark:none")
+    outcome = cli("ivector-extract-online2", "--config=plain_ivectors.conf", by("short"), *tables)
+    assert outcome.status == 1
+    assert f"it has {count} frames and {count - 2} weights; --length-tolerance is 0" in outcome.err
+    assert "utterance 'u1' left out: there are no weights for it" in outcome.err
 
 
 def test_what_is_left_out_and_what_is_an_error(cli: Cli) -> None:

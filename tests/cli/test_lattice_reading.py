@@ -54,6 +54,21 @@ def test_both_kinds_of_files_have_the_same_paths(lattices: Cli) -> None:
             assert paths_of(lattice, 0.5) == paths_of(expected[key], 0.5)
 
 
+def test_some_lattices_are_copied(lattices: Cli) -> None:
+    Path("keys").write_text("two of it\nthree\n\n")
+    for options, keys in (
+        (["--include=keys"], ["two"]), (["--exclude=keys"], ["one"]), (["--exclude=none"], ["one", "two"]),
+        (["--exclude=keys", "--write-compact=false"], ["one"]), (["--include=none", "--ignore-missing=true"], []),
+    ):  # fmt: skip
+        Path("none").write_text("")
+        lattices.good("lattice-copy", *options, "ark:lat", "ark:some")
+        assert Path("some").stat().st_size == 0 if not keys else list(read("some")) == keys
+    assert lattices("lattice-copy", "--include=none", "ark:lat", "ark:some").status == 1
+    outcome = lattices("lattice-copy", "--include=keys", "--exclude=keys", "ark:lat", "ark:some")
+    assert (outcome.status, "not both" in outcome.err) == (2, True)
+    assert "nofile" in lattices("lattice-copy", "--include=nofile", "ark:lat", "ark:some").err
+
+
 def test_scales_and_penalties(lattices: Cli) -> None:
     lattices.good("lattice-scale", "--acoustic-scale=10", "--lm-scale=3", "ark:lat", "ark:scaled")
     lattices.good("lattice-scale", "--inv-acoustic-scale=0.1", "--lm-scale=3", "ark:lat", "ark:same")

@@ -25,6 +25,8 @@ class ArpaModel:
 
     log10: dict[Ngram, float]
     back_off: dict[Ngram, float]
+    begin: str = BEGIN
+    end: str = END
 
     @property
     def words(self) -> list[str]:
@@ -32,8 +34,11 @@ class ArpaModel:
         return [ngram[0] for ngram in self.log10 if len(ngram) == 1]
 
 
-def parse_arpa(text: str, source: str) -> ArpaModel:
-    r"""Reads from `\data\` to `\end\`. Raises ModelFormatError, with the line, for what is not as the format says."""
+def parse_arpa(text: str, source: str, begin: str = BEGIN, end: str = END) -> ArpaModel:
+    r"""Reads from `\data\` to `\end\`; `begin` and `end` stand at the ends of sentences.
+
+    Raises ModelFormatError, with the line, for what is not as the format says.
+    """
     log10: dict[Ngram, float] = {}
     back_off: dict[Ngram, float] = {}
     counts: dict[int, int] = {}
@@ -57,7 +62,7 @@ def parse_arpa(text: str, source: str) -> ArpaModel:
             ngram, values = _ngram(line, order, *where)
             if ngram in log10:
                 raise ModelFormatError(f"the n-gram '{' '.join(ngram)}' is there twice", *where)
-            if BEGIN in ngram[1:] or END in ngram[:-1]:
+            if begin in ngram[1:] or end in ngram[:-1]:
                 misplaced.append((number, " ".join(ngram)))
             log10[ngram] = values[0]
             if len(values) > 1:
@@ -73,9 +78,9 @@ def parse_arpa(text: str, source: str) -> ArpaModel:
         number, ngram_text = misplaced[0]
         _LOG.warning(
             "%s, line %d: the n-gram '%s' is left out: %s can only begin and %s only end one (%d such n-grams)",
-            *(source, number, ngram_text, BEGIN, END, len(misplaced)),
+            *(source, number, ngram_text, begin, end, len(misplaced)),
         )
-    return ArpaModel(log10, back_off)
+    return ArpaModel(log10, back_off, begin, end)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -119,10 +124,10 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
 
     N-grams with words that have no label are left out. Raises ModelFormatError if nothing is left that ends.
     """
-    log10 = {ngram: value for ngram, value in model.log10.items() if _is_sayable(ngram, value, labels)}
+    log10 = {ngram: value for ngram, value in model.log10.items() if _is_sayable(ngram, value, model, labels)}
     histories = dict.fromkeys([(), *(ngram[:-1] for ngram in log10)])
-    if (BEGIN,) in model.log10:
-        histories[BEGIN,] = None
+    if (model.begin,) in model.log10:
+        histories[model.begin,] = None
     for history in list(histories):  # what they back off to
         for length in range(len(history)):
             histories[history[len(history) - length :]] = None
@@ -140,7 +145,7 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
 
     for ngram, value in log10.items():
         src = number[ngram[:-1]]
-        if ngram[-1] == END:
+        if ngram[-1] == model.end:
             final[src] = -value * _LOG_10
             continue
         dst, more = longest(ngram)
@@ -152,13 +157,13 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
             dst, more = longest(history[1:])
             arcs.append((src, dst, back_off_label, 0, (more - model.back_off.get(history, 0.0)) * _LOG_10))
     src_, dst_, ilabel, olabel, cost = (np.array(column) for column in zip(*arcs, strict=True))
-    return Fst.from_arcs(number.get((BEGIN,), 0), final, src_, dst_, ilabel, cost, olabel)
+    return Fst.from_arcs(number.get((model.begin,), 0), final, src_, dst_, ilabel, cost, olabel)
 
 
-def _is_sayable(ngram: Ngram, log10: float, labels: Mapping[str, int]) -> bool:
+def _is_sayable(ngram: Ngram, log10: float, model: ArpaModel, labels: Mapping[str, int]) -> bool:
     """Returns true for an n-gram of known words; <s> stands at the beginning and </s> at the end of some."""
-    if log10 <= _NEVER or ngram[-1] == BEGIN:
+    if log10 <= _NEVER or ngram[-1] == model.begin:
         return False
-    inner = ngram[1:] if ngram[0] == BEGIN else ngram
-    inner = inner[:-1] if inner and inner[-1] == END else inner
-    return all(word in labels and word not in (BEGIN, END) for word in inner)
+    inner = ngram[1:] if ngram[0] == model.begin else ngram
+    inner = inner[:-1] if inner and inner[-1] == model.end else inner
+    return all(word in labels and word not in (model.begin, model.end) for word in inner)

@@ -68,15 +68,20 @@ class IvectorModel:
     def dim(self) -> int:
         return self.extractor.ivector_dim
 
-    def compute(self, features: Rows, speaker: SpeakerState | None = None) -> tuple[Singles, SpeakerState]:
+    def compute(
+        self, features: Rows, speaker: SpeakerState | None = None, weights: Singles | None = None
+    ) -> tuple[Singles, SpeakerState]:
         """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state after it.
 
-        Row r is the estimate from the frames up to r times the period, as networks see them in training.
+        Row r is the estimate from the frames up to r times the period, as networks see them in training. `weights`,
+        (frames,), say how much each frame counts.
         """
         model = replace(
             self, options=replace(self.options, use_most_recent_ivector=False, greedy_ivector_extractor=False)
         )
-        stream = OnlineIvectors(model, speaker)
+        stream = OnlineIvectors(model, speaker, weighted=weights is not None)
+        if weights is not None:
+            stream.weigh(np.arange(len(weights)), np.asarray(weights, np.float64))
         stream.accept(features, last=True)
         if stream.ready == 0:
             return np.zeros((0, self.dim), np.float32), stream.speaker_state()

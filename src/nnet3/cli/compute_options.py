@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, flag, integer, number, whole_number
+from nnet3.cli.options import Decorator, all_of, arguments, flag, ignored, integer, number, whole_number
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
     HIGHEST_LEVEL,
@@ -232,8 +232,8 @@ xvector_options = all_of(
     click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
     click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
     click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
-    click.option("--cache-capacity", type=integer(), hidden=True, expose_value=False),
-    click.option("--use-shortcut", type=KALDI_BOOL, hidden=True, expose_value=False),
+    ignored("--cache-capacity", kind=integer()),
+    ignored("--use-shortcut"),
     arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="VECTOR-WSPECIFIER"),
 )
 

@@ -10,7 +10,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import KALDI_BOOL, Decorator, all_of, arguments, number
+from nnet3.cli.options import Decorator, all_of, arguments, ignored, number
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import ChainMergingOptions, CopyingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
 from nnet3.text.values import at_least
@@ -74,16 +74,13 @@ CHAIN_KIND = EgsKind(
     key_of=lambda options: later.changes.key_with_language if options.multilingual_eg else None,
 )
 
-_IGNORED = [
-    click.option(f"--{name}", type=KALDI_BOOL, hidden=True, expose_value=False)
-    for name in ("measure-output-frames", "discard-partial-minibatches")
-]
+_IGNORED = ignored("--measure-output-frames", "--discard-partial-minibatches")
 
 
 def merge_verb(kind: EgsKind) -> Verb:
     """The verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
 
-    @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *_IGNORED)
+    @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, _IGNORED)
     def command(examples: str, output: str, options: MergingOptions) -> None:
         later.egs_tables.merge(kind.examples(), examples, output, options, kind.key_of(options))
 

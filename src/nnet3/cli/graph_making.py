@@ -47,17 +47,19 @@ def prepare_lang(dictionary: str, oov: str, folder: str, options: LangOptions) -
     say(f"{folder}: {len({each.word for each in found.lexicon})} words, {len(found.lexicon)} pronunciations")
 
 
-def arpa_to_fst(model: str, output: str, back_off: str, read_table: str, write_table: str) -> None:
+def arpa_to_fst(
+    model: str, output: str, back_off: str, read_table: str, write_table: str, begin: str, end: str
+) -> None:
     """Makes an FST of a language model. `back_off` is the symbol of back-offs, "" for none."""
     check_can_save(output, write_table)
-    arpa = parse_arpa(read_text(model), model)
+    arpa = parse_arpa(read_text(model), model, begin, end)
     if read_table:
         labels = dict(load_symbols(read_table).labels)
         if back_off and back_off not in labels:
             raise Nnet3Error(f"{read_table}: there is no symbol '{back_off}'")
     else:
-        words = (word for word in arpa.words if word not in ("<s>", "</s>", back_off))
-        names = ["<eps>", *words, *([back_off] if back_off else []), "<s>", "</s>"]
+        words = (word for word in arpa.words if word not in (begin, end, back_off))
+        names = ["<eps>", *([back_off] if back_off else []), begin, end, *words]
         labels = {name: number for number, name in enumerate(names)}
     missing = sum(word not in labels for word in arpa.words)
     if missing:
@@ -65,7 +67,7 @@ def arpa_to_fst(model: str, output: str, back_off: str, read_table: str, write_t
     fst = arpa_fst(arpa, labels, labels[back_off] if back_off else 0)
     save_fst(fst, output)
     if write_table:
-        write_atomically(write_table, "".join(f"{name} {label}\n" for name, label in labels.items()).encode())
+        write_atomically(write_table, "".join(f"{name}\t{label}\n" for name, label in labels.items()).encode())
     say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")
 
 

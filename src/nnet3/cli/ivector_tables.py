@@ -9,18 +9,22 @@ from nnet3.asr.speaker_state import SpeakerState
 from nnet3.cli.feature_tables import by_speaker
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import matrix_writer
+from nnet3.kaldi_io import matrix_writer, random_access_vectors
 from nnet3.options import IvectorOptions
 
 
 def write_online_ivectors(
-    spk2utt: str, features: str, output: str, files: IvectorFiles, options: IvectorOptions, repeat: bool
-) -> int:
+    spk2utt: str, features: str, output: str, files: IvectorFiles, options: IvectorOptions, repeat: bool,
+    frame_weights: str, tolerance: int,
+) -> int:  # fmt: skip
     """Writes the ivectors of utterances, one every `ivector_period` frames, or one for each frame if `repeat`.
 
-    What is known of a speaker goes on from one utterance to the next. Returns 1, an exit status, if none is written.
+    What is known of a speaker goes on from one utterance to the next. `frame_weights` is a table of how much each frame
+    counts; "" for 1. Lengths may differ by `tolerance`: frames without a weight count nothing. Returns 1, an exit
+    status, if none is written.
     """
     model, left_out = files.load(options), LeftOut()
+    weights_of = random_access_vectors(frame_weights) if frame_weights else None
     with matrix_writer(output) as writer:
         for _, utterances in by_speaker(features, spk2utt):
             speaker: SpeakerState | None = None
@@ -28,9 +32,21 @@ def write_online_ivectors(
                 with left_out.if_wrong(key):
                     if not len(rows) or not np.isfinite(rows).all():
                         raise Nnet3Error("its features have a NaN or an infinity" if len(rows) else "it has no frames")
-                    ivectors, speaker = model.compute(rows, speaker)
+                    weights = None if weights_of is None else _fitting(weights_of.get(key), len(rows), tolerance)
+                    ivectors, speaker = model.compute(rows, speaker, weights)
                     each = np.repeat(ivectors, options.ivector_period, axis=0)[: len(rows)] if repeat else ivectors
                     writer.write(key, each)
         done = writer.count
     say(f"Estimated ivectors for {done} files, {left_out.failed} with errors.")
     return int(done == 0)
+
+
+def _fitting(weights: np.ndarray | None, frames: int, tolerance: int) -> np.ndarray:
+    """Returns weights of so many frames, zeros for those that have none."""
+    if weights is None:
+        raise Nnet3Error("there are no weights for it")
+    if abs(len(weights) - frames) > tolerance:
+        raise Nnet3Error(f"it has {frames} frames and {len(weights)} weights; --length-tolerance is {tolerance}")
+    if not np.isfinite(weights).all():
+        raise Nnet3Error("its weights have a NaN or an infinity")
+    return np.pad(weights[:frames], (0, max(frames - len(weights), 0)))

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from nnet3.asr.lattice_path import LatticePath, best_paths
+from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
 from nnet3.kaldi_io import TableWriter, int_vector_writer, real_writer
@@ -65,13 +66,37 @@ def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, ac
             acoustic_table.write(key, path.acoustic_cost)
 
 
-def write_changed(lattices: str, output: str, change: Callable[[Lattice], Lattice], compact: bool = True) -> None:
-    """Writes each lattice with a change, as a transducer from transition-ids if it is not to be compact."""
+def write_changed(
+    lattices: str,
+    output: str,
+    change: Callable[[Lattice], Lattice],
+    compact: bool = True,
+    chosen: Callable[[str], bool] = lambda key: True,
+) -> int:
+    """Writes each lattice whose key is chosen with a change, as a transducer from transition-ids if it is not to be
+    compact. Returns how many those are.
+    """
     writer: TableWriter[Any] = lattice_writer(output) if compact else plain_lattice_writer(output)
     with writer:
         for key, lattice in _read(lattices):
-            changed = change(lattice)
-            writer.write(key, changed if compact else changed.plain())
+            if chosen(key):
+                changed = change(lattice)
+                writer.write(key, changed if compact else changed.plain())
+        return writer.count
+
+
+def copy(lattices: str, output: str, write_compact: bool, include: str, exclude: str, ignore_missing: bool) -> int:
+    """Copies lattices: all, those with keys of the file `include`, or those without keys of the file `exclude`.
+
+    Returns 1, an exit status, if there are none.
+    """
+    lines = read_text(include or exclude).splitlines() if include or exclude else []
+    keys = {fields[0] for line in lines if (fields := line.split())}
+    count = write_changed(
+        lattices, output, lambda lattice: lattice, write_compact, lambda key: (key in keys) == bool(include)
+    )
+    say(f"{count} lattices written")
+    return int(not count and not ignore_missing)
 
 
 class _NoTable:

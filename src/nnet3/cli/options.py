@@ -91,6 +91,11 @@ def whole_number(*names: str, least: int | None = None, bits: int = 32, **settin
     return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
 
 
+def ignored(*names: str, kind: click.ParamType[Any] = KALDI_BOOL) -> Decorator:
+    """Decorator: options of a program of Kaldi that change nothing here."""
+    return all_of(*(click.option(name, type=kind, hidden=True, expose_value=False) for name in names))
+
+
 def port_option(name: str, *, help: str) -> Decorator:
     """An option that takes a port of TCP, as `port`."""
     kind = click_type(Integer(within(0, 65535)))
@@ -156,8 +161,5 @@ def caching_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return all_of(
         click.option("--read-cache", metavar="FILE", help="Compiled computations, of an earlier --write-cache."),
         click.option("--write-cache", metavar="FILE", help="Where compiled computations are to be kept."),
-        click.option("--binary-write-cache", type=KALDI_BOOL, hidden=True, expose_value=False),
+        ignored("--binary-write-cache"),
     )(command)
-
-
-ignored_threads_option = click.option("--numerator-graph-threads", type=integer(), hidden=True, expose_value=False)

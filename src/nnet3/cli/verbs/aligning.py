@@ -9,7 +9,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.compute_options import align_utterances, align_words, chunk_options
 from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, integer, number
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import AlignmentOptions, TrainingGraphOptions, TransitionOptions, UtteranceOptions, WordTimesOptions
 from nnet3.text.values import above, at_least, bounds
@@ -33,7 +33,7 @@ def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
         metavar="FILE",
         help="Labels of the lexicon that are no phones.",
     )
-    @click.option("--batch-size", type=integer(), hidden=True, expose_value=False)
+    @ignored("--batch-size", kind=integer())
     @arguments(
         tree="TREE",
         model="MODEL",

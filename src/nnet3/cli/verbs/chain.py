@@ -24,7 +24,8 @@ from nnet3.cli.options import (
     binary_option,
     caching_options,
     flag,
-    ignored_threads_option,
+    ignored,
+    integer,
     max_evaluations_option,
     test_mode_options,
 )
@@ -71,7 +72,8 @@ def chain_acc_lda_stats(network: str, examples: str, output: str, binary: bool, 
 @test_mode_options(batchnorm=True)
 @takes("denominator", DenominatorOptions)
 @takes("options", ChainOptions)
-@ignored_threads_option
+@ignored("--numerator-graph-threads", kind=integer())
+@ignored("--compute-accuracy", "--compute-per-dim-accuracy")
 @flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
 @arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
 def chain_compute_prob(
@@ -205,7 +207,7 @@ def chain_get_egs(names: tuple[str, ...], options: ChainMakingOptions, **files: 
 @verb("say which sequences of pdfs are right for each utterance", program="chain-get-supervision")
 @takes("options", SupervisingOptions)
 @flag("--lattice-input", help="The table has lattices of phones, not phones and lengths.")
-@click.option("--weight", type=float, hidden=True, expose_value=False)  # Kaldi ignores it, too
+@ignored("--weight", kind=click.FLOAT)  # by Kaldi, too
 @arguments(tree="TREE", model="TRANSITION-MODEL", phones="PHONES-RSPECIFIER", output="SUPERVISION-WSPECIFIER")
 def chain_get_supervision(
     tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions
@@ -269,7 +271,7 @@ def _train_verb(*, by_language: bool) -> Verb:
     @caching_options
     @takes("denominator", DenominatorOptions)
     @takes("objective", ChainOptions)
-    @ignored_threads_option
+    @ignored("--numerator-graph-threads", kind=integer())
     @flag("--apply-deriv-weights", default=True, show_default=True, help="Scale derivatives of frames.")
     @binary_option
     @arguments(model="RAW-IN", den_fst=words["argument"], examples="EGS-RSPECIFIER", output="RAW-OUT")
@@ -301,7 +303,7 @@ def _combine_verb(*, by_language: bool) -> Verb:
     @max_evaluations_option
     @takes("denominator", DenominatorOptions)
     @takes("options", ChainOptions)
-    @ignored_threads_option
+    @ignored("--numerator-graph-threads", kind=integer())
     @arguments(names=f"{words['argument']} RAW-IN... EGS-RSPECIFIER RAW-OUT")
     def command(
         names: tuple[str, ...], denominator: DenominatorOptions, options: ChainOptions, **settings: Any

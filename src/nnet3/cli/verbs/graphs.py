@@ -6,7 +6,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, integer, whole_number
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import DecodingGraphOptions, LangOptions
 
@@ -15,28 +15,26 @@ from nnet3.options import DecodingGraphOptions, LangOptions
 @click.option("--disambig-symbol", "back_off", default="", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
 @click.option("--read-symbol-table", "read_table", default="", metavar="FILE", help="Words and their labels.")
 @click.option("--write-symbol-table", "write_table", default="", metavar="FILE", help="Write words and their labels.")
-@click.option("--max-arpa-warnings", type=integer(), hidden=True, expose_value=False)
+@click.option("--bos-symbol", "begin", default="<s>", show_default=True, metavar="SYMBOL", help="Begins sentences.")
+@click.option("--eos-symbol", "end", default="</s>", show_default=True, metavar="SYMBOL", help="Ends sentences.")
+@ignored("--max-arpa-warnings", kind=integer())
+@ignored("--ilabel-sort")  # arcs are always sorted
 @arguments(model="ARPA-FILE", output="FST")
-def arpa2fst(model: str, output: str, back_off: str, read_table: str, write_table: str) -> None:
+def arpa2fst(**given: str) -> None:
     """Make an FST of words, whose states are histories. N-grams with words that the symbol table does not have are left
-    out; without a table labels are in the order of the file.
+    out; without a table labels are those of Kaldi: back-off symbol, ends of sentences, words in the order of the file.
 
     \b
     Example:
       nnet3 arpa2fst --disambig-symbol=#0 --read-symbol-table=lang/words.txt lm.arpa lang/G.fst
     """
-    later.graph_making.arpa_to_fst(model, output, back_off, read_table, write_table)
+    later.graph_making.arpa_to_fst(**given)
 
 
 @verb("count word errors", program="compute-wer")
 @flag("--text", help="Tables have words, not labels.")
-@click.option(
-    "--mode",
-    type=click.Choice(["strict", "all", "present"]),
-    default="strict",
-    show_default=True,
-    help="Sentences that were not heard are an error, count as left out, or do not count.",
-)
+@click.option("--mode", type=click.Choice(["strict", "all", "present"]), default="strict", show_default=True,
+              help="Sentences that were not heard are an error, count as left out, or do not count.")  # fmt: skip
 @arguments(said="REFERENCE-RSPECIFIER", heard="HYPOTHESIS-RSPECIFIER")
 def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     """Compare what was heard with what was said: the rates of wrong words and of wrong sentences.
@@ -67,7 +65,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
 
 @verb("make a decoding graph")
 @takes("options", DecodingGraphOptions)
-@flag("--remove-oov", hidden=True, expose_value=False)
+@ignored("--remove-oov")
 @arguments(lang="LANG-FOLDER", model="MODEL-FOLDER", folder="GRAPH-FOLDER")
 def mkgraph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
     """Make HCLG.fst, from transition-ids to words, of L_disambig.fst and G.fst in LANG-FOLDER and of tree and final.mdl

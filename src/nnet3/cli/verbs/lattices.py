@@ -9,7 +9,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
-from nnet3.cli.options import Decorator, arguments, click_type, flag, whole_number
+from nnet3.cli.options import Decorator, arguments, click_type, flag, ignored, integer, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import BatchOptions, StreamOptions, UtteranceOptions
 from nnet3.text.values import Number
@@ -74,6 +74,7 @@ def latgen_faster_looped(**given: Any) -> None:
 @verb("decode utterances to lattices, several at once", program="nnet3-latgen-faster-parallel")
 @chunk_options(UtteranceOptions)
 @whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
+@ignored("--num-threads-total", kind=integer())
 @decoding_options
 def latgen_faster_parallel(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, several utterances at once.
@@ -133,17 +134,23 @@ def lattice_best_path(**given: Any) -> None:
 
 @verb("copy lattices", program="lattice-copy")
 @flag("--write-compact", default=True, help="Write acceptors of words.")
+@click.option("--include", default="", metavar="FILE", help="Only lattices with keys that begin a line of it.")
+@click.option("--exclude", default="", metavar="FILE", help="Only lattices with other keys.")
+@flag("--ignore-missing", help="It is no error if no lattice is copied.")
 @_lattices_argument
 @_output_argument
-def lattice_copy(lattices: str, output: str, write_compact: bool) -> None:
+def lattice_copy(include: str, exclude: str, **given: Any) -> int:
     """Copy lattices from binary to text or back, and, with --write-compact=false, to transducers from transition-ids to
     words. Both kinds are read.
 
     \b
-    Example:
+    Examples:
       nnet3 lattice-copy "ark:gunzip -c lat.1.gz |" ark,t:-
+      nnet3 lattice-copy --include=some_utterances ark:lat.ark ark:some.ark
     """
-    later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice, write_compact)
+    if include and exclude:
+        raise click.UsageError("give --include or --exclude, not both")
+    return later.lattice_reading.copy(include=include, exclude=exclude, **given)
 
 
 @verb("scale the costs of lattices", program="lattice-scale")

@@ -12,7 +12,7 @@ from nnet3.cli import later
 from nnet3.cli.copy_options import copy_options, make_copy_options
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import print_warnings, say
-from nnet3.cli.options import arguments, binary_option, flag, number, seed_option
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, seed_option
 from nnet3.cli.verb import verb
 from nnet3.options import OnnxOptions
 from nnet3.text.values import at_least
@@ -91,6 +91,7 @@ def am_init(names: tuple[str, ...], binary: bool) -> None:
 @verb("average networks", program="nnet3-average")
 @binary_option
 @click.option("--weights", metavar="W1:W2:...", help="One weight per network; made to sum to one.")
+@ignored("--num-threads", kind=integer())
 @arguments(files="RAW-IN... RAW-OUT")
 def average(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
     """Average parameters and statistics of raw networks of the same structure.

@@ -26,6 +26,8 @@ from nnet3.cli.options import (
     binary_option,
     caching_options,
     flag,
+    ignored,
+    integer,
     max_evaluations_option,
     number,
     port_option,
@@ -108,6 +110,7 @@ def compute_batch(**given: Any) -> None:
 
 
 @verb("run a network over training examples", program="nnet3-compute-from-egs")
+@ignored("--binary")
 @flag("--apply-exp", "exponentiate", help="Exponentials of the outputs: of log-posteriors.")
 @click.option("--output-name", "node", default="output", show_default=True, metavar="NODE", help="The output to write.")
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="MATRICES-WSPECIFIER")
@@ -348,6 +351,9 @@ def transcribe(**given: Any) -> None:
 @verb("compute x-vectors of utterances", program="nnet3-xvector-compute")
 @takes("options", XvectorOptions)
 @xvector_options
+@ignored("--frames-per-chunk", "--frame-subsampling-factor", "--extra-left-context", "--extra-right-context",
+         "--extra-left-context-initial", "--extra-right-context-final", kind=integer())  # fmt: skip
+@ignored("--acoustic-scale", kind=click.FLOAT)
 def xvector_compute(options: XvectorOptions, **others: Any) -> None:
     """Run a network that pools statistics over tables of features, and write a vector for each utterance: output
     'output' at t = 0.

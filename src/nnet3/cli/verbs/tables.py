@@ -15,6 +15,7 @@ from nnet3.cli.options import (
     binary_option,
     click_type,
     flag,
+    ignored,
     integer,
     number,
     whole_number,
@@ -25,11 +26,7 @@ from nnet3.text.values import Number, at_least
 
 _KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}
 _WITHOUT_EFFECT = all_of(
-    *(
-        click.option(f"--{name}", type=click_type(Number()), hidden=True, expose_value=False)
-        for name in ("vtln-low", "vtln-high", "max-feature-vectors")
-    ),
-    click.option("--debug-mel", type=KALDI_BOOL, hidden=True, expose_value=False),
+    ignored("--vtln-low", "--vtln-high", "--max-feature-vectors", kind=click_type(Number())), ignored("--debug-mel")
 )
 
 
@@ -230,11 +227,26 @@ def feat_to_len(source: str, output: str) -> None:
 @click.option("--splice-config", "splice_conf", default="", metavar="FILE", help="Options of the splice.")
 @click.option("--cmvn-config", "cmvn_conf", default="", metavar="FILE", help="Options of the normalisation.")
 @flag("--repeat", help="An ivector for each frame, instead of one for each --ivector-period.")
-@click.option("--num-threads", type=integer(), hidden=True, expose_value=False)  # Kaldi's script gives it
+@click.option(
+    "--frame-weights-rspecifier",
+    "frame_weights",
+    default="",
+    metavar="RSPECIFIER",
+    help="How much each frame counts, instead of 1.",
+)
+@whole_number(
+    "--length-tolerance",
+    "tolerance",
+    least=0,
+    default=0,
+    help="Frames by which the lengths of features and weights may differ.",
+)
+@ignored("--num-threads", kind=integer())  # Kaldi's script gives it
 @arguments(spk2utt="SPK2UTT-RSPECIFIER", features="FEATURES-RSPECIFIER", output="IVECTORS-WSPECIFIER")
 def ivector_extract_online2(
-    spk2utt: str, features: str, output: str, options: IvectorOptions, repeat: bool, **files: str
-) -> int:
+    spk2utt: str, features: str, output: str, options: IvectorOptions, repeat: bool,
+    frame_weights: str, tolerance: int, **files: str,
+) -> int:  # fmt: skip
     """Estimate ivectors as a recognizer does while somebody speaks, one every --ivector-period frames, for networks
     that are given online ivectors. What is known of a speaker goes on to the speaker's next utterance.
 
@@ -243,7 +255,9 @@ def ivector_extract_online2(
       nnet3 ivector-extract-online2 --config=conf/ivector_extractor.conf ark:spk2utt scp:feats.scp ark:ivectors.ark
     """
     chosen = later.ivectors.IvectorFiles(**files)
-    return later.ivector_tables.write_online_ivectors(spk2utt, features, output, chosen, options, repeat)
+    return later.ivector_tables.write_online_ivectors(
+        spk2utt, features, output, chosen, options, repeat, frame_weights, tolerance
+    )
 
 
 @verb("sum the rows of each matrix of a table", program="matrix-sum-rows")
@@ -261,6 +275,7 @@ def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
 
 @verb("put features of several tables side by side", program="paste-feats")
 @whole_number("--length-tolerance", "tolerance", least=0, default=0, help="Frames by which lengths may differ.")
+@ignored("--binary")  # of Kaldi's form with files
 @arguments(names="FEATURES-RSPECIFIER... FEATURES-WSPECIFIER")
 def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
     """Put features of several tables side by side, for the utterances that all of them have. Of different lengths the
