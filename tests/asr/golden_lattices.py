@@ -10,7 +10,6 @@ import numpy as np
 
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.levels import longest_paths
-from nnet3.asr.strings import chosen
 from nnet3.asr.word_times import WordBoundaries
 from nnet3.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.transition_model import TransitionModel
@@ -63,6 +62,6 @@ def lattice(name: str) -> LabelLattice:
     final_ids = Strings(np.append(0, np.cumsum(lengths)), of["final_ids"].astype(np.int32))
     graph, acoustic = of["costs"][arcs].astype(np.float64).T
     return LabelLattice(
-        *(level[order], number[src[arcs]], number[dst[arcs]], label[arcs], graph, acoustic, chosen(ids, arcs)),
-        *(final_graph[order], final_acoustic[order], chosen(final_ids, order)),
+        *(level[order], number[src[arcs]], number[dst[arcs]], label[arcs], graph, acoustic, ids[arcs]),
+        *(final_graph[order], final_acoustic[order], final_ids[order]),
     )

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.asr.strings import (
-    StringPool,
-    chained,
-    chosen,
-    common_lengths,
-    concatenated,
-    first_values,
-    hashes,
-    no_strings,
-    without_first,
-)
-from nnet3.kaldi_io.lattice import Strings
+from nnet3.asr.strings import chained, common_lengths, first_values, hashes, without_first
+from nnet3.kaldi_io.lattice import Strings, no_strings
 from tests.asr.toy_lattices import strings_of
 from tests.seeds import RANDOM
 
@@ -34,9 +24,9 @@ def test_parts_and_wholes() -> None:
     for count in (1, 2, 7):
         first, second, numbers = random_lists(count), random_lists(count), RANDOM.integers(0, count, 5)
         a, b = strings_of(first), strings_of(second)
-        assert lists_of(chosen(a, numbers)) == [first[n] for n in numbers]
+        assert lists_of(a[numbers]) == [first[n] for n in numbers]
         assert lists_of(chained(a, b)) == [x + y for x, y in zip(first, second, strict=True)]
-        assert lists_of(concatenated([a, no_strings(2), b])) == [*first, [], [], *second]
+        assert lists_of(Strings.joined([a, no_strings(2), b])) == [*first, [], [], *second]
         counts = np.array([RANDOM.integers(0, len(each) + 1) for each in first])
         assert lists_of(without_first(a, counts)) == [each[n:] for each, n in zip(first, counts, strict=True)]
         assert lists_of(first_values(a, counts)) == [each[:n] for each, n in zip(first, counts, strict=True)]
@@ -60,13 +50,3 @@ def test_equal_strings_have_equal_hashes_and_others_do_not() -> None:
     numbers = hashes(strings_of(lists)).tolist()
     for a, left in zip(numbers, lists, strict=True):
         assert [b == a for b in numbers] == [right == left for right in lists]
-
-
-def test_a_pool_keeps_strings_under_numbers() -> None:
-    pool, kept = StringPool(), list[list[int]]()
-    for count in (0, 3, 500, 1):
-        lists = random_lists(count)
-        assert pool.add(strings_of(lists)).tolist() == list(range(len(kept), len(kept) + count))
-        kept += lists
-    numbers = RANDOM.integers(0, len(kept), 50)
-    assert lists_of(pool.take(numbers)) == [kept[n] for n in numbers]

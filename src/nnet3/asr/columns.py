@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-C = TypeVar("C", bound=tuple[npt.NDArray[Any], ...])
-"""A named tuple whose fields are arrays with equally many rows."""
+from nnet3.kaldi_io.lattice import Strings
+
+C = TypeVar("C", bound=tuple[Any, ...])
+"""A named tuple whose fields are arrays, or `Strings`, with equally many rows."""
 
 
 def part(columns: C, chosen: npt.NDArray[Any]) -> C:
@@ -21,7 +23,11 @@ def part(columns: C, chosen: npt.NDArray[Any]) -> C:
 def joined(parts: Iterable[C]) -> C:
     """Returns the rows of several columns, one after the other; there is at least one."""
     first, *others = parts
-    return type(first)(*map(np.concatenate, zip(first, *others, strict=True)))
+    return type(first)(*map(_in_a_row, zip(first, *others, strict=True)))
+
+
+def _in_a_row(column: Sequence[Any]) -> Any:
+    return Strings.joined(column) if isinstance(column[0], Strings) else np.concatenate(column)
 
 
 class Waiting(Generic[C]):

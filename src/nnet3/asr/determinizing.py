@@ -9,25 +9,15 @@ import numpy.typing as npt
 
 from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.columns import Waiting, joined, part
-from nnet3.asr.label_lattice import LabelLattice
+from nnet3.asr.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
 from nnet3.asr.search_graph import arcs_leaving
-from nnet3.asr.strings import (
-    StringPool,
-    chained,
-    chosen,
-    common_lengths,
-    concatenated,
-    first_values,
-    hashes,
-    mixed,
-    no_strings,
-    without_first,
-)
+from nnet3.asr.strings import chained, common_lengths, first_values, hashes, mixed, without_first
 from nnet3.kaldi_io.lattice import Strings
 
 _NONE = -1
 _BYTES = 8  # of a number
 _NUMBERS_OF_SET = 16  # with its place in a dictionary
+_NUMBERS_OF_ARC = 5  # without its ids
 _SAME = 2.0**-10  # costs this close are taken for equal
 _ROUNDING = 1e-5  # that costs may have along a path
 
@@ -45,35 +35,26 @@ class _Pieces(NamedTuple):
 
 class _Members(NamedTuple):
     """States in sets: the number of the set, the lattice's state, what it costs more than the best one of its set
-    (graph, acoustic), and the number of its string, which is what its path has beyond those of all the others."""
+    (graph, acoustic), and the ids that its path has beyond those of all the others."""
 
     set: Integers
     state: Integers
     graph: Doubles
     acoustic: Doubles
-    string: Integers
-
-
-class _Arcs(NamedTuple):
-    """Arcs between sets, with their labels and costs."""
-
-    src: Integers
-    dst: Integers
-    label: Integers
-    graph: Doubles
-    acoustic: Doubles
+    ids: Strings
 
 
 class _Ends(NamedTuple):
-    """Sets that can end, and what that costs."""
+    """Sets that can end, what that costs, and their ids."""
 
     set: Integers
     graph: Doubles
     acoustic: Doubles
+    ids: Strings
 
 
 class TooLargeError(Exception):
-    """What is made of a lattice needs more memory than it may have."""
+    """Determinizing a lattice needs more memory than it may have."""
 
 
 class Memory:
@@ -118,29 +99,24 @@ class _Sets:
         self._leaps = Leaps(lattice, memory)
         self._number_of_hash: dict[int, int] = {}
         self._best = np.zeros(0)  # cost of the best path to each set
-        self._waiting, self._strings = Waiting[_Members](), StringPool()
-        self._levels: list[Integers] = []
-        self._arcs: list[_Arcs] = []
-        self._ids: list[Strings] = []
-        self._ends: list[_Ends] = []
-        self._end_ids: list[Strings] = []
+        self._waiting, self._levels = Waiting[_Members](), list[Integers]()
+        self._arcs, self._ends = list[LabelledArcs](), list[_Ends]()
         self._begin()
         for level in np.unique(lattice.level).tolist():
             members = self._waiting.take(level)
             if members is not None:
-                strings = self._strings.take(members.string)
-                self._end(members, strings)
-                self._expand(members, strings)
+                self._end(members)
+                self._expand(members)
                 memory.release(len(members.set), len(members))
 
     def _begin(self) -> None:
         """Enters the states that no label leads to; what they have in common stays with them."""
         leaps = self._leaps
         leap = np.arange(leaps.offsets[1])
-        members = _Members(0 * leap, leaps.state[leap], leaps.graph[leap], leaps.acoustic[leap], leap)
-        self._enter(members, chosen(leaps.ids, leap), np.zeros(1))
+        members = _Members(0 * leap, leaps.state[leap], leaps.graph[leap], leaps.acoustic[leap], leaps.ids[leap])
+        self._enter(members, np.zeros(1))
 
-    def _expand(self, members: _Members, strings: Strings) -> None:
+    def _expand(self, members: _Members) -> None:
         """Follows all labels from some sets, to which no further path leads."""
         lattice, leaps = self._lattice, self._leaps
         arc, place, group = self._ways(members)
@@ -156,18 +132,18 @@ class _Sets:
         order = order[changes(group[order], state[order])]
         arc, place, group, state, leap = arc[order], place[order], group[order], state[order], leap[order]
         graph, acoustic, total = graph[order], acoustic[order], total[order]
-        whole = chained(chosen(strings, place), chosen(lattice.ids, arc), chosen(leaps.ids, leap))
+        whole = chained(members.ids[place], lattice.ids[arc], leaps.ids[leap])
         is_first = changes(group)
         starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
         best = np.lexsort((total, group))[starts]
         common = common_lengths(whole, starts)
         excess = graph - graph[best][group], acoustic - acoustic[best][group]
         source = members.set[place[best]]
-        found = _Members(group, state, *excess, group)
-        target = self._enter(found, without_first(whole, common[group]), self._best[source] + total[best])
-        self._memory.hold(len(target), len(_Arcs._fields))
-        self._arcs.append(_Arcs(source, target, lattice.label[arc[best]], graph[best], acoustic[best]))
-        self._ids.append(first_values(chosen(whole, best), common))
+        found = _Members(group, state, *excess, without_first(whole, common[group]))
+        target = self._enter(found, self._best[source] + total[best])
+        self._memory.hold(len(target), _NUMBERS_OF_ARC)
+        label, ids = lattice.label[arc[best]], first_values(whole[best], common)
+        self._arcs.append(LabelledArcs(source, target, label, graph[best], acoustic[best], ids))
 
     def _ways(self, members: _Members) -> tuple[Integers, Integers, Integers]:
         """Returns the arcs with labels out of members that are good enough, the place of the member that each leaves,
@@ -186,7 +162,7 @@ class _Sets:
         good = (least <= self._most)[group]
         return arc[good], place[good], group[good]
 
-    def _end(self, members: _Members, strings: Strings) -> None:
+    def _end(self, members: _Members) -> None:
         """Lets the sets end that can; each as its best member does."""
         lattice = self._lattice
         can = np.flatnonzero(lattice.final_cost[members.state] < np.inf)
@@ -196,10 +172,10 @@ class _Sets:
         order = np.lexsort((graph + acoustic, of))
         order = order[changes(of[order])]
         order = order[self._best[of[order]] + (graph + acoustic)[order] <= self._most]
-        self._ends.append(_Ends(of[order], graph[order], acoustic[order]))
-        self._end_ids.append(chained(chosen(strings, can[order]), chosen(lattice.final_ids, state[order])))
+        ids = chained(members.ids[can[order]], lattice.final_ids[state[order]])
+        self._ends.append(_Ends(of[order], graph[order], acoustic[order], ids))
 
-    def _enter(self, members: _Members, strings: Strings, path_cost: Doubles) -> Integers:
+    def _enter(self, members: _Members, path_cost: Doubles) -> Integers:
         """Finds the sets of groups of members, in order, or makes them; returns the set of each group.
 
         path_cost: (groups,), the cost of the best path that leads there.
@@ -207,7 +183,7 @@ class _Sets:
         starts = np.flatnonzero(changes(members.set))
         sizes = np.diff(np.append(starts, len(members.set)))
         excess = np.round((members.graph + members.acoustic) / _SAME).astype(np.int64)
-        key = np.add.reduceat(mixed(members.state, excess, hashes(strings)), starts).tolist()
+        key = np.add.reduceat(mixed(members.state, excess, hashes(members.ids)), starts).tolist()
         known = len(self._number_of_hash)
         number = np.array([self._number_of_hash.setdefault(each, len(self._number_of_hash)) for each in key], np.int64)
         made = np.unique(number, return_index=True)[1]
@@ -217,38 +193,23 @@ class _Sets:
         if not len(made):
             return number
         index, place = arcs_leaving(np.append(starts, len(members.set)), made)
-        kept = chosen(strings, index)
-        self._memory.hold(len(index) + len(kept.values) // 2, 1 + len(_Members._fields))
+        new = part(members, index)
+        self._memory.hold(len(index) + len(new.ids.values) // 2, 1 + len(_Members._fields))
         self._memory.hold(len(made), _NUMBERS_OF_SET)
         first = np.cumsum(sizes[made]) - sizes[made]
         level = np.minimum.reduceat(self._lattice.level[members.state[index]], first)
         self._levels.append(level)
-        new = part(members, index)._replace(set=number[made][place], string=self._strings.add(kept))
-        self._waiting.add(new, level[place])
+        self._waiting.add(new._replace(set=number[made][place]), level[place])
         return number
 
     def result(self) -> LabelLattice:
         """Returns the lattice whose states are the sets, without those from which no path goes on."""
         _, number = np.unique(np.concatenate(self._levels), return_inverse=True)
         order = np.argsort(number, kind="stable")
-        place: Integers = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        nothing = np.zeros(0, np.int64)
-        arcs = joined([_Arcs(nothing, nothing, nothing, np.zeros(0), np.zeros(0)), *self._arcs])
-        arc = np.argsort(place[arcs.src], kind="stable")
-        ends, end_ids = joined(self._ends), concatenated(self._end_ids)
-        final_graph, final_acoustic = np.full((2, len(order)), np.inf)
-        final_graph[place[ends.set]], final_acoustic[place[ends.set]] = ends.graph, ends.acoustic
-        end_of_state = np.full(len(order), len(ends.set))
-        end_of_state[place[ends.set]] = np.arange(len(ends.set))
-        final_ids = chosen(concatenated([end_ids, no_strings(1)]), end_of_state)
-        arcs, ids = part(arcs, arc), chosen(concatenated(self._ids), arc)
-        found = LabelLattice(
-            number[order],
-            *(place[arcs.src], place[arcs.dst], arcs.label, arcs.graph, arcs.acoustic, ids),
-            *(final_graph, final_acoustic, final_ids),
-        )
-        return found.pruned(np.inf)
+        arcs = joined([NO_ARCS, *self._arcs]).renumbered(order)
+        ends = joined(self._ends)
+        finals = final_columns(len(order), np.argsort(order)[ends.set], ends.graph, ends.acoustic, ends.ids)
+        return LabelLattice(number[order], *arcs, *finals).pruned(np.inf)
 
 
 class Leaps:
@@ -284,7 +245,7 @@ def _walked(lattice: LabelLattice, pieces: _Pieces, piece: Integers) -> tuple[St
     np.add.at(graph, way, lattice.graph_cost[arc])
     np.add.at(acoustic, way, lattice.acoustic_cost[arc])
     lengths = np.bincount(way, lattice.ids.lengths[arc], count).astype(np.int64)
-    return Strings(np.append(0, np.cumsum(lengths)), chosen(lattice.ids, arc).values), graph, acoustic
+    return Strings.of(lengths, lattice.ids[arc].values), graph, acoustic
 
 
 def _pieces(lattice: LabelLattice, memory: Memory) -> _Pieces:

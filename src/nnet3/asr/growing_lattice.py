@@ -7,71 +7,29 @@ decoders. ASRU, 2019.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.arrays import Doubles, Integers
-from nnet3.asr.label_lattice import LabelLattice
+from nnet3.asr.arrays import Integers
+from nnet3.asr.columns import joined, part
+from nnet3.asr.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
 from nnet3.asr.levels import longest_paths
 from nnet3.asr.raw_lattice import RawLattice
-from nnet3.asr.strings import chained, chosen, concatenated, no_strings
+from nnet3.asr.strings import chained
 from nnet3.asr.word_lattice import PhoneLabels, within_memory
-from nnet3.kaldi_io.lattice import Strings
+from nnet3.kaldi_io.lattice import Stretched, Strings, no_strings
 
 _TOKEN, _STATE = 1 << 32, 1 << 33  # labels from here on are those of tokens, and of states of the lattice
 
 
-@dataclass(frozen=True, eq=False)
-class _Arcs:
-    """Arcs between states of the lattice, with a label, costs and ids, (arcs,) each."""
-
-    src: Integers
-    dst: Integers
-    label: Integers
-    graph: Doubles
-    acoustic: Doubles
-    ids: Strings
-
-    @property
-    def columns(self) -> Sequence[npt.NDArray[Any]]:
-        """All but the ids."""
-        return self.src, self.dst, self.label, self.graph, self.acoustic
-
-    @classmethod
-    def of(cls, columns: Sequence[npt.NDArray[Any]], ids: Strings) -> _Arcs:
-        src, dst, label, graph, acoustic = columns
-        return cls(src, dst, label, graph, acoustic, ids)
-
-    def part(self, which: npt.NDArray[Any]) -> _Arcs:
-        """Returns some arcs: numbers, or a mask."""
-        numbers = np.flatnonzero(which) if which.dtype == bool else which
-        return _Arcs.of([each[numbers] for each in self.columns], chosen(self.ids, numbers))
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Arcs]) -> _Arcs:
-        columns = [np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)]
-        return cls.of(columns, concatenated([each.ids for each in parts]))
-
-    def linear(self, first: int) -> _Arcs:
-        """Returns arcs of one id at most: the first of each way has the label and the costs, and states from `first` on
-        come between."""
-        steps = np.maximum(self.ids.lengths, 1)
-        way, begin = np.repeat(np.arange(len(steps)), steps), np.cumsum(steps) - steps
-        place = np.arange(len(way)) - begin[way]
-        inner = first + begin - np.arange(len(steps))  # the first state within each way
-        is_first, is_last = place == 0, place == steps[way] - 1
-        src = np.where(is_first, self.src[way], inner[way] + place - 1)
-        dst = np.where(is_last, self.dst[way], inner[way] + place)
-        columns = [np.where(is_first, each[way], 0) for each in (self.label, self.graph, self.acoustic)]
-        has_id = self.ids.lengths[way] > 0
-        return _Arcs.of([src, dst, *columns], Strings(np.append(0, np.cumsum(has_id)), self.ids.values))
-
-
-_NO_ARCS = _Arcs.of([*np.zeros((3, 0), np.int64), *np.zeros((2, 0))], no_strings(0))
+def _linear(arcs: LabelledArcs, first: int) -> LabelledArcs:
+    """Returns arcs of one id at most: the first of each way has the label and the costs, and states from `first` on
+    come between."""
+    way, src, dst, is_first = Stretched.of(arcs.ids.lengths, arcs.src, arcs.dst, first)
+    label, graph, acoustic = (np.where(is_first, each[way], 0) for each in (arcs.label, arcs.graph, arcs.acoustic))
+    return LabelledArcs(src, dst, label, graph, acoustic, Strings.of(arcs.ids.lengths[way] > 0, arcs.ids.values))
 
 
 class GrowingLattice:
@@ -89,9 +47,9 @@ class GrowingLattice:
 
     def _begin(self) -> None:
         self._forward = np.zeros(1)  # what the best path to each state costs
-        self._fixed: list[_Arcs] = []
-        self._entering = self._inside = _NO_ARCS  # arcs to open states, and from them
-        self._ends = _NO_ARCS  # arcs from open states to tokens: `dst` is the state of the search's graph
+        self._fixed: list[LabelledArcs] = []
+        self._entering = self._inside = NO_ARCS  # arcs to open states, and from them
+        self._ends = NO_ARCS  # arcs from open states to tokens: `dst` is the state of the search's graph
         self._open: Integers = np.zeros(1, np.int64)
 
     @property
@@ -106,15 +64,15 @@ class GrowingLattice:
         state = len(self._forward)
         self._forward = np.append(self._forward, 0.0)
         step = np.zeros(1, np.int64)
-        self._entering = _Arcs(step, step + state, step, np.zeros(1), np.zeros(1), no_strings(1))
+        self._entering = LabelledArcs(step, step + state, step, np.zeros(1), np.zeros(1), no_strings(1))
         self._inside, self._ends = (
-            replace(arcs, src=np.where(arcs.src == 0, state, arcs.src)) for arcs in (self._inside, self._ends)
+            arcs._replace(src=np.where(arcs.src == 0, state, arcs.src)) for arcs in (self._inside, self._ends)
         )
         self._open = np.append(self._open[1:], state)
 
     def rename_tokens(self, renamed: Callable[[Integers], Integers]) -> None:
         """Gives the states of the search's graph other numbers."""
-        self._ends = replace(self._ends, dst=renamed(self._ends.dst))
+        self._ends = self._ends._replace(dst=renamed(self._ends.dst))
 
     def with_piece(self, raw: RawLattice) -> GrowingLattice:
         """Returns the lattice with one piece more, and stays as it is itself."""
@@ -132,28 +90,29 @@ class GrowingLattice:
         found, beam = within_memory(self._piece(raw, ending), self._beam, self._most_bytes, self._phones)
         self.narrowest = min(self.narrowest, beam)
         self.num_rows = raw.num_rows
-        arcs = _Arcs(found.src, found.dst, found.label, found.graph_cost, found.acoustic_cost, found.ids)
+        arcs = found.arcs
         to_token = (arcs.label >= _TOKEN) & (arcs.label < _STATE)
         state = self._numbered(found, arcs, to_token)
-        inner = arcs.part(~to_token & (arcs.label < _STATE))
-        inner = replace(inner, src=state[inner.src], dst=state[inner.dst])
-        ends = arcs.part(to_token)
+        inner = part(arcs, ~to_token & (arcs.label < _STATE))
+        inner = inner._replace(src=state[inner.src], dst=state[inner.dst])
+        ends = part(arcs, to_token)
         cost_of_token = dict(zip(raw.graph_state[ending].tolist(), raw.final_cost[ending].tolist(), strict=True))
         token = ends.label - _TOKEN
         expected = np.array([cost_of_token[each] for each in token.tolist()])
-        self._ends = replace(ends, src=state[ends.src], dst=token, graph=ends.graph - expected)
+        self._ends = ends._replace(src=state[ends.src], dst=token, graph=ends.graph - expected)
         self._open = _reached(self._ends.src, inner)
-        arcs = _Arcs.joined([self._entering, inner])
+        arcs = joined([self._entering, inner])
         is_open = np.zeros(len(self._forward), bool)
         is_open[self._open] = True
-        self._inside, self._entering = arcs.part(is_open[arcs.src]), arcs.part(~is_open[arcs.src] & is_open[arcs.dst])
-        self._fixed.append(arcs.part(~is_open[arcs.src] & ~is_open[arcs.dst]))
+        leaves, enters = is_open[arcs.src], is_open[arcs.dst]
+        self._inside, self._entering = part(arcs, leaves), part(arcs, ~leaves & enters)
+        self._fixed.append(part(arcs, ~leaves & ~enters))
 
-    def _numbered(self, found: LabelLattice, arcs: _Arcs, to_token: npt.NDArray[np.bool_]) -> Integers:
+    def _numbered(self, found: LabelLattice, arcs: LabelledArcs, to_token: npt.NDArray[np.bool_]) -> Integers:
         """Returns the number of each state of a determinized piece in the whole, and lets arcs enter those that were
         open; what all paths of one of these have in common now is part of the arcs that enter it."""
         state = np.full(found.num_states, -1)
-        again = arcs.part(arcs.label >= _STATE)
+        again = part(arcs, arcs.label >= _STATE)
         was_open = again.label - _STATE
         state[again.dst[::-1]] = was_open[::-1]
         state[0] = 0
@@ -162,14 +121,13 @@ class GrowingLattice:
         state[is_new] = len(self._forward) + np.arange(is_new.sum())
         place = np.full(len(self._forward), -1)
         place[was_open] = np.arange(len(was_open))
-        entering = self._entering.part(place[self._entering.dst] >= 0)
+        entering = part(self._entering, place[self._entering.dst] >= 0)
         at = place[entering.dst]
-        self._entering = replace(
-            entering,
+        self._entering = entering._replace(
             dst=state[again.dst[at]],
             graph=entering.graph + again.graph[at] - self._forward[entering.dst],
             acoustic=entering.acoustic + again.acoustic[at],
-            ids=chained(entering.ids, chosen(again.ids, at)),
+            ids=chained(entering.ids, again.ids[at]),
         )
         self._forward = np.append(self._forward, np.zeros(int(is_new.sum())))
         numbered = state >= 0
@@ -180,30 +138,23 @@ class GrowingLattice:
     def _piece(self, raw: RawLattice, ending: Integers) -> LabelLattice:
         """Returns the piece behind the open states, to which the start leads; labels of tokens lead to its end."""
         states, words = raw.num_states, raw.labelled()
-        tokens = _Arcs(raw.src, raw.dst, raw.word.astype(np.int64), raw.graph_cost, raw.acoustic_cost, words.ids)
+        tokens = LabelledArcs(raw.src, raw.dst, raw.word.astype(np.int64), raw.graph_cost, raw.acoustic_cost, words.ids)
         end = states
         to_end = (ending, np.full(len(ending), end), _TOKEN + raw.graph_state[ending].astype(np.int64))
-        last = _Arcs(*to_end, raw.final_cost[ending], np.zeros(len(ending)), no_strings(len(ending)))
+        last = LabelledArcs(*to_end, raw.final_cost[ending], np.zeros(len(ending)), no_strings(len(ending)))
         parts, level = [tokens, last], np.append(raw.level, raw.level[-1] + 1)
         if self.first_row:
             before, inner = self._before(raw, states + 1)
-            parts = [tokens.part(raw.src > 0), last, before]
+            parts = [part(tokens, raw.src > 0), last, before]
             depth = longest_paths(states + 1 + inner, *_without(before, states + 1))
             level = np.append(level + depth.max(initial=0) + 1, depth[states + 1 :])
             level[0] = 0
-        arcs = _Arcs.joined(parts)
+        arcs = joined(parts)
         order = np.argsort(level, kind="stable")
-        number = np.empty_like(order)
-        number[order] = np.arange(len(order))
-        arcs = replace(arcs, src=number[arcs.src], dst=number[arcs.dst])
-        arcs = arcs.part(np.argsort(arcs.src, kind="stable"))
         final = np.where(order == end, 0.0, np.inf)
-        return LabelLattice(
-            *(level[order], arcs.src, arcs.dst, arcs.label, arcs.graph, arcs.acoustic, arcs.ids),
-            *(final, final, no_strings(len(order))),
-        )
+        return LabelLattice(level[order], *arcs.renumbered(order), final, final, no_strings(len(order)))
 
-    def _before(self, raw: RawLattice, first: int) -> tuple[_Arcs, int]:
+    def _before(self, raw: RawLattice, first: int) -> tuple[LabelledArcs, int]:
         """Returns the arcs from the start to the open states, between them, and to tokens of the piece's first row; and
         how many states these are, from `first` on, with those within the arcs."""
         place = np.full(len(self._forward), -1)
@@ -212,18 +163,18 @@ class GrowingLattice:
         order = np.argsort(raw.graph_state[entry])
         keys = np.append(raw.graph_state[entry][order], -1)
         at = np.searchsorted(keys[:-1], self._ends.dst)
-        ends = self._ends.part(keys[at] == self._ends.dst)
+        ends = part(self._ends, keys[at] == self._ends.dst)
         token = entry[order][at[keys[at] == self._ends.dst]]
-        inside = replace(self._inside, src=place[self._inside.src], dst=place[self._inside.dst])
-        ends = replace(ends, src=place[ends.src], dst=token, label=0 * token)
-        steps = _Arcs.joined([inside, ends]).linear(first + len(self._open))
+        inside = self._inside._replace(src=place[self._inside.src], dst=place[self._inside.dst])
+        ends = ends._replace(src=place[ends.src], dst=token, label=0 * token)
+        steps = _linear(joined([inside, ends]), first + len(self._open))
         none = np.zeros(len(self._open))
-        start = _Arcs(
+        start = LabelledArcs(
             *(none.astype(np.int64), place[self._open], _STATE + self._open),
             *(self._forward[self._open], none, no_strings(len(none))),
         )
         inner = max(int(steps.src.max(initial=first - 1)), int(place[self._open].max(initial=first - 1))) + 1 - first
-        return _Arcs.joined([start, steps]), inner
+        return joined([start, steps]), inner
 
     def lattice(self, final: npt.NDArray[np.float32] | None) -> LabelLattice | None:
         """Returns the lattice so far; None if there is no path. final: (states of the search's graph,), what ending in
@@ -234,33 +185,25 @@ class GrowingLattice:
         ending, first = np.unique(self._ends.src[order], return_index=True)
         best = order[first]
         states = len(self._forward)
-        final_graph, final_acoustic = np.full((2, states), np.inf)
-        final_graph[ending] = graph[best]
-        final_acoustic[ending] = np.where(graph[best] < np.inf, self._ends.acoustic[best], np.inf)
-        end_of_state = np.full(states, len(best))
-        end_of_state[ending] = np.arange(len(best))
-        final_ids = chosen(concatenated([chosen(self._ends.ids, best), no_strings(1)]), end_of_state)
-        arcs = _Arcs.joined([*self._fixed, self._entering, self._inside])
+        acoustic = np.where(graph[best] < np.inf, self._ends.acoustic[best], np.inf)
+        final_graph, final_acoustic, final_ids = final_columns(
+            states, ending, graph[best], acoustic, self._ends.ids[best]
+        )
+        arcs = joined([*self._fixed, self._entering, self._inside])
         level = longest_paths(states, arcs.src, arcs.dst)
         order = np.lexsort((np.arange(states) > 0, level))
-        number = np.empty_like(order)
-        number[order] = np.arange(states)
-        arcs = replace(arcs, src=number[arcs.src], dst=number[arcs.dst])
-        arcs = arcs.part(np.argsort(arcs.src, kind="stable"))
-        whole = LabelLattice(
-            *(level[order], arcs.src, arcs.dst, arcs.label, arcs.graph, arcs.acoustic, arcs.ids),
-            *(final_graph[order], final_acoustic[order], chosen(final_ids, order)),
-        )
+        finals = final_graph[order], final_acoustic[order], final_ids[order]
+        whole = LabelLattice(level[order], *arcs.renumbered(order), *finals)
         return whole.pruned(np.inf) if whole.best_cost < np.inf else None
 
 
-def _without(arcs: _Arcs, first: int) -> tuple[Integers, Integers]:
+def _without(arcs: LabelledArcs, first: int) -> tuple[Integers, Integers]:
     """Returns the ends of the arcs that lead to states from `first` on."""
     inner = arcs.dst >= first
     return arcs.src[inner], arcs.dst[inner]
 
 
-def _reached(states: Integers, arcs: _Arcs) -> Integers:
+def _reached(states: Integers, arcs: LabelledArcs) -> Integers:
     """Returns these states and those that arcs lead to from them, each once, in order."""
     while True:
         more = np.union1d(states, arcs.dst[np.isin(arcs.src, states)])

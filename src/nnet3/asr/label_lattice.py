@@ -4,15 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from nnet3.asr.arrays import Doubles, Integers
+from nnet3.asr.arrays import Doubles, Flags, Integers
+from nnet3.asr.columns import part
 from nnet3.asr.levels import Levels
-from nnet3.asr.strings import chosen
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.kaldi_io.lattice import Lattice, Strings, no_strings
+
+
+class LabelledArcs(NamedTuple):
+    """Arcs between states, with their labels, costs and strings."""
+
+    src: Integers
+    dst: Integers
+    label: Integers
+    graph: Doubles
+    acoustic: Doubles
+    ids: Strings
+
+    def renumbered(self, order: Integers) -> LabelledArcs:
+        """Returns them for states in this order, (states,), sorted by the states that they leave."""
+        number = np.argsort(order)
+        arcs = self._replace(src=number[self.src], dst=number[self.dst])
+        return part(arcs, np.argsort(arcs.src, kind="stable"))
+
+
+_NONE, _FREE = np.zeros(0, np.int64), np.zeros(0)
+NO_ARCS = LabelledArcs(_NONE, _NONE, _NONE, _FREE, _FREE, no_strings(0))
+
+
+def final_columns(
+    states: int, final: Integers, graph: Doubles, acoustic: Doubles, ids: Strings
+) -> tuple[Doubles, Doubles, Strings]:
+    """Returns the costs and ids of ending of all states, (states,) each, of those of the final ones, (n,) each."""
+    final_graph, final_acoustic = np.full((2, states), np.inf)
+    final_graph[final], final_acoustic[final] = graph, acoustic
+    end_of_state = np.full(states, len(final))
+    end_of_state[final] = np.arange(len(final))
+    return final_graph, final_acoustic, Strings.joined([ids, no_strings(1)])[end_of_state]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,41 +69,27 @@ class LabelLattice(Levels):
 
     @cached_property
     def final_cost(self) -> Doubles:
-        """What ending in each state costs, (states,)."""
+        """The cost of ending in each state, (states,)."""
         return self.final_graph + self.final_acoustic
+
+    @property
+    def arcs(self) -> LabelledArcs:
+        return LabelledArcs(self.src, self.dst, self.label, self.graph_cost, self.acoustic_cost, self.ids)
 
     def pruned(self, beam: float) -> LabelLattice:
         """Keeps the paths that cost at most `beam` more than the best one."""
-        states, arcs, is_final = self.within(beam)
-        return self.part(states, arcs, is_final)
+        return self._part(*self.within(beam))
 
     def best_path(self) -> LabelLattice:
         """Keeps one path of least cost."""
-        return self.part(*self.on_best_path())
+        return self._part(*self.on_best_path())
 
-    def part(
-        self, states: npt.NDArray[np.bool_], arcs: npt.NDArray[np.bool_], is_final: npt.NDArray[np.bool_]
-    ) -> LabelLattice:
+    def _part(self, states: Flags, arcs: Flags, is_final: Flags) -> LabelLattice:
         """Keeps these states and arcs; only these states are final."""
-        number = np.cumsum(states) - 1
-        ends = is_final[states]
-        return LabelLattice(
-            self.level[states],
-            number[self.src[arcs]],
-            number[self.dst[arcs]],
-            self.label[arcs],
-            self.graph_cost[arcs],
-            self.acoustic_cost[arcs],
-            chosen(self.ids, np.flatnonzero(arcs)),
-            np.where(ends, self.final_graph[states], np.inf),
-            np.where(ends, self.final_acoustic[states], np.inf),
-            chosen(self.final_ids, np.flatnonzero(states)),
-        )
-
-    def with_labels(self, label: Integers) -> LabelLattice:
-        """Returns the same with other labels of the arcs."""
-        costs = self.graph_cost, self.acoustic_cost, self.ids, self.final_graph, self.final_acoustic, self.final_ids
-        return LabelLattice(self.level, self.src, self.dst, label, *costs)
+        number, kept = np.cumsum(states) - 1, part(self.arcs, arcs)
+        kept = kept._replace(src=number[kept.src], dst=number[kept.dst])
+        graph, acoustic = (np.where(is_final, cost, np.inf)[states] for cost in (self.final_graph, self.final_acoustic))
+        return LabelLattice(self.level[states], *kept, graph, acoustic, self.final_ids[states])
 
     def lattice(self) -> Lattice:
         """Returns it as an acceptor, as tables have it."""

@@ -12,8 +12,7 @@ import numpy as np
 from nnet3.asr.arrays import Integers
 from nnet3.asr.levels import longest_paths
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
-from nnet3.kaldi_io.fst_reach import arcs_of
-from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.kaldi_io.lattice import Lattice, Strings, no_strings
 
 _Steps = tuple[Any, ...]  # the steps before, and an arc; () at the start
 _OVER = -1
@@ -38,8 +37,7 @@ class LatticePath:
     def transition_ids(self) -> Integers:
         """(rows,)."""
         ids, final_ids = self.lattice.transition_ids, self.lattice.final_transition_ids
-        end = arcs_of(final_ids.offsets, np.array([self.end]))
-        return np.append(ids.values[arcs_of(ids.offsets, self.arcs)], final_ids.values[end])
+        return np.append(ids[self.arcs].values, final_ids[np.array([self.end])].values)
 
     @property
     def graph_cost(self) -> float:
@@ -59,10 +57,8 @@ class LatticePath:
         final[count], acoustic[count] = fst.final[self.end], self.lattice.final_acoustic_cost[self.end]
         places = np.arange(count)
         linear = Fst.from_arcs(0, final, places, places + 1, fst.ilabel[self.arcs], fst.cost[self.arcs])
-        strings = Strings(np.append(0, np.cumsum(ids.lengths[self.arcs])), ids.values[arcs_of(ids.offsets, self.arcs)])
-        last = final_ids.values[arcs_of(final_ids.offsets, np.array([self.end]))]
-        offsets = np.append(np.zeros(count + 1, np.int64), len(last))
-        return Lattice(linear, self.lattice.acoustic_cost[self.arcs], acoustic, strings, Strings(offsets, last))
+        finals = Strings.joined([no_strings(count), final_ids[np.array([self.end])]])
+        return Lattice(linear, self.lattice.acoustic_cost[self.arcs], acoustic, ids[self.arcs], finals)
 
 
 def best_paths(

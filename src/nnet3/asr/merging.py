@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.asr.label_lattice import LabelLattice
-from nnet3.asr.strings import chosen, hashes, mixed
+from nnet3.asr.strings import hashes, mixed
 
 _SAME = 2.0**-13  # costs this close are taken for equal
 
@@ -24,16 +24,14 @@ def merged(lattice: LabelLattice) -> LabelLattice:
     kind = mixed(kind, lattice.level)
     _, first, of_kind = np.unique(kind, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    number = np.empty_like(order)
-    number[order] = np.arange(len(order))
-    number, first = number[of_kind], first[order]
+    number, first = np.argsort(order)[of_kind], first[order]
     is_first = np.zeros(lattice.num_states, bool)
     is_first[first] = True
     arcs = np.flatnonzero(is_first[lattice.src])
     return LabelLattice(
         *(lattice.level[first], number[lattice.src[arcs]], number[lattice.dst[arcs]], lattice.label[arcs]),
-        *(lattice.graph_cost[arcs], lattice.acoustic_cost[arcs], chosen(lattice.ids, arcs)),
-        *(lattice.final_graph[first], lattice.final_acoustic[first], chosen(lattice.final_ids, first)),
+        *(lattice.graph_cost[arcs], lattice.acoustic_cost[arcs], lattice.ids[arcs]),
+        *(lattice.final_graph[first], lattice.final_acoustic[first], lattice.final_ids[first]),
     )
 
 

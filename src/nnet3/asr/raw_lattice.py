@@ -9,8 +9,7 @@ import numpy as np
 from nnet3.asr.arrays import Doubles, Flags, Integers
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.levels import Levels, longest_paths
-from nnet3.asr.strings import no_strings
-from nnet3.kaldi_io.lattice import Strings
+from nnet3.kaldi_io.lattice import Strings, no_strings
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +53,7 @@ class RawLattice(Levels):
         within = row_of_state[src] == row_of_state[dst]
         depth = longest_paths(len(row_of_state), src[within], dst[within])
         order = np.lexsort((depth, row_of_state))
-        number = np.empty(len(order), np.int64)
-        number[order] = np.arange(len(order))
+        number = np.argsort(order)
         arcs = np.argsort(number[src], kind="stable")
         step = (np.diff(row_of_state[order]) != 0) | (np.diff(depth[order]) != 0)
         return cls(
@@ -87,7 +85,7 @@ class RawLattice(Levels):
     def labelled(self, label: Integers | None = None) -> LabelLattice:
         """Returns it with words, or other labels of the arcs, as labels."""
         emits = self.transition_id > 0
-        ids = Strings(np.append(0, np.cumsum(emits)), self.transition_id[emits].astype(np.int32))
+        ids = Strings.of(emits, self.transition_id[emits])
         return LabelLattice(
             *(self.level, self.src, self.dst, self.word if label is None else label),
             *(self.graph_cost, self.acoustic_cost, ids),

@@ -2,65 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.asr.arrays import Integers
-from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.kaldi_io.lattice import Strings
 
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
-
-
-class StringPool:
-    """Strings that are kept under numbers."""
-
-    def __init__(self) -> None:
-        self._values, self._begin, self._length = (
-            np.zeros(1024, np.int32),
-            np.zeros(256, np.int64),
-            np.zeros(256, np.int64),
-        )
-        self._used = self._count = 0
-
-    def add(self, strings: Strings) -> Integers:
-        """Keeps strings; returns the number of each."""
-        end, used = self._count + len(strings.lengths), self._used + len(strings.values)
-        self._values = _enlarged(self._values, used)
-        self._begin, self._length = _enlarged(self._begin, end), _enlarged(self._length, end)
-        self._values[self._used : used] = strings.values
-        self._begin[self._count : end] = self._used + strings.offsets[:-1]
-        self._length[self._count : end] = strings.lengths
-        numbers = np.arange(self._count, end)
-        self._count, self._used = end, used
-        return numbers
-
-    def take(self, numbers: Integers) -> Strings:
-        """Returns the strings of these numbers."""
-        lengths = self._length[numbers]
-        offsets = np.append(0, np.cumsum(lengths))
-        return Strings(
-            offsets, self._values[np.arange(offsets[-1]) + np.repeat(self._begin[numbers] - offsets[:-1], lengths)]
-        )
-
-
-def _enlarged(values: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    if size <= len(values):
-        return values
-    return np.append(values, np.zeros(2 * size - len(values), values.dtype))
-
-
-def no_strings(count: int) -> Strings:
-    """Returns so many empty strings."""
-    return Strings(np.zeros(count + 1, np.int64), np.zeros(0, np.int32))
-
-
-def chosen(strings: Strings, which: Integers) -> Strings:
-    """Returns some strings, in this order."""
-    offsets = np.append(0, np.cumsum(strings.lengths[which]))
-    return Strings(offsets, strings.values[arcs_of(strings.offsets, which)])
 
 
 def chained(*parts: Strings) -> Strings:
@@ -77,20 +25,13 @@ def chained(*parts: Strings) -> Strings:
 def without_first(strings: Strings, counts: Integers) -> Strings:
     """Returns the strings without so many of their first values each."""
     keep = np.arange(len(strings.values)) >= np.repeat(strings.offsets[:-1] + counts, strings.lengths)
-    return Strings(np.append(0, np.cumsum(strings.lengths - counts)), strings.values[keep])
+    return Strings.of(strings.lengths - counts, strings.values[keep])
 
 
 def first_values(strings: Strings, counts: Integers) -> Strings:
     """Returns so many of the first values of each string."""
     keep = np.arange(len(strings.values)) < np.repeat(strings.offsets[:-1] + counts, strings.lengths)
-    return Strings(np.append(0, np.cumsum(counts)), strings.values[keep])
-
-
-def concatenated(parts: list[Strings]) -> Strings:
-    """Returns all strings, one list after the other."""
-    lengths = np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])
-    values = [np.zeros(0, np.int32), *(part.values for part in parts)]
-    return Strings(np.append(0, np.cumsum(lengths)), np.concatenate(values))
+    return Strings.of(counts, strings.values[keep])
 
 
 def common_lengths(strings: Strings, starts: Integers) -> Integers:

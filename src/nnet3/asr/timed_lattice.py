@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.asr.arrays import Doubles, Integers
-from nnet3.asr.columns import joined, part
+from nnet3.asr.columns import Waiting, joined, part
 from nnet3.asr.determinizing import Leaps, Memory, changes
-from nnet3.asr.label_lattice import LabelLattice
+from nnet3.asr.label_lattice import LabelLattice, LabelledArcs
 from nnet3.asr.levels import longest_paths
 from nnet3.asr.search_graph import arcs_leaving
-from nnet3.asr.strings import chained, chosen, concatenated, hashes, mixed, no_strings, without_first
+from nnet3.asr.strings import chained, hashes, mixed, without_first
 from nnet3.asr.word_times import WordBoundaries
-from nnet3.kaldi_io.lattice import Strings
+from nnet3.kaldi_io.lattice import Strings, no_strings
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +73,13 @@ def _with_end(row: Integers, arcs: _Steps, final: Doubles) -> TimedLattice:
     states = len(row)
     if len(ending) == 1 and final[ending[0]] == 0 and not (arcs.src == ending[0]).any():
         order = np.append(np.delete(np.arange(states), ending), ending)
-        number = np.empty_like(order)
-        number[order] = np.arange(states)
+        number = np.argsort(order)
         return TimedLattice(row[order], number[arcs.src], number[arcs.dst], arcs.label, arcs.cost)
     to_end = _Steps(ending, np.full(len(ending), states), 0 * ending, final[ending])
     return TimedLattice(np.append(row, row[ending].max(initial=0)), *joined([arcs, to_end]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Pending:
+class _Pending(NamedTuple):
     """Nodes: their numbers, states, and the ids and words that no arc has taken."""
 
     number: Integers
@@ -96,28 +93,15 @@ class _Pending:
         begin = self.words.offsets[:-1]
         return np.where(self.words.lengths > 0, np.append(self.words.values, 0)[begin], 0)
 
-    def part(self, which: Integers, number: Integers | None = None) -> _Pending:
-        """Returns some nodes, with these numbers of all."""
-        numbers = self.number if number is None else number
-        return _Pending(numbers[which], self.state[which], chosen(self.ids, which), chosen(self.words, which))
-
 
 class _Arrivals(NamedTuple):
-    """What comes to nodes along arcs of the lattice: from which nodes, for what cost."""
+    """Ways to nodes along arcs of the lattice: the nodes that they come from, their costs, and the nodes."""
 
     src: Integers
     cost: Doubles
-    pending: _Pending
-
-
-def _together(parts: list[_Arrivals]) -> list[_Arrivals]:
-    """Returns all of them as one; nothing for none."""
-    if not parts:
-        return []
-    state = np.concatenate([each.pending.state for each in parts])
-    ids, words = (concatenated([getattr(each.pending, name) for each in parts]) for name in ("ids", "words"))
-    src, cost = (np.concatenate([getattr(each, name) for each in parts]) for name in ("src", "cost"))
-    return [_Arrivals(src, cost, _Pending(0 * state, state, ids, words))]
+    state: Integers
+    ids: Strings
+    words: Strings
 
 
 class _Alignment:
@@ -132,13 +116,11 @@ class _Alignment:
     ):
         self._boundaries = boundaries
         self._end = lattice.num_states
-        order = np.argsort(np.append(lattice.src, ends), kind="stable")
-        self._src = np.append(lattice.src, ends)[order]
-        self._dst = np.append(lattice.dst, np.full(len(ends), self._end))[order]
-        self._label = np.append(lattice.label, 0 * ends)[order]
-        self._cost = np.append(cost, final_cost)[order]
-        self._ids = chosen(concatenated([lattice.ids, chosen(lattice.final_ids, ends)]), order)
-        self._offsets = np.searchsorted(self._src, np.arange(self._end + 2))
+        last = np.full(len(ends), self._end)
+        to_end = LabelledArcs(ends, last, 0 * ends, final_cost, 0 * final_cost, lattice.final_ids[ends])
+        arcs = joined([lattice.arcs._replace(graph=cost), to_end])
+        self._arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
+        self._offsets = np.searchsorted(self._arcs.src, np.arange(self._end + 2))
         self._row_of_state = np.append(_rows(lattice), 0)
         self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
         self._level = np.append(lattice.level, lattice.level[-1] + 1)
@@ -147,15 +129,15 @@ class _Alignment:
         none = np.zeros(0, np.int64)
         self._silent, self._spoken = ([_Steps(none, none, none, np.zeros(0))] for _ in range(2))
         self._last: list[Integers] = []  # nodes where paths end
-        self._waiting: dict[int, list[_Arrivals]] = defaultdict(list)
+        self._waiting = Waiting[_Arrivals]()
         start, _ = self._nodes(np.zeros(1, np.int64), no_strings(1), no_strings(1))
         self._expand(_Pending(start, 0 * start, no_strings(1), no_strings(1)))
         for level in np.unique(self._level).tolist():
-            for arrived in _together(self._waiting.pop(level, [])):
-                pending = arrived.pending
-                number, is_new = self._nodes(pending.state, pending.ids, pending.words)
+            arrived = self._waiting.take(level)
+            if arrived is not None:
+                number, is_new = self._nodes(*arrived[2:])
                 self._silent.append(_Steps(arrived.src, number, 0 * number, arrived.cost))
-                self._expand(pending.part(is_new, number))
+                self._expand(part(_Pending(number, *arrived[2:]), is_new))
 
     def _nodes(self, state: Integers, ids: Strings, words: Strings) -> tuple[Integers, Integers]:
         """Returns the number of each node, and places of those that were not there before."""
@@ -171,8 +153,8 @@ class _Alignment:
         """Takes words and silence off new nodes of one level, and lets what is left go on."""
         while len(nodes.number):
             taken, is_word = self._units(nodes)
-            self._go_on(nodes.part(np.flatnonzero(taken == 0)))
-            nodes = nodes.part(np.flatnonzero(taken))
+            self._go_on(part(nodes, taken == 0))
+            nodes = part(nodes, taken > 0)
             taken, is_word = taken[taken > 0], is_word[taken > 0]
             ids, words = without_first(nodes.ids, taken), without_first(nodes.words, is_word.astype(np.int64))
             nodes = self._speak(nodes, np.where(is_word, nodes.first_words, 0), ids, words)
@@ -190,28 +172,23 @@ class _Alignment:
         """Lets arcs with labels lead from nodes to those with these ids and words; returns those that are new."""
         number, is_new = self._nodes(nodes.state, ids, words)
         self._spoken.append(_Steps(nodes.number, number, label, np.zeros(len(number))))
-        return _Pending(number, nodes.state, ids, words).part(is_new)
+        return part(_Pending(number, nodes.state, ids, words), is_new)
 
     def _go_on(self, nodes: _Pending) -> None:
         """Lets nodes go on with the arcs of the lattice, or end with all that they have."""
         at_end = nodes.state == self._end
         is_empty = nodes.ids.lengths == 0
         self._last.append(nodes.number[at_end & is_empty])
-        rest = nodes.part(np.flatnonzero(at_end & ~is_empty))
+        rest = part(nodes, at_end & ~is_empty)
         none = no_strings(len(rest.number))
         self._last.append(self._speak(rest, rest.first_words, none, none).number)
         arc, place = arcs_leaving(self._offsets, nodes.state)
         if len(arc):
-            step = self._label[arc]
-            word = Strings(np.append(0, np.cumsum(step > 0)), step[step > 0].astype(np.int32))
-            ids = chained(chosen(nodes.ids, place), chosen(self._ids, arc))
-            pending = _Pending(place, self._dst[arc], ids, chained(chosen(nodes.words, place), word))
-            level = self._level[pending.state]
-            for number in np.unique(level).tolist():
-                which = np.flatnonzero(level == number)
-                self._waiting[number].append(
-                    _Arrivals(nodes.number[place[which]], self._cost[arc[which]], pending.part(which))
-                )
+            steps = part(self._arcs, arc)
+            words = chained(nodes.words[place], Strings.of(steps.label > 0, steps.label[steps.label > 0]))
+            ids = chained(nodes.ids[place], steps.ids)
+            arrivals = _Arrivals(nodes.number[place], steps.graph, steps.dst, ids, words)
+            self._waiting.add(arrivals, self._level[steps.dst])
 
     def result(self) -> TimedLattice:
         """Returns the lattice of the nodes that arcs with labels lead to, and the start."""
@@ -220,8 +197,7 @@ class _Alignment:
         arcs = joined([silent, spoken._replace(label=spoken.label + 1)])
         level = longest_paths(len(row), arcs.src, arcs.dst)
         order = np.argsort(level, kind="stable")
-        number = np.empty_like(order)
-        number[order] = np.arange(len(order))
+        number = np.argsort(order)
         arcs = arcs._replace(src=number[arcs.src], dst=number[arcs.dst])
         arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
         final = np.full(len(row), np.inf)

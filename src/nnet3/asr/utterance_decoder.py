@@ -16,7 +16,7 @@ from nnet3.asr.word_lattice import PhoneLabels, word_lattice
 from nnet3.errors import ExecutionError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.lattice import Lattice, PlainLattice, Strings
+from nnet3.kaldi_io.lattice import Lattice, PlainLattice, Strings, no_strings
 from nnet3.options import LatticeOptions, SearchOptions
 
 
@@ -89,6 +89,5 @@ def _compact(raw: RawLattice) -> Lattice:
     """Returns the lattice of a search as an acceptor, an arc for each arc."""
     fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.word, raw.graph_cost)
     emits = raw.transition_id > 0
-    ids = Strings(np.append(0, np.cumsum(emits)), raw.transition_id[emits].astype(np.int32))
-    none = Strings(np.zeros(fst.num_states + 1, np.int64), ids.values[:0])
+    ids, none = Strings.of(emits, raw.transition_id[emits]), no_strings(fst.num_states)
     return Lattice(fst, raw.acoustic_cost.astype(np.float32), np.zeros(fst.num_states, np.float32), ids, none)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +32,53 @@ class Strings:
     offsets: npt.NDArray[np.int64]
     values: npt.NDArray[np.int32]
 
+    @classmethod
+    def of(cls, lengths: npt.ArrayLike, values: npt.NDArray[Any]) -> Strings:
+        """Returns the lists of these lengths, whose values follow each other."""
+        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), values.astype(np.int32, copy=False))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Strings]) -> Strings:
+        """Returns all lists, those of one part after the other."""
+        return cls.of(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "values")))
+
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
+
+    def __getitem__(self, which: npt.NDArray[Any]) -> Strings:
+        """Some lists, in this order: their numbers, or a mask."""
+        numbers = np.flatnonzero(which) if which.dtype == bool else which
+        return Strings.of(self.lengths[numbers], self.values[arcs_of(self.offsets, numbers)])
+
+
+class Stretched(NamedTuple):
+    """Arcs of one value at most, (n,): the arc that each is a part of, its ends, and whether it is the first part."""
+
+    arc: Integers
+    src: Integers
+    dst: Integers
+    is_first: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, lengths: Integers, src: Integers, dst: Integers, first: int) -> Stretched:
+        """Returns arcs with strings of these lengths, part by part; states from `first` on come between the parts."""
+        parts = np.maximum(lengths, 1)
+        arc, begin = np.repeat(np.arange(len(parts)), parts), np.cumsum(parts) - parts
+        place = np.arange(len(arc)) - begin[arc]
+        inner = first + begin - np.arange(len(parts))  # the first state within each arc
+        is_first, is_last = place == 0, place == parts[arc] - 1
+        return cls(
+            arc,
+            np.where(is_first, src[arc], inner[arc] + place - 1),
+            np.where(is_last, dst[arc], inner[arc] + place),
+            is_first,
+        )
+
+
+def no_strings(count: int) -> Strings:
+    """Returns so many empty lists."""
+    return Strings(np.zeros(count + 1, np.int64), np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +130,8 @@ class Lattice:
         strings = [(self.transition_ids, np.arange(fst.num_arcs)), (ends, is_long)]
         ids = np.concatenate([each.values[arcs_of(each.offsets, which)] for each, which in strings])
         lengths = np.concatenate([each.lengths[which] for each, which in strings])
-        pieces = np.maximum(lengths, 1)
-        path, begin = np.repeat(np.arange(len(pieces)), pieces), np.cumsum(pieces) - pieces
-        place = np.arange(len(path)) - begin[path]
-        inner = fst.num_states + len(is_long) + begin - np.arange(len(pieces))  # the first state inside each path
-        src, dst = np.append(fst.src, is_long), np.append(fst.dst, end)
-        is_first, is_last = place == 0, place == pieces[path] - 1
-        src = np.where(is_first, src[path], inner[path] + place - 1)
-        dst = np.where(is_last, dst[path], inner[path] + place)
+        states = fst.num_states + len(is_long)
+        path, src, dst, is_first = Stretched.of(lengths, np.append(fst.src, is_long), np.append(fst.dst, end), states)
         ilabel = np.zeros(len(path), np.int32)
         ilabel[lengths[path] > 0] = ids
 
@@ -100,7 +139,7 @@ class Lattice:
             return np.where(is_first, np.append(values, behind)[path], 0).astype(values.dtype)
 
         none = np.zeros(len(is_long), np.int32)
-        final = np.full(fst.num_states + len(is_long) + int((pieces - 1).sum()), NOT_FINAL)
+        final = np.full(states + len(path) - len(lengths), NOT_FINAL)
         final[: fst.num_states] = fst.final
         final[is_long], final[end] = NOT_FINAL, 0
         graph = of_first(fst.cost, fst.final[is_long])
@@ -182,8 +221,8 @@ def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
     ids = words[arc_at]
     if ids.min(initial=0) < 0:
         raise ModelFormatError(f"a transition-id of a lattice is {ids.min()}")
-    strings = Strings(np.append(0, np.cumsum(ids > 0)), ids[ids > 0].astype(np.int32))
-    none = Strings(np.zeros(header.states + 1, np.int64), np.empty(0, np.int32))
+    strings = Strings.of(ids > 0, ids[ids > 0])
+    none = no_strings(header.states)
     return _lattice(header.start, offsets, words, state_at, arc_at + 1, arc_at + 4, strings, none)
 
 
@@ -216,8 +255,7 @@ def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
 
 def _strings(words: Integers, starts: Integers, lengths: Integers) -> Strings:
     offsets = np.append(0, np.cumsum(lengths))
-    places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-    return Strings(offsets, words[places].astype(np.int32))
+    return Strings.of(lengths, words[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)])
 
 
 def _lattice(
@@ -244,28 +282,21 @@ def _read_text(reader: Reader) -> Lattice:
     lines = read_lines(reader, (1, 2, 3, 4, 5))
     with lines.naming(reader):
         if not len(lines.fields):
-            none = Strings(np.zeros(1, np.int64), np.empty(0, np.int32))
             empty = np.empty(0, np.float32)
-            return Lattice(Fst.empty(), empty, empty, Strings(np.zeros(1, np.int64), none.values), none)
+            return Lattice(Fst.empty(), empty, empty, no_strings(0), no_strings(0))
         compact = not any(word and b"," not in word for word in lines.arcs[:, 3].tolist())
         labels = lines.whole_numbers(lines.arcs[:, 2 if compact else 3])
         costs, strings = _weights(lines, lines.arcs[:, 3 if compact else 4])
         final_costs, final_strings = _weights(lines, lines.ends[:, 1])
         if not compact:
             ids = lines.whole_numbers(lines.arcs[:, 2])
-            strings = Strings(np.append(0, np.cumsum(ids > 0)), ids[ids > 0].astype(np.int32))
+            strings = Strings.of(ids > 0, ids[ids > 0])
         order = np.argsort(lines.src, kind="stable")
         final = lines.by_state(final_costs, NOT_FINAL)
         fst = Fst.from_arcs(lines.start, final[:, 0], lines.src, lines.dst, labels, costs[:, 0])
-        in_order = _in_order(final_strings, np.argsort(lines.ending))
-        length_of_final = lines.by_state(final_strings.lengths, 0)
-        finals = Strings(np.append(0, np.cumsum(length_of_final)), in_order.values)
-        return Lattice(fst, costs[order, 1], final[:, 1], _in_order(strings, order), finals)
-
-
-def _in_order(strings: Strings, order: Integers) -> Strings:
-    offsets = np.append(0, np.cumsum(strings.lengths[order]))
-    return Strings(offsets, strings.values[arcs_of(strings.offsets, order)])
+        in_order = final_strings[np.argsort(lines.ending)]
+        finals = Strings.of(lines.by_state(final_strings.lengths, 0), in_order.values)
+        return Lattice(fst, costs[order, 1], final[:, 1], strings[order], finals)
 
 
 def _weights(lines: FstLines, words: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], Strings]:
@@ -280,5 +311,4 @@ def _weights(lines: FstLines, words: npt.NDArray[Any]) -> tuple[npt.NDArray[np.f
     ids = [parse_integer(word) for words_of_one in lists for word in words_of_one]
     if None in ids:
         raise ModelFormatError("the transition-ids of a lattice must be integers")
-    offsets = np.append(0, np.cumsum([len(words_of_one) for words_of_one in lists], dtype=np.int64))
-    return lines.costs(costs), Strings(offsets, np.array(ids, np.int32))
+    return lines.costs(costs), Strings.of([len(words_of_one) for words_of_one in lists], np.array(ids, np.int32))
