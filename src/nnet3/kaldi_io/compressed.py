@@ -5,15 +5,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import NumericalError
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.tokens import TokenReader
 
 _BLOCK = 1 << 20  # elements decoded at a time
 _HEADER = struct.Struct("<ffii")
@@ -121,7 +118,7 @@ def _between_points(points: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return (product * _STEP_WIDTH[codes] + base).astype(np.float32)
 
 
-def read_compressed(reader: Reader) -> CompressedMatrix:
+def read_compressed(reader: TokenReader) -> CompressedMatrix:
     """The compressed matrix whose token (CM, CM2 or CM3) stands at the reader's position; binary only."""
     start = reader.position
     tag = reader.expect("CM", "CM2", "CM3")

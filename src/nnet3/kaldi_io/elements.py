@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nnet3.kaldi_io.arrays import converted
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.tokens import TokenReader
 
 _BLOCK = 1 << 16  # elements gathered at a time
 _ELEMENT = {
@@ -18,7 +14,7 @@ _ELEMENT = {
 
 
 def gather_elements(
-    reader: Reader, start: int, header: int, counts: np.ndarray, value_size: int = 4
+    reader: TokenReader, start: int, header: int, counts: np.ndarray, value_size: int = 4
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ids (int32) and values (float32) of all elements of rows that lie from `start` to the reader's position.
 

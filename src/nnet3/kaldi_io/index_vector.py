@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from nnet3.kaldi_io.arrays import int32_array
 from nnet3.kaldi_io.parse_numbers import Buffer, parse_row
+from nnet3.kaldi_io.tokens import TokenReader
 
 if TYPE_CHECKING:
-    from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
 _LONG = 127  # code of an element that is written out
@@ -26,7 +26,7 @@ _TEXT_ELEMENTS = 1 << 14  # parsed at a time
 _MOST_RECORDS = 1 << 16  # compared at a time
 
 
-def read_index_vector(reader: Reader) -> np.ndarray:
+def read_index_vector(reader: TokenReader) -> np.ndarray:
     """(size, 3) int32 with columns n, t, x."""
     reader.expect("<I1V>")
     size = reader.size("an index vector")
@@ -45,7 +45,7 @@ def read_index_vector(reader: Reader) -> np.ndarray:
     return indexes
 
 
-def _read_long(reader: Reader, out: np.ndarray, what: str) -> int:
+def _read_long(reader: TokenReader, out: np.ndarray, what: str) -> int:
     """Fills `out` with the written-out elements that stand here; returns their number."""
     reader.need(_ELEMENT.itemsize, what)
     most = min(len(out), reader.left // _ELEMENT.itemsize)
@@ -78,7 +78,7 @@ def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[in
     return length
 
 
-def _read_short(reader: Reader, out: np.ndarray, previous: np.ndarray, what: str) -> int:
+def _read_short(reader: TokenReader, out: np.ndarray, previous: np.ndarray, what: str) -> int:
     """Fills `out` with elements that are steps of t, the first one from `previous`; returns their number."""
     start = reader.position
     reader.need(1, what)
@@ -96,7 +96,7 @@ def _read_short(reader: Reader, out: np.ndarray, previous: np.ndarray, what: str
     return len(t)
 
 
-def _read_text(reader: Reader, out: np.ndarray) -> int:
+def _read_text(reader: TokenReader, out: np.ndarray) -> int:
     """Fills the beginning of `out` from groups `<I1> n t x`; returns their number."""
     count = min(len(out), _TEXT_ELEMENTS)
     start = reader.position

@@ -13,10 +13,10 @@ from nnet3.kaldi_io.arrays import converted, whole_numbers
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_row
+from nnet3.kaldi_io.tokens import TokenReader
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io.general import GeneralMatrix
-    from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
 _ROW = np.dtype([("tag", "S3"), ("dim_size", "u1"), ("dim", "<i4"), ("count_size", "u1"), ("count", "<i4")])
@@ -62,7 +62,7 @@ def sparse_of(matrix: GeneralMatrix) -> SparseMatrix:
     return SparseMatrix(len(full), full.shape[1], indptr, column.astype(np.int32), full[row, column])
 
 
-def read_sparse(reader: Reader) -> SparseMatrix:
+def read_sparse(reader: TokenReader) -> SparseMatrix:
     """The sparse matrix at the reader's position."""
     start = reader.position
     cols, counts, ids, values = _read_binary(reader) if reader.binary else _read_text(reader)
@@ -74,7 +74,7 @@ def read_sparse(reader: Reader) -> SparseMatrix:
     return SparseMatrix(len(counts), cols, indptr, ids, values)
 
 
-def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+def _read_binary(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     """(columns, elements in each row, their ids, their values)."""
     reader.expect("SM")
     rows = reader.size("a sparse matrix")
@@ -91,7 +91,7 @@ def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarra
     return cols, counts, ids, values
 
 
-def _read_row_header(reader: Reader) -> tuple[int, int]:
+def _read_row_header(reader: TokenReader) -> tuple[int, int]:
     """Dimension and number of elements of the row that stands here, which is not consumed."""
     reader.need(_ROW.itemsize, "a sparse row")
     tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
@@ -100,7 +100,7 @@ def _read_row_header(reader: Reader) -> tuple[int, int]:
     return dim, count
 
 
-def _counts_at_a_glance(reader: Reader, rows: int) -> np.ndarray | None:
+def _counts_at_a_glance(reader: TokenReader, rows: int) -> np.ndarray | None:
     """Consumes all rows at once and returns the number of elements of each, or None if that does not work.
 
     It looks for the common beginning of all rows; the rows that it finds must lie one behind the other.
@@ -130,7 +130,7 @@ def _counts_at_a_glance(reader: Reader, rows: int) -> np.ndarray | None:
     return counts
 
 
-def _counts_row_by_row(reader: Reader, rows: int, cols: int) -> tuple[np.ndarray, int]:
+def _counts_row_by_row(reader: TokenReader, rows: int, cols: int) -> tuple[np.ndarray, int]:
     """Consumes rows of any form: the number of elements of each, and the bytes of a value."""
     value_size = 0
     counts = np.zeros(rows, np.int64)
@@ -147,7 +147,7 @@ def _counts_row_by_row(reader: Reader, rows: int, cols: int) -> tuple[np.ndarray
     return counts, value_size or 4
 
 
-def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+def _read_text(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     """Reads (columns, elements in each row, their ids, their values) from text."""
     start = reader.position
     rows = int(reader.match(_ROWS_TEXT, "a sparse matrix, which begins with rows=").group(1))
