@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.chain.changes import ChainChanges, renamed, weighted
-from nnet3.chain.example import merge
+from nnet3.chain.changes import ChainChanges
+from nnet3.chain.example import merge, renamed, weighted
 from nnet3.errors import ArgumentError, TrainingError
 from tests.chain.chain_data import indexes, small_example
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.errors import ArgumentError
 from nnet3.examples.chunks import Chunk, ChunkSplitter

@@ -7,7 +7,8 @@ import pytest
 
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples import EXAMPLES, Example, NnetIo
-from nnet3.examples.copying import Changes, renamed, shift_times, weighted
+from nnet3.examples.copying import Changes, shift_times
+from nnet3.examples.example import renamed, weighted
 from nnet3.kaldi_io import CompressedMatrix, compress
 from nnet3.kaldi_io.general import dense
 from tests.train.example_data import frame_example, grid, written

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TableError
 from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer, read_example

@@ -1,13 +1,12 @@
-"""Changes single chain examples: shifts times, cuts context, weights, renames."""
+"""Changes single chain examples: shifts times, cuts context, names languages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnet3.chain.example import ChainExample
+from nnet3.chain.example import ChainExample, renamed
 from nnet3.chain.supervision import ChainTarget
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples.copying import filter_times, shift_times
@@ -60,22 +59,6 @@ def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
     return replace(target, indexes=rows.astype(np.int32))
 
 
-def weighted(example: ChainExample, factor: float) -> ChainExample:
-    """Multiplies the weight of the supervision of `output` by a factor, in float32."""
-
-    def change(target: ChainTarget) -> ChainTarget:
-        supervision = target.supervision
-        weight = float(np.float32(supervision.weight) * np.float32(factor))
-        return replace(target, supervision=replace(supervision, weight=weight))
-
-    return _with_output(example, change)
-
-
-def renamed(example: ChainExample, name: str) -> ChainExample:
-    """Returns the example with another name for `output`."""
-    return _with_output(example, lambda target: replace(target, name=name))
-
-
 def language_of_key(key: str) -> str:
     """Returns fr of a key such as merged-1-64?lang=fr, and `default` of one that names no language (as in Kaldi)."""
     _, mark, query = key.rpartition("?")
@@ -94,12 +77,3 @@ def in_language(example: ChainExample, language: str) -> ChainExample:
     if all(target.name != _OUTPUT for target in example.outputs):
         return example
     return renamed(example, f"{_OUTPUT}-{language}")
-
-
-def _with_output(example: ChainExample, change: Callable[[ChainTarget], ChainTarget]) -> ChainExample:
-    names = [target.name for target in example.outputs]
-    if _OUTPUT not in names:
-        raise TrainingError(f"this example has no 'output', but {', '.join(names)}")
-    return replace(
-        example, outputs=tuple(change(target) if target.name == _OUTPUT else target for target in example.outputs)
-    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from nnet3.chain.supervision import ChainTarget, merge_targets
 from nnet3.chain.supervision_file import read_target, write_target
@@ -95,8 +97,33 @@ def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExam
     return ChainExample(tuple(inputs), tuple(outputs))
 
 
+def weighted(example: ChainExample, factor: float) -> ChainExample:
+    """Multiplies the weight of the supervision of `output` by a factor, in float32."""
+
+    def change(target: ChainTarget) -> ChainTarget:
+        supervision = target.supervision
+        weight = float(np.float32(supervision.weight) * np.float32(factor))
+        return replace(target, supervision=replace(supervision, weight=weight))
+
+    return _with_output(example, change)
+
+
+def renamed(example: ChainExample, name: str) -> ChainExample:
+    """Returns the example with another name for `output`."""
+    return _with_output(example, lambda target: replace(target, name=name))
+
+
+def _with_output(example: ChainExample, change: Callable[[ChainTarget], ChainTarget]) -> ChainExample:
+    names = [target.name for target in example.outputs]
+    if "output" not in names:
+        raise TrainingError(f"this example has no 'output', but {', '.join(names)}")
+    return replace(
+        example, outputs=tuple(change(target) if target.name == "output" else target for target in example.outputs)
+    )
+
+
 CHAIN_EXAMPLES: ExampleKind[ChainExample] = ExampleKind(
-    TOKEN, read_example, write_example, structure, describe, size, merge
+    *(TOKEN, read_example, write_example, structure, describe, size, merge, weighted, renamed)
 )
 
 

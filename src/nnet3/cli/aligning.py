@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,12 +14,12 @@ from nnet3.asr.alignment import Aligner, Alignment
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
-from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, read_integers
+from nnet3.cli.files import load_acoustic_model, load_transitions, load_tree, open_file, read_integers
 from nnet3.cli.messages import LeftOut, say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import (
+    NO_TABLE,
     Fst,
     fst_writer,
     int_vector_writer,
@@ -38,7 +37,7 @@ G = TypeVar("G")
 
 @dataclass(frozen=True)
 class TrainingGraphFiles:
-    """What training graphs are made with; `disambiguation`: labels of the lexicon that are no phones, "" for none."""
+    """The files that training graphs are made of; `disambiguation`: labels of the lexicon that are no phones, or ""."""
 
     tree: str
     model: str
@@ -47,7 +46,7 @@ class TrainingGraphFiles:
 
     def load(self, options: TrainingGraphOptions) -> TrainingGraphs:
         """Raises Nnet3Error for files that do not fit together."""
-        hmms = PhoneHmms(ContextDependency.read(open_file(self.tree)), load_transitions(self.model))
+        hmms = PhoneHmms(load_tree(self.tree), load_transitions(self.model))
         symbols = read_integers(self.disambiguation) if self.disambiguation else ()
         return TrainingGraphs(hmms, read_fst(open_file(self.lexicon)), options, symbols)
 
@@ -69,15 +68,14 @@ def compile_graphs_of_fsts(files: TrainingGraphFiles, fsts: str, output: str, op
 def _write_graphs(said: Iterable[tuple[str, G]], make: Callable[[G], Fst], output: str) -> int:
     left_out = LeftOut()
     with fst_writer(output) as writer:
-        for key, each in said:
-            with left_out.if_wrong(key):
-                writer.write(key, make(each))
+        for key, graph in left_out.each(said, lambda _, each: make(each)):
+            writer.write(key, graph)
         say(f"succeeded for {writer.count} graphs, failed for {left_out.failed}")
         return int(writer.count == 0)
 
 
 class WaitingToAlign(deque[tuple[G, int]]):
-    """What is said in the utterances that are being computed, and how many frames of features each has."""
+    """The transcripts of the utterances that are being computed, each with its number of frames."""
 
 
 @dataclass(frozen=True)
@@ -114,24 +112,20 @@ def align_tables(
         acoustic.nnet.to(device=settings.device), Scoring(log_priors(acoustic), options.acoustic_scale), settings
     )
     aligner, tally, waiting = Aligner(acoustic.transition_model, options), AlignmentTally(), WaitingToAlign[Fst]()
-    with ExitStack() as stack:
-        graphs = stack.enter_context(open_fst_table(tables.graphs))
-        alignments = stack.enter_context(int_vector_writer(tables.alignments))
-        scores = stack.enter_context(real_writer(tables.scores)) if tables.scores else None
-        loglikes = stack.enter_context(vector_writer(tables.loglikes)) if tables.loglikes else None
-        for key, rows in compute(utterances_to_align(graphs, inputs, waiting, tally)):
-            graph, _ = waiting.popleft()
-            alignment = None
-            with tally.if_wrong(key):
-                alignment = _aligned(aligner, key, graph, rows, tally)
-            if alignment is None:
-                continue
+    with (
+        open_fst_table(tables.graphs) as graphs,
+        int_vector_writer(tables.alignments) as alignments,
+        real_writer(tables.scores or NO_TABLE) as scores,
+        vector_writer(tables.loglikes or NO_TABLE) as loglikes,
+    ):
+        computed = compute(utterances_to_align(graphs, inputs, waiting, tally))
+        for key, alignment in tally.each(
+            computed, lambda key, rows: _aligned(aligner, key, waiting.popleft()[0], rows, tally)
+        ):
             tally.add(alignment)
             alignments.write(key, alignment.transition_ids)
-            if scores is not None:
-                scores.write(key, alignment.score)
-            if loglikes is not None:
-                loglikes.write(key, alignment.acoustic / np.float32(options.acoustic_scale))
+            scores.write(key, alignment.score)
+            loglikes.write(key, alignment.acoustic / np.float32(options.acoustic_scale))
     report(tally, options)
     return int(tally.done == 0)
 
@@ -146,18 +140,18 @@ def report(tally: AlignmentTally, options: AlignmentOptions) -> None:
 def utterances_to_align(
     graphs: Iterable[tuple[str, G]], inputs: ComputedTables, waiting: WaitingToAlign[G], tally: AlignmentTally
 ) -> Iterator[Utterance]:
-    """Yields what is to be computed, in the order of the graphs, which wait meanwhile, with the number of frames."""
+    """Yields what is to be computed, in the order of the graphs, which wait meanwhile with their numbers of frames."""
     features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs)
-    for key, graph in graphs:
-        utterance: Utterance | None = None
-        with tally.if_wrong(key):
-            matrix = features.get(key)
-            if matrix is None:
-                raise Nnet3Error("there are no features for it")
-            utterance = key, matrix, *ivectors.of(key)
-        if utterance is not None:
-            waiting.append((graph, len(utterance[1])))
-            yield utterance
+
+    def utterance(key: str, graph: G) -> Utterance:
+        matrix = features.get(key)
+        if matrix is None:
+            raise Nnet3Error("there are no features for it")
+        found = key, matrix, *ivectors.of(key)
+        waiting.append((graph, len(matrix)))
+        return found
+
+    return (found for _, found in tally.each(graphs, utterance))
 
 
 def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, tally: AlignmentTally) -> Alignment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from nnet3.asr.features import FeatureStream
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import matrix_writer, real_writer
+from nnet3.kaldi_io import NO_TABLE, matrix_writer, real_writer
 from nnet3.options import FbankOptions, MfccOptions
 
 _PIECE_SECONDS = 10.0
@@ -21,9 +20,9 @@ _PIECE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class RecordingOptions:
-    """What of recordings is taken: a channel (-1: the first), those of so many seconds; less their mean or not.
+    """Names the channel of recordings that is taken (-1: the first) and the seconds that they last at least.
 
-    `durations`: a table of seconds to write, "" for none.
+    `less_mean`: subtract the mean of each. `durations`: a table of seconds to write, "" for none.
     """
 
     channel: int
@@ -37,9 +36,7 @@ def write_audio_features(
 ) -> int:
     """Writes features of all recordings that can be read. Returns 1, an exit status, if there were none."""
     total = 0
-    with ExitStack() as stack:
-        writer = stack.enter_context(matrix_writer(output))
-        durations = stack.enter_context(real_writer(chosen.durations)) if chosen.durations else None
+    with matrix_writer(output) as writer, real_writer(chosen.durations or NO_TABLE) as durations:
         for key, recording in recordings_of_table(recordings, open_audio):
             total += 1
             if isinstance(recording, Nnet3Error):
@@ -51,8 +48,7 @@ def write_audio_features(
                 say(f"warning: {key}: {error}; left out")
                 continue
             writer.write(key, rows)
-            if durations is not None:
-                durations.write(key, seconds)
+            durations.write(key, seconds)
         say(f"Done {writer.count} out of {total} utterances.")
         return int(writer.count == 0)
 

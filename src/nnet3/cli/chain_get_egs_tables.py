@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
 from nnet3.chain.graphs.chunks import supervision_of_graph
@@ -13,11 +12,11 @@ from nnet3.chain.making import ChainExampleMaker, Utterance, normalized
 from nnet3.chain.supervision_file import read_supervision
 from nnet3.cli.egs_tables import write
 from nnet3.cli.files import load_transitions
-from nnet3.cli.messages import say
-from nnet3.errors import TrainingError
+from nnet3.cli.messages import LeftOut, say
 from nnet3.examples import ExampleReader, MakingStatistics
-from nnet3.examples.making import entry_of
+from nnet3.examples.making import entry_of, examples_of
 from nnet3.kaldi_io import (
+    GeneralMatrix,
     RandomAccessTable,
     load_fst,
     open_general_matrix_table,
@@ -26,9 +25,6 @@ from nnet3.kaldi_io import (
     random_access_vectors,
 )
 from nnet3.options import ChainMakingOptions
-
-T = TypeVar("T")
-Made = Iterator[tuple[str, ChainExample]]
 
 
 def make(
@@ -49,13 +45,12 @@ def make(
     maker = ChainExampleMaker(options, weights, transitions)
     supervisions = RandomAccessTable(supervision, read_supervision)
 
-    def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
-        return maker.make(utterance, entry_of(supervisions, utterance.key, "supervision"))
+    utterance = _utterances(online_ivectors, deriv_weights_rspecifier)
 
-    counts = MakingStatistics()
-    made = _made(features, online_ivectors, deriv_weights_rspecifier, examples, counts)
-    write(CHAIN_EXAMPLES, output, made, counts)
-    say(f"{counts}; {maker.splitter.summary()}")
+    def made(key: str, matrix: GeneralMatrix) -> list[tuple[str, ChainExample]]:
+        return maker.make(utterance(key, matrix), entry_of(supervisions, key, "supervision"))
+
+    say(f"{_write(features, made, output)}; {maker.splitter.summary()}")
 
 
 def make_end_to_end(
@@ -74,63 +69,46 @@ def make_end_to_end(
     maker = ChainExampleMaker(options, _weights(normalization, normalization_fst_scale))
     table = random_access_fsts(graphs)
 
-    def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
-        graph = supervision_of_graph(entry_of(table, utterance.key, "training graph"), transitions.pdf_of_id)
-        return [(utterance.key, maker.make_end_to_end(utterance, graph, transitions.num_pdfs))]
+    utterance = _utterances(online_ivectors)
 
+    def made(key: str, matrix: GeneralMatrix) -> list[tuple[str, ChainExample]]:
+        whole = utterance(key, matrix)
+        graph = supervision_of_graph(entry_of(table, key, "training graph"), transitions.pdf_of_id)
+        return [(key, maker.make_end_to_end(whole, graph, transitions.num_pdfs))]
+
+    say(str(_write(features, made, output)))
+
+
+def _write(
+    features: str, make: Callable[[str, GeneralMatrix], list[tuple[str, ChainExample]]], output: str
+) -> MakingStatistics:
     counts = MakingStatistics()
-    write(CHAIN_EXAMPLES, output, _made(features, online_ivectors, None, examples, counts), counts)
-    say(str(counts))
+    with open_general_matrix_table(features) as table:
+        write(CHAIN_EXAMPLES, output, examples_of(table, make, counts), counts)
+    return counts
 
 
 def normalize(normalization: str, examples: str, output: str, scale: float) -> None:
     """Examples with weights."""
-    weights = _weights(normalization, scale)
-    counts = MakingStatistics()
+    weights, left_out = _weights(normalization, scale), LeftOut("{} is left out")
     with ExampleReader(examples, CHAIN_EXAMPLES) as entries:
-        write(CHAIN_EXAMPLES, output, _normalized(entries, weights, counts))
-    say(f"{counts.examples} examples normalized; {counts.failed} could not be")
-
-
-def _normalized(entries: ExampleReader[ChainExample], weights: NormalizationWeights, counts: MakingStatistics) -> Made:
-    for key, example in entries:
-        try:
-            changed = normalized(example, weights)
-        except TrainingError as error:
-            counts.failed += 1
-            say(f"warning: {key} is left out: {error}")
-            continue
-        counts.examples += 1
-        yield key, changed
+        made = left_out.each(entries, lambda _, example: normalized(example, weights))
+        count = write(CHAIN_EXAMPLES, output, made)
+    say(f"{count} examples normalized; {left_out.failed} could not be")
 
 
 def _weights(normalization: str, scale: float) -> NormalizationWeights:
     return NormalizationWeights(load_fst(normalization), scale)
 
 
-def _made(
-    features: str,
-    ivectors: str | None,
-    deriv_weights: str | None,
-    make_examples: Callable[[Utterance], list[tuple[str, ChainExample]]],
-    counts: MakingStatistics,
-) -> Made:
-    """The examples of all utterances; one that cannot be used is warned of and left out."""
+def _utterances(ivectors: str | None, deriv_weights: str | None = None) -> Callable[[str, GeneralMatrix], Utterance]:
+    """Returns what puts together an utterance of its key and its features. It raises TrainingError for what lacks."""
     ivector_table = random_access_matrices(ivectors) if ivectors else None
     weight_table = random_access_vectors(deriv_weights) if deriv_weights else None
-    with open_general_matrix_table(features) as table:
-        for key, matrix in table:
-            counts.utterances += 1
-            try:
-                own = None if ivector_table is None else entry_of(ivector_table, key, "ivectors")
-                weights = None if weight_table is None else entry_of(weight_table, key, "deriv-weights")
-                examples = make_examples(Utterance(key, matrix, own, weights))
-            except TrainingError as error:
-                counts.failed += 1
-                say(f"warning: {key} is left out: {error}")
-                continue
-            if not examples:
-                counts.short += 1
-                say(f"warning: {key} is left out: no chunk could be made of its {matrix.shape[0]} frames")
-            counts.examples += len(examples)
-            yield from examples
+
+    def utterance(key: str, features: GeneralMatrix) -> Utterance:
+        own = None if ivector_table is None else entry_of(ivector_table, key, "ivectors")
+        weights = None if weight_table is None else entry_of(weight_table, key, "deriv-weights")
+        return Utterance(key, features, own, weights)
+
+    return utterance

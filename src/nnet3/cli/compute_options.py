@@ -1,4 +1,4 @@
-"""What the verbs share that run a network over tables of features."""
+"""Options that verbs share which run a network over tables of features, and objects made of them."""
 
 from __future__ import annotations
 

@@ -66,15 +66,31 @@ def take_subset(kind: ExampleKind[E], examples: str, output: str, options: Subse
 def copy(
     kind: ExampleKind[E],
     examples: str,
-    outputs: Sequence[str],
-    change: Callable[[str, E], E | None],
+    outputs_to_write: Sequence[str],
+    change: Callable[[E], E | None],
     options: CopyingOptions,
+    weights: str | None,
+    outputs: str | None,
 ) -> None:
-    """Copy examples to the outputs in turn or at random; `change` may change them or leave them out (None)."""
+    """Copy examples in turn or at random; `change` may change them or leave them out (None).
+
+    Before that the supervision of `output` is multiplied by a table of weights, after it renamed by one of words.
+    """
+    weight_of = random_access_reals(weights) if weights else None
+    name_of = random_access_tokens(outputs) if outputs else None
+
+    def changed(key: str, example: E) -> E | None:
+        weight = None if weight_of is None else _looked_up(weight_of, key)
+        name = None if name_of is None else _looked_up(name_of, key)
+        if (weight_of is not None and weight is None) or (name_of is not None and name is None):
+            return None
+        found = change(example if weight is None else kind.weighted(example, weight))
+        return found if found is None or name is None else kind.renamed(found, name)
+
     with ExampleReader(examples, kind) as entries:
         rng = generator(options.seed)
-        copied = copies(entries, change, len(outputs), rng, options.keep_proportion, options.random)
-        count = write_to_several(kind, outputs, copied, examples)
+        copied = copies(entries, changed, len(outputs_to_write), rng, options.keep_proportion, options.random)
+        count = write_to_several(kind, outputs_to_write, copied, examples)
         say(f"{count} examples written{_damaged(entries.num_damaged)}")
 
 
@@ -101,14 +117,7 @@ def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], 
     return writer.count
 
 
-def weights_and_names(
-    weights: str | None, outputs: str | None
-) -> tuple[RandomAccessTable[float] | None, RandomAccessTable[str] | None]:
-    """Opens tables of numbers and words, as far as they are given."""
-    return random_access_reals(weights) if weights else None, random_access_tokens(outputs) if outputs else None
-
-
-def looked_up(table: RandomAccessTable[T], key: str) -> T | None:
+def _looked_up(table: RandomAccessTable[T], key: str) -> T | None:
     """The entry of an example; None, and a warning, if there is none."""
     value = table.get(key)
     if value is None:

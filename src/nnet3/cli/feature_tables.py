@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from nnet3.kaldi_io import (
     Reader,
     TableWriter,
     Writer,
+    is_table,
     matrix_writer,
     open_matrix_table,
     open_words_table,
@@ -24,8 +27,9 @@ from nnet3.kaldi_io import (
     random_access_tokens,
     random_access_vectors,
 )
-from nnet3.kaldi_io.specifiers import is_table
 from nnet3.options import OnlineCmvnOptions
+
+S = TypeVar("S")
 
 
 def add_deltas(source: str, output: str, order: int, window: int, columns: int) -> int:
@@ -72,15 +76,42 @@ def write_changed(
     The last message begins with the word `done`. Returns 1, an exit status, if there were no utterances.
     """
     left_out = LeftOut()
+
+    def changed(key: str, rows: np.ndarray) -> np.ndarray:
+        if not empty and not len(rows):
+            raise Nnet3Error("it has no frames")
+        return change(key, rows)
+
     with open_matrix_table(source) as table, matrix_writer(output) as writer:
-        for key, rows in table:
-            with left_out.if_wrong(key):
-                if not empty and not len(rows):
-                    raise Nnet3Error("it has no frames")
-                writer.write(key, change(key, rows))
-        count = writer.count
-    say(f"{done} {count} utterances, {left_out.failed} left out.")
-    return int(count == 0)
+        for key, rows in left_out.each(table, changed):
+            writer.write(key, rows)
+    say(f"{done} {writer.count} utterances, {left_out.failed} left out.")
+    return int(writer.count == 0)
+
+
+def write_by_speaker(
+    features: str,
+    output: str,
+    spk2utt: str,
+    change: Callable[[str, np.ndarray, S | None], tuple[np.ndarray, S]],
+    report: str,
+) -> int:
+    """Writes what `change` makes of each utterance, by its key, its features and the speaker's state before, if any.
+
+    It returns the state behind them too. The last message is the `report`, into which the numbers of those that are
+    written and left out are put. Returns 1, an exit status, if none is written.
+    """
+    left_out = LeftOut()
+    with matrix_writer(output) as writer:
+        for _, utterances in by_speaker(features, spk2utt):
+            speaker: S | None = None
+            for key, rows in utterances:
+                made = left_out.made(key, change, key, rows, speaker)
+                if made is not None:
+                    speaker = made[1]
+                    writer.write(key, made[0])
+    say(report.format(writer.count, left_out.failed))
+    return int(writer.count == 0)
 
 
 def normalise_tables(stats: str, features: str, output: str, utt2spk: str, options: Normalising | None) -> int:
@@ -112,9 +143,8 @@ def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: 
                 say(f"warning: there are no statistics for '{speaker}'")
             else:
                 writer.write(speaker, found)
-        done = writer.count
     say(f"Done accumulating CMVN stats for {tally.done} utterances; {tally.failed} had errors.")
-    return int(done == 0)
+    return int(writer.count == 0)
 
 
 def normalise_online(stats: str, features: str, output: str, spk2utt: str, options: OnlineCmvnOptions) -> int:
@@ -123,35 +153,21 @@ def normalise_online(stats: str, features: str, output: str, spk2utt: str, optio
     With `spk2utt` those of the speaker's utterances before come in between. Returns 1, an exit status, if none is
     written.
     """
-    everybody, left_out = _read_doubles(open_file(stats)), LeftOut()
+    everybody = _read_doubles(open_file(stats))
     if not np.isfinite(everybody).all():
         raise Nnet3Error(f"{stats}: the statistics have a NaN or an infinity")
-    with matrix_writer(output) as writer:
-        for _, utterances in by_speaker(features, spk2utt):
-            of_speaker: np.ndarray | None = None
-            for key, matrix in utterances:
-                normalised = None
-                with left_out.if_wrong(key):
-                    normalised, of_speaker = _normalised_online(matrix, everybody, of_speaker, options)
-                if normalised is not None:
-                    writer.write(key, normalised)
-        done = writer.count
-    say(f"Applied online CMVN to {done} files, {left_out.failed} had errors.")
-    return int(done == 0)
 
+    def normalised(_: str, matrix: np.ndarray, of_speaker: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        if everybody.shape != (2, matrix.shape[1] + 1):
+            raise Nnet3Error(f"the statistics are {everybody.shape}, expected (2, {matrix.shape[1] + 1})")
+        if not np.isfinite(matrix).all():
+            raise Nnet3Error("its features have a NaN or an infinity")
+        cmvn = OnlineCmvn(options, everybody, of_speaker)
+        cmvn.accept(matrix)
+        rows = cmvn.at(np.arange(len(matrix)))
+        return rows, cmvn.stats if of_speaker is None else of_speaker + cmvn.stats
 
-def _normalised_online(
-    matrix: np.ndarray, everybody: np.ndarray, of_speaker: np.ndarray | None, options: OnlineCmvnOptions
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns features, normalised, and the statistics of the speaker with theirs."""
-    if everybody.shape != (2, matrix.shape[1] + 1):
-        raise Nnet3Error(f"the statistics are {everybody.shape}, expected (2, {matrix.shape[1] + 1})")
-    if not np.isfinite(matrix).all():
-        raise Nnet3Error("its features have a NaN or an infinity")
-    cmvn = OnlineCmvn(options, everybody, of_speaker)
-    cmvn.accept(matrix)
-    rows = cmvn.at(np.arange(len(matrix)))
-    return rows, cmvn.stats if of_speaker is None else of_speaker + cmvn.stats
+    return write_by_speaker(features, output, spk2utt, normalised, "Applied online CMVN to {} files, {} had errors.")
 
 
 class _Statistics(LeftOut):
@@ -164,13 +180,15 @@ class _Statistics(LeftOut):
 
     def add(self, key: str, matrix: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
         """Returns the statistics with those of an utterance; where that fails it is warned of, and left out."""
+        sums = self.made(key, self._sums, key, matrix, before)
+        self.done += sums is not None
+        return before if sums is None else sums
+
+    def _sums(self, key: str, matrix: np.ndarray, before: np.ndarray | None) -> np.ndarray:
         weights = self._weights.get(key) if self._weights is not None else None
-        with self.if_wrong(key):
-            if self._weights is not None and weights is None:
-                raise Nnet3Error("there are no weights for it")
-            before = add_to_stats(before, matrix, weights)
-            self.done += 1
-        return before
+        if self._weights is not None and weights is None:
+            raise Nnet3Error("there are no weights for it")
+        return add_to_stats(before, matrix, weights)
 
 
 def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) -> int:
@@ -180,8 +198,7 @@ def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) 
             found = tally.add(key, matrix, found)
     if found is None:
         raise Nnet3Error(f"{features}: there are no features to make statistics of")
-    statistics = found
-    save(output, binary, lambda writer: _write_doubles(writer, statistics))
+    save(output, binary, partial(_write_doubles, matrix=found))
     say(f"Wrote global CMVN stats of {tally.done} utterances to {output}; {tally.failed} had errors.")
     return 0
 

@@ -52,10 +52,14 @@ def load_transitions(name: str) -> TransitionModel:
     return read_transition_model(open_file(name))
 
 
+def load_tree(name: str) -> ContextDependency:
+    """The tree in a file."""
+    return ContextDependency.read(open_file(name))
+
+
 def make_transitions(tree: str, topology: str) -> TransitionModel:
     """The transition model that a tree and a topology make."""
-    dependency = ContextDependency.read(open_file(tree))
-    return make_transition_model(dependency, read_topology(open_file(topology)))
+    return make_transition_model(load_tree(tree), read_topology(open_file(topology)))
 
 
 def check_can_save(*names: str) -> None:

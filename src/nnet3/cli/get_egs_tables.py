@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,35 +28,23 @@ from nnet3.options import MakingOptions, XvectorMakingOptions
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class MakingTables:
-    """The tables that a command line names."""
-
-    features: str
-    targets: str
-    online_ivectors: str | None
-    output: str
-
-
-def make_from_posteriors(tables: MakingTables, num_pdfs: int, pdf_alignments: bool, options: MakingOptions) -> None:
+def make_from_posteriors(targets: str, num_pdfs: int, pdf_alignments: bool, **others: Any) -> None:
     """Examples with sparse supervision, of posteriors or, with `pdf_alignments`, of the pdf of each frame."""
     if pdf_alignments:
-        pdfs = random_access_int_vectors(tables.targets)
-        _make(tables, pdfs, lambda alignment: alignment_matrix(alignment, num_pdfs), options)
+        _make(random_access_int_vectors(targets), lambda alignment: alignment_matrix(alignment, num_pdfs), **others)
     else:
-        posteriors = random_access_posteriors(tables.targets)
-        _make(tables, posteriors, lambda posterior: posterior_matrix(posterior, num_pdfs), options)
+        _make(random_access_posteriors(targets), lambda posterior: posterior_matrix(posterior, num_pdfs), **others)
 
 
-def make_from_matrices(tables: MakingTables, num_targets: int | None, options: MakingOptions) -> None:
-    """Examples with a row of a target matrix for each output frame."""
+def make_from_matrices(targets: str, num_targets: int, **others: Any) -> None:
+    """Examples with a row of a target matrix for each output frame; any number of columns if `num_targets` < 0."""
 
     def checked(matrix: np.ndarray) -> FrameTargets:
-        if num_targets is not None and matrix.shape[1] != num_targets:
+        if 0 <= num_targets != matrix.shape[1]:
             raise TrainingError(f"its target matrix has {matrix.shape[1]} columns, but --num-targets={num_targets}")
         return matrix
 
-    _make(tables, random_access_matrices(tables.targets), checked, options)
+    _make(random_access_matrices(targets), checked, **others)
 
 
 def make_from_ranges(ranges: str, features: str, outputs: Sequence[str], options: XvectorMakingOptions) -> None:
@@ -74,14 +61,16 @@ def make_from_ranges(ranges: str, features: str, outputs: Sequence[str], options
 
 
 def _make(
-    tables: MakingTables,
     targets: RandomAccessTable[T],
     to_supervision: Callable[[T], FrameTargets],
     options: MakingOptions,
+    features: str,
+    online_ivectors: str | None,
+    output: str,
 ) -> None:
     maker, statistics = ExampleMaker(options), MakingStatistics()
-    ivectors = random_access_matrices(tables.online_ivectors) if tables.online_ivectors else None
-    with open_general_matrix_table(tables.features) as features:
-        made = make_examples(maker, features, targets, to_supervision, ivectors, statistics)
-        write(EXAMPLES, tables.output, made, statistics)
+    ivectors = random_access_matrices(online_ivectors) if online_ivectors else None
+    with open_general_matrix_table(features) as table:
+        made = make_examples(maker, table, targets, to_supervision, ivectors, statistics)
+        write(EXAMPLES, output, made, statistics)
         say(f"{statistics}; {maker.splitter.summary()}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from nnet3.asr.arpa import arpa_fst, parse_arpa
 from nnet3.asr.lang_folder import Dictionary, write_lang
@@ -16,16 +16,15 @@ from nnet3.chain.graphs.normalization import make_normalization_fst
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
+from nnet3.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
 from nnet3.chain.graphs.training_graph import make_decoding_graph
-from nnet3.chain.supervision import Supervision
 from nnet3.chain.supervision_file import write_supervision
-from nnet3.cli.files import check_can_save, load_transitions, open_file, read_integers, read_text, save
-from nnet3.cli.messages import say
-from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
+from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
+from nnet3.cli.messages import LeftOut, say
+from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.hmm.plain_trees import count_pairs, left_biphone_tree, monophone_tree
 from nnet3.hmm.topology_file import read_topology
-from nnet3.hmm.tree import ContextDependency, make_transition_model
+from nnet3.hmm.tree import make_transition_model
 from nnet3.kaldi_io import (
     TableReader,
     TableWriter,
@@ -96,7 +95,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
 def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
     """Makes a folder `graph` of a folder `lang` and one of a model: HCLG.fst, its words, what recognizers need."""
     source, target = Path(lang), Path(folder)
-    tree = ContextDependency.read(open_file(str(Path(model) / "tree")))
+    tree = load_tree(str(Path(model) / "tree"))
     transitions = load_transitions(str(Path(model) / "final.mdl"))
     words = load_symbols(source / "words.txt")
     disambiguation = read_integers(str(source / "phones" / "disambig.int"))
@@ -119,12 +118,11 @@ def _check_labels(largest: int, names: Mapping[int, str], path: Path) -> None:
         raise Nnet3Error(f"{path}: it has the label {largest}, but words.txt ends at {max(names, default=0)}")
 
 
-T = TypeVar("T")
-
-
-def load_tree(name: str) -> ContextDependency:
-    """The tree in a file."""
-    return ContextDependency.read(open_file(name))
+def tree_lines(name: str) -> list[str]:
+    """Returns what Kaldi's program prints of a tree."""
+    tree = load_tree(name)
+    central = f"central-position {tree.central_position}"
+    return [f"num-pdfs {tree.num_pdfs}", f"context-width {tree.context_width}", central]
 
 
 def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
@@ -155,34 +153,11 @@ def make_supervision(
     tree: str, model: str, phones: str, output: str, lattice_input: bool, settings: SupervisingOptions
 ) -> int:
     """Writes the supervision of all utterances; returns the exit status."""
-    hmms = PhoneHmms(load_tree(tree), load_transitions(model))
-    with TableWriter(output, write_supervision) as writer:
-        if lattice_input:
-            lattices = open_lattice_table(phones)
-            timed = partial(phones_of_lattice, lm_scale=settings.lm_scale)
-            failed = _supervise_all(lattices, timed, hmms, settings, writer)
-        else:
-            failed = _supervise_all(open_pair_table(phones), phones_of_durations, hmms, settings, writer)
-    say(f"supervision of {writer.count} utterances; {failed} could not be used")
-    return 0 if writer.count > failed else 1
-
-
-def _supervise_all(
-    table: TableReader[T],
-    phones_of: Callable[[T], TimedPhones],
-    hmms: PhoneHmms,
-    settings: SupervisingOptions,
-    writer: TableWriter[Supervision],
-) -> int:
-    """Returns how many utterances could not be used."""
-    failed = 0
-    with table:
-        for key, value in table:
-            try:
-                supervision = supervise(phones_of(value), hmms, settings)
-            except TrainingError as error:
-                failed += 1
-                say(f"warning: {key} is left out: {error}")
-                continue
-            writer.write(key, supervision)
-    return failed
+    hmms, left_out = PhoneHmms(load_tree(tree), load_transitions(model)), LeftOut("{} is left out")
+    table: TableReader[Any] = open_lattice_table(phones) if lattice_input else open_pair_table(phones)
+    timed = partial(phones_of_lattice, lm_scale=settings.lm_scale) if lattice_input else phones_of_durations
+    with table, TableWriter(output, write_supervision) as writer:
+        for key, found in left_out.each(table, lambda _, entry: supervise(timed(entry), hmms, settings)):
+            writer.write(key, found)
+    say(f"supervision of {writer.count} utterances; {left_out.failed} could not be used")
+    return 0 if writer.count > left_out.failed else 1

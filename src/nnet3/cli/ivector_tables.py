@@ -6,10 +6,9 @@ import numpy as np
 
 from nnet3.asr.ivectors import IvectorFiles
 from nnet3.asr.speaker_state import SpeakerState
-from nnet3.cli.feature_tables import by_speaker
-from nnet3.cli.messages import LeftOut, say
+from nnet3.cli.feature_tables import write_by_speaker
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import matrix_writer, random_access_vectors
+from nnet3.kaldi_io import random_access_vectors
 from nnet3.options import IvectorOptions
 
 
@@ -23,22 +22,17 @@ def write_online_ivectors(
     counts; "" for 1. Lengths may differ by `tolerance`: frames without a weight count nothing. Returns 1, an exit
     status, if none is written.
     """
-    model, left_out = files.load(options), LeftOut()
+    model = files.load(options)
     weights_of = random_access_vectors(frame_weights) if frame_weights else None
-    with matrix_writer(output) as writer:
-        for _, utterances in by_speaker(features, spk2utt):
-            speaker: SpeakerState | None = None
-            for key, rows in utterances:
-                with left_out.if_wrong(key):
-                    if not len(rows) or not np.isfinite(rows).all():
-                        raise Nnet3Error("its features have a NaN or an infinity" if len(rows) else "it has no frames")
-                    weights = None if weights_of is None else _fitting(weights_of.get(key), len(rows), tolerance)
-                    ivectors, speaker = model.compute(rows, speaker, weights)
-                    each = np.repeat(ivectors, options.ivector_period, axis=0)[: len(rows)] if repeat else ivectors
-                    writer.write(key, each)
-        done = writer.count
-    say(f"Estimated ivectors for {done} files, {left_out.failed} with errors.")
-    return int(done == 0)
+
+    def estimated(key: str, rows: np.ndarray, speaker: SpeakerState | None) -> tuple[np.ndarray, SpeakerState]:
+        if not len(rows) or not np.isfinite(rows).all():
+            raise Nnet3Error("its features have a NaN or an infinity" if len(rows) else "it has no frames")
+        weights = None if weights_of is None else _fitting(weights_of.get(key), len(rows), tolerance)
+        ivectors, after = model.compute(rows, speaker, weights)
+        return np.repeat(ivectors, options.ivector_period, axis=0)[: len(rows)] if repeat else ivectors, after
+
+    return write_by_speaker(features, output, spk2utt, estimated, "Estimated ivectors for {} files, {} with errors.")
 
 
 def _fitting(weights: np.ndarray | None, frames: int, tolerance: int) -> np.ndarray:

@@ -1,63 +1,58 @@
 # Modules that need PyTorch, by the names that verbs use. This is the only list of them.
-from nnet3 import asr as asr
-from nnet3 import chain as chain
-from nnet3 import drawing as drawing
-from nnet3 import edits as edits
-from nnet3 import examples as examples
-from nnet3 import export as export
-from nnet3 import kaldi_io as kaldi_io
-from nnet3 import serve as serve
-from nnet3 import train as train
-from nnet3 import xconfig as xconfig
-from nnet3.asr import cmvn as cmvn
-from nnet3.asr import ivectors as ivectors
+from nnet3 import (
+    asr as asr,
+    chain as chain,
+    drawing as drawing,
+    edits as edits,
+    examples as examples,
+    export as export,
+    kaldi_io as kaldi_io,
+    serve as serve,
+    train as train,
+    xconfig as xconfig,
+)
+from nnet3.asr import cmvn as cmvn, ivectors as ivectors
 from nnet3.chain import changes as changes
-from nnet3.cli import aligning as aligning
-from nnet3.cli import alignment_tables as alignment_tables
-from nnet3.cli import audio_features as audio_features
-from nnet3.cli import caches as caches
-from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables
-from nnet3.cli import chain_training as chain_training
-from nnet3.cli import compute_tables as compute_tables
-from nnet3.cli import device as device
-from nnet3.cli import egs_tables as egs_tables
-from nnet3.cli import exploring as exploring
-from nnet3.cli import feature_tables as feature_tables
-from nnet3.cli import files as files
-from nnet3.cli import get_egs_tables as get_egs_tables
-from nnet3.cli import graph_making as graph_making
-from nnet3.cli import ivector_tables as ivector_tables
-from nnet3.cli import lattice_reading as lattice_reading
-from nnet3.cli import lattice_tables as lattice_tables
-from nnet3.cli import looped_tables as looped_tables
-from nnet3.cli import network_tables as network_tables
-from nnet3.cli import outputs_of_egs as outputs_of_egs
-from nnet3.cli import priors as priors
-from nnet3.cli import profile_network as profile_network
-from nnet3.cli import scoring as scoring
-from nnet3.cli import shared_tables as shared_tables
-from nnet3.cli import show_stages as show_stages
-from nnet3.cli import table_inquiry as table_inquiry
-from nnet3.cli import transcribing as transcribing
-from nnet3.cli import word_times as word_times
+from nnet3.cli import (
+    aligning as aligning,
+    alignment_tables as alignment_tables,
+    audio_features as audio_features,
+    caches as caches,
+    chain_get_egs_tables as chain_get_egs_tables,
+    chain_training as chain_training,
+    compute_tables as compute_tables,
+    device as device,
+    egs_tables as egs_tables,
+    exploring as exploring,
+    feature_tables as feature_tables,
+    files as files,
+    get_egs_tables as get_egs_tables,
+    graph_making as graph_making,
+    ivector_tables as ivector_tables,
+    lattice_reading as lattice_reading,
+    lattice_tables as lattice_tables,
+    looped_tables as looped_tables,
+    network_tables as network_tables,
+    number_tables as number_tables,
+    outputs_of_egs as outputs_of_egs,
+    priors as priors,
+    profile_network as profile_network,
+    scoring as scoring,
+    shared_tables as shared_tables,
+    show_stages as show_stages,
+    transcribing as transcribing,
+    word_times as word_times,
+)
 from nnet3.cli.demo import run_demo as run_demo
-from nnet3.edits import config_dir as config_dir
-from nnet3.edits import copy_operations as copy_operations
-from nnet3.examples import copying as copying
+from nnet3.edits import config_dir as config_dir, copy_operations as copy_operations
 from nnet3.examples import making as making
-from nnet3.nnet import acoustic_model as acoustic_model
-from nnet3.nnet import network as network
-from nnet3.nnet import picture as picture
-from nnet3.nnet import unrolled as unrolled
-from nnet3.runs import kinds as kinds
-from nnet3.runs import settings as settings
-from nnet3.runs import settings_text as settings_text
-from nnet3.runs import stop as stop
-from nnet3.runs import train_model as train_model
-from nnet3.train import combine as combine
-from nnet3.train import compute_prob as compute_prob
-from nnet3.train import show_progress as show_progress
-from nnet3.xconfig import expand as expand
-from nnet3.xconfig import layer as layer
-from nnet3.xconfig import manual as manual
-from nnet3.xconfig import registry as registry
+from nnet3.nnet import acoustic_model as acoustic_model, network as network, picture as picture, unrolled as unrolled
+from nnet3.runs import (
+    kinds as kinds,
+    settings as settings,
+    settings_text as settings_text,
+    stop as stop,
+    train_model as train_model,
+)
+from nnet3.train import combine as combine, compute_prob as compute_prob, show_progress as show_progress
+from nnet3.xconfig import expand as expand, layer as layer, manual as manual, registry as registry

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 from nnet3.asr.lattice_path import LatticePath, best_paths
 from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.kaldi_io import TableWriter, int_vector_writer, real_writer
+from nnet3.kaldi_io import NO_TABLE, TableWriter, int_vector_writer, real_writer
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
 from nnet3.kaldi_io.symbols import load_symbols
@@ -28,8 +27,10 @@ def write_best_paths(
     symbols = None if word_symbol_table is None else load_symbols(word_symbol_table)
     graph = acoustic = 0.0
     rows = 0
-    with ExitStack() as stack:
-        word_table, alignment_table = _opened(stack, int_vector_writer, words, alignments)
+    with (
+        int_vector_writer(words or NO_TABLE) as word_table,
+        int_vector_writer(alignments or NO_TABLE) as alignment_table,
+    ):
         for key, path in _best(lattices, lm_scale, acoustic_scale):
             word_table.write(key, path.words)
             alignment_table.write(key, path.transition_ids)
@@ -56,9 +57,12 @@ def write_linear(
 
 def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> None:
     """Writes what the path of each lattice consists of."""
-    with ExitStack() as stack:
-        alignment_table, word_table = _opened(stack, int_vector_writer, alignments, words)
-        graph_table, acoustic_table = _opened(stack, real_writer, graph_costs, acoustic_costs)
+    with (
+        int_vector_writer(alignments or NO_TABLE) as alignment_table,
+        int_vector_writer(words or NO_TABLE) as word_table,
+        real_writer(graph_costs or NO_TABLE) as graph_table,
+        real_writer(acoustic_costs or NO_TABLE) as acoustic_table,
+    ):
         for key, path in _best(lattices, 1.0, 1.0):
             alignment_table.write(key, path.transition_ids)
             word_table.write(key, path.words)
@@ -97,19 +101,6 @@ def copy(lattices: str, output: str, write_compact: bool, include: str, exclude:
     )
     say(f"{count} lattices written")
     return int(not count and not ignore_missing)
-
-
-class _NoTable:
-    """Takes what nobody asked for."""
-
-    def write(self, key: str, value: Any) -> None:
-        """Does nothing."""
-
-
-def _opened(
-    stack: ExitStack, make: Callable[[str], TableWriter[Any]], *names: str
-) -> list[TableWriter[Any] | _NoTable]:
-    return [stack.enter_context(make(name)) if name else _NoTable() for name in names]
 
 
 def _best(lattices: str, lm_scale: float, acoustic_scale: float) -> Iterator[tuple[str, LatticePath]]:

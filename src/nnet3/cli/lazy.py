@@ -34,7 +34,7 @@ def import_quickly(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def ending_at_once() -> Iterator[None]:
-    """Within it Ctrl-C ends the process, silently: half-imported modules would turn it into all kinds of errors."""
+    """Lets Ctrl-C end the process within it, silently: half-imported modules would turn it into all kinds of errors."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         yield
         return

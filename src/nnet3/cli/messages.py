@@ -6,11 +6,13 @@ import contextlib
 import logging
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TextIO, TypeVar
 
 from nnet3.errors import Nnet3Error
 
+T = TypeVar("T")
+M = TypeVar("M")
 _LOGGER = logging.getLogger("nnet3")
 
 
@@ -31,24 +33,31 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 
 class LeftOut:
-    """Counts in `failed` the utterances that are left out since something is wrong with them, and warns of each."""
+    """Counts in `failed` the entries that are left out since something is wrong with them, and warns of each."""
 
-    def __init__(self) -> None:
-        self.failed = 0
+    def __init__(self, warning: str = "utterance '{}' left out") -> None:
+        self.failed, self._warning = 0, warning
 
-    @contextlib.contextmanager
-    def if_wrong(self, key: str) -> Iterator[None]:
-        """Within it, an Nnet3Error leaves the utterance out, and what follows goes on."""
+    def made(self, key: str, make: Callable[..., M], *given: Any) -> M | None:
+        """Returns what `make` makes of what is given; None, and the entry is left out, if it raises Nnet3Error."""
         try:
-            yield
+            return make(*given)
         except Nnet3Error as error:
             self.failed += 1
-            say(f"warning: utterance '{key}' left out: {error}")
+            say(f"warning: {self._warning.format(key)}: {error}")
+            return None
+
+    def each(self, entries: Iterable[tuple[str, T]], make: Callable[[str, T], M]) -> Iterator[tuple[str, M]]:
+        """Yields what `make` makes of each key and entry, but those that are left out."""
+        for key, entry in entries:
+            made = self.made(key, make, key, entry)
+            if made is not None:
+                yield key, made
 
 
 @contextlib.contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Within it, what the library warns of or logs is said in our way, without source lines."""
+    """Says warnings and log records of the library in our way within it, without source lines."""
     handler = _Handler()
     _LOGGER.addHandler(handler)
     with warnings.catch_warnings():
@@ -61,7 +70,7 @@ def plain_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def verbosity(level: int) -> Iterator[None]:
-    """Within it, all that the library logs is said if `level` is positive, else warnings only."""
+    """Says all that the library logs within it if `level` is positive, else warnings only."""
     before = _LOGGER.level
     _LOGGER.setLevel(logging.DEBUG if level > 0 else before)
     try:

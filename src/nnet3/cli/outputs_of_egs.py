@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from nnet3.chain import CHAIN_EXAMPLES
 from nnet3.chain.lda_of_examples import labelled_by_pdf
+from nnet3.cli.device import given_device
 from nnet3.cli.files import load_network_to, open_file, save, save_model
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TrainingError
@@ -79,31 +80,17 @@ def _outputs(nnet: Nnet, examples: str) -> Iterator[tuple[str, dict[str, Tensor]
         yield minibatch.key, computer.compute(minibatch)
 
 
-def accumulate(device: str, network: str, examples: str, output: str, rand_prune: float, binary: bool) -> None:
-    """Writes statistics of the outputs that a network has for examples, by the classes of their supervision."""
-    nnet = load_network_to(device, network)
-    _accumulate(nnet, examples, EXAMPLES, labelled_by_class(nnet), output, rand_prune, binary)
-
-
-def accumulate_chain(device: str, network: str, examples: str, output: str, rand_prune: float, binary: bool) -> None:
-    """Writes statistics of the outputs that a network has for chain examples, by the pdfs of their supervision."""
-    nnet = load_network_to(device, network)
-    _accumulate(nnet, examples, CHAIN_EXAMPLES, labelled_by_pdf(nnet), output, rand_prune, binary)
-
-
-def _accumulate(
-    nnet: Nnet,
-    source: str,
-    kind: ExampleKind[E],
-    labelled: Callable[[str, E], Labelled],
-    output: str,
-    rand_prune: float,
-    binary: bool,
+def accumulate(
+    network: str, examples: str, output: str, rand_prune: float, binary: bool, *, chain: bool = False
 ) -> None:
-    with ExampleReader(source, kind) as table:
+    """Writes statistics of the outputs that a network has for examples, by the classes or pdfs of their supervision."""
+    nnet = load_network_to(given_device(), network)
+    kind: ExampleKind[Any] = CHAIN_EXAMPLES if chain else EXAMPLES
+    labelled: Callable[[str, Any], Labelled] = labelled_by_pdf(nnet) if chain else labelled_by_class(nnet)
+    with ExampleReader(examples, kind) as table:
         stats, count = accumulated(nnet, (labelled(*entry) for entry in table), rand_prune)
     if stats is None:
-        raise Nnet3Error(f"{source}: {f'{count} examples have no weight' if count else 'there are no examples'}")
+        raise Nnet3Error(f"{examples}: {f'{count} examples have no weight' if count else 'there are no examples'}")
     say(f"Processed {count} examples.")
     save(output, binary, stats.write_to)
     say(f"Accumulated stats, soft frame count = {stats.zero.sum():g}.  Wrote to {output}")

@@ -18,8 +18,7 @@ from nnet3.ir.checker import check_computation
 from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import AccessKind, Command, Life, OperandField
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.ir.passes.pipeline import optimize as run_passes
+from nnet3.ir.passes.pipeline import optimize, optimize as run_passes
 from nnet3.ir.printer import format_command, introductions, numbered_command, summary
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions

@@ -28,7 +28,7 @@ class UtteranceTally:
         self._status = self._console.status("") if self._console.is_terminal and not quiet else None
 
     def shown(self) -> contextlib.AbstractContextManager[object]:
-        """Within it, progress is shown."""
+        """Shows progress within it."""
         return self._status or contextlib.nullcontext()
 
     def add(self, *, done: int = 0, failed: int = 0, damaged: int = 0, resumed: int = 0, frames: int = 0) -> None:

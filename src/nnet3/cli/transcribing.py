@@ -192,7 +192,7 @@ class _Progress:
         self._status = console.status("") if console.is_terminal and not quiet else None
 
     def shown(self) -> contextlib.AbstractContextManager[object]:
-        """Within it, progress is shown."""
+        """Shows progress within it."""
         return self._status or contextlib.nullcontext()
 
     def add(self, key: str, now: float, end: float | None, seconds: float) -> None:

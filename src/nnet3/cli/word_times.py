@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from torch import Tensor
 
 from nnet3.asr.aligning import (
     AlignedUtterance,
@@ -17,21 +17,20 @@ from nnet3.asr.aligning import (
     best_alignment,
     resolved,
 )
-from nnet3.asr.alignment import Aligner
+from nnet3.asr.alignment import Aligner, Alignment
 from nnet3.asr.pronouncing import Lexicon
 from nnet3.cli.aligning import AlignmentTally, WaitingToAlign, report, scores_of, utterances_to_align
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, batch_runner
-from nnet3.cli.files import load_acoustic_model, open_file
+from nnet3.cli.files import load_acoustic_model, load_tree
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
-from nnet3.hmm.tree import ContextDependency
-from nnet3.kaldi_io import Writer, int_vector_writer, open_words_table, write_atomically, write_wxfilename
+from nnet3.kaldi_io import NO_TABLE, Writer, int_vector_writer, open_words_table, write_atomically, write_wxfilename
 from nnet3.options import WordTimesOptions
 
 
 @dataclass(frozen=True)
 class WordTimesFiles:
-    """Where times are written; empty names are not. `textgrid` is a folder."""
+    """The files that times are written to; empty names are none. `textgrid` is a folder."""
 
     ctm: str
     phone_ctm: str
@@ -87,41 +86,26 @@ def write_word_times(
         Scoring(log_priors(acoustic), search.acoustic_scale),
         replace(settings, chunks=chunks),
     )
-    tree = ContextDependency.read(open_file(lexicon.tree)) if lexicon.tree else None
+    tree = load_tree(lexicon.tree) if lexicon.tree else None
     transcripts = Transcripts(acoustic.transition_model, lexicon.load(model), tree)
     aligner, times = Aligner(acoustic.transition_model, search), FrameTimes(options.frame_shift, factor)
     tally, waiting, output = AlignmentTally(), WaitingToAlign[Transcript](), _Output(files)
-    with ExitStack() as stack:
-        said = _transcripts(stack.enter_context(open_words_table(texts)), transcripts, tally)
-        alignments = stack.enter_context(int_vector_writer(files.alignments)) if files.alignments else None
-        for key, rows in compute(utterances_to_align(said, inputs, waiting, tally)):
-            transcript, frames = waiting.popleft()
-            result = None
-            with tally.if_wrong(key):
-                found = best_alignment(aligner, transcript, scores_of(rows))
-                result = aligned_utterance(found, transcript, transcripts, times, frames, search.acoustic_scale)
-            if result is None:
-                continue
+
+    def timed(_: str, rows: Tensor | Nnet3Error) -> tuple[Alignment, AlignedUtterance]:
+        transcript, frames = waiting.popleft()
+        found = best_alignment(aligner, transcript, scores_of(rows))
+        return found, aligned_utterance(found, transcript, transcripts, times, frames, search.acoustic_scale)
+
+    with open_words_table(texts) as table, int_vector_writer(files.alignments or NO_TABLE) as alignments:
+        said = tally.each(table, lambda _, words: transcripts.make(words))
+        for key, (found, result) in tally.each(compute(utterances_to_align(said, inputs, waiting, tally)), timed):
             tally.add(found)
             output.add(key, result)
-            if alignments is not None:
-                alignments.write(key, found.transition_ids)
+            alignments.write(key, found.transition_ids)
     if tally.done:
         output.close()
     report(tally, search)
     return int(tally.done == 0)
-
-
-def _transcripts(
-    texts: Iterator[tuple[str, list[str]]], transcripts: Transcripts, tally: AlignmentTally
-) -> Iterator[tuple[str, Transcript]]:
-    """Yields graphs of transcripts; those of which there are none are left out."""
-    for key, words in texts:
-        transcript = None
-        with tally.if_wrong(key):
-            transcript = transcripts.make(words)
-        if transcript is not None:
-            yield key, transcript
 
 
 def _factor_beside(model: str) -> int:

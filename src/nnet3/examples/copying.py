@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples.example import Example, NnetIo
 from nnet3.kaldi_io import CompressedMatrix
-from nnet3.kaldi_io.general import dense, scaled, take_rows
+from nnet3.kaldi_io.general import dense, take_rows
 
 _UNSHIFTED = "ivector"
 RANDOM = "random"
@@ -89,19 +88,3 @@ def shift_times(io: NnetIo, shift: int) -> NnetIo:
     if abs(indexes[:, 1]).max(initial=0) >= 2**31:
         raise TrainingError(f"shifted by {shift} frames, '{io.name}' would have t beyond 32 bits")
     return replace(io, indexes=indexes.astype(np.int32))
-
-
-def weighted(example: Example, weight: float) -> Example:
-    """Returns the example with the supervision of `output` times a weight."""
-    return _with_output(example, lambda io: io if weight == 1.0 else replace(io, matrix=scaled(io.matrix, weight)))
-
-
-def renamed(example: Example, name: str) -> Example:
-    """Returns the example with another name for `output`."""
-    return _with_output(example, lambda io: replace(io, name=name))
-
-
-def _with_output(example: Example, change: Callable[[NnetIo], NnetIo]) -> Example:
-    if example.io("output") is None:
-        raise TrainingError(f"this example has no 'output', but {', '.join(io.name for io in example.ios)}")
-    return Example(tuple(change(io) if io.name == "output" else io for io in example.ios))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io import GeneralMatrix, Reader, TableReader, TableWriter, Writer
-from nnet3.kaldi_io.general import append_rows, compressed
+from nnet3.kaldi_io.general import append_rows, compressed, scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class ExampleKind(Generic[E]):
 
     `structure` is equal for examples that may be merged into one minibatch, and `describe` says it to a person. Rules
     of minibatch sizes ask for `size`. `merge` makes one example of several of equal structure, with compressed matrices
-    if its second argument says so.
+    if its second argument says so. `weighted` multiplies the supervision of `output`, `renamed` gives it another name.
     """
 
     token: str  # what an example begins with in a file, such as <Nnet3Eg>
@@ -80,6 +80,8 @@ class ExampleKind(Generic[E]):
     describe: Callable[[E], str]
     size: Callable[[E], int]
     merge: Callable[[Sequence[E], bool], E]
+    weighted: Callable[[E, float], E]
+    renamed: Callable[[E, str], E]
 
 
 class ExampleReader(TableReader[E]):
@@ -196,4 +198,22 @@ def _join(name: str, ios_of_example: Sequence[Sequence[NnetIo]], step: int, comp
     return NnetIo(name, indexes, compressed(matrix) if compress else matrix)
 
 
-EXAMPLES: ExampleKind[Example] = ExampleKind(TOKEN, read_example, write_example, structure, describe, size, merge)
+def weighted(example: Example, weight: float) -> Example:
+    """Returns the example with the supervision of `output` times a weight."""
+    return _with_output(example, lambda io: io if weight == 1.0 else replace(io, matrix=scaled(io.matrix, weight)))
+
+
+def renamed(example: Example, name: str) -> Example:
+    """Returns the example with another name for `output`."""
+    return _with_output(example, lambda io: replace(io, name=name))
+
+
+def _with_output(example: Example, change: Callable[[NnetIo], NnetIo]) -> Example:
+    if example.io("output") is None:
+        raise TrainingError(f"this example has no 'output', but {', '.join(io.name for io in example.ios)}")
+    return Example(tuple(change(io) if io.name == "output" else io for io in example.ios))
+
+
+EXAMPLES: ExampleKind[Example] = ExampleKind(
+    *(TOKEN, read_example, write_example, structure, describe, size, merge, weighted, renamed)
+)

@@ -17,6 +17,7 @@ from nnet3.kaldi_io import GeneralMatrix, RandomAccessTable, TableReader
 from nnet3.kaldi_io.general import compressed
 from nnet3.options import MakingOptions
 
+E = TypeVar("E")
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")
 
@@ -81,21 +82,32 @@ def make_examples(
     ivectors: RandomAccessTable[np.ndarray] | None = None,
     statistics: MakingStatistics | None = None,
 ) -> Iterator[tuple[str, Example]]:
-    """Yields the examples of all utterances in a table; one that cannot be used is left out with a warning."""
-    counts = MakingStatistics() if statistics is None else statistics
+    """Yields the examples of all utterances in a table; see `examples_of`."""
+
+    def made(key: str, matrix: GeneralMatrix) -> list[tuple[str, Example]]:
+        supervision = to_supervision(entry_of(targets, key, "supervision"))
+        return maker.make(key, matrix, supervision, None if ivectors is None else entry_of(ivectors, key, "ivectors"))
+
+    return examples_of(features, made, MakingStatistics() if statistics is None else statistics)
+
+
+def examples_of(
+    features: TableReader[GeneralMatrix],
+    make: Callable[[str, GeneralMatrix], list[tuple[str, E]]],
+    counts: MakingStatistics,
+) -> Iterator[tuple[str, E]]:
+    """Yields what `make` makes of each utterance in a table; one that cannot be used is left out with a warning."""
     for key, matrix in features:
         counts.utterances += 1
         try:
-            supervision = to_supervision(entry_of(targets, key, "supervision"))
-            own = None if ivectors is None else entry_of(ivectors, key, "ivectors")
-            examples = maker.make(key, matrix, supervision, own)
+            examples = make(key, matrix)
         except TrainingError as error:
             counts.failed += 1
             _LOG.warning("%s is left out: %s", key, error)
             continue
         if not examples:
             counts.short += 1
-            _LOG.warning("%s is left out: its %d frames are too few for a chunk", key, matrix.shape[0])
+            _LOG.warning("%s is left out: no chunk could be made of its %d frames", key, matrix.shape[0])
         counts.examples += len(examples)
         yield from examples
 

@@ -1,59 +1,66 @@
 """Kaldi's text and binary streams: tokens, numbers, vectors, matrices, tables; no network here."""
 
-from nnet3.kaldi_io.compressed import CompressedMatrix as CompressedMatrix
-from nnet3.kaldi_io.compressed import CompressionMethod as CompressionMethod
-from nnet3.kaldi_io.compressed import compress as compress
+from nnet3.kaldi_io.compressed import (
+    CompressedMatrix as CompressedMatrix,
+    CompressionMethod as CompressionMethod,
+    compress as compress,
+)
 from nnet3.kaldi_io.files import write_atomically as write_atomically
 from nnet3.kaldi_io.fst import Fst as Fst
-from nnet3.kaldi_io.fst_file import fst_writer as fst_writer
-from nnet3.kaldi_io.fst_file import load_fst as load_fst
-from nnet3.kaldi_io.fst_file import open_fst_table as open_fst_table
-from nnet3.kaldi_io.fst_file import random_access_fsts as random_access_fsts
-from nnet3.kaldi_io.fst_file import read_fst as read_fst
-from nnet3.kaldi_io.fst_file import save_fst as save_fst
-from nnet3.kaldi_io.fst_file import write_acceptor as write_acceptor
-from nnet3.kaldi_io.fst_file import write_fst as write_fst
+from nnet3.kaldi_io.fst_file import (
+    fst_writer as fst_writer,
+    load_fst as load_fst,
+    open_fst_table as open_fst_table,
+    random_access_fsts as random_access_fsts,
+    read_fst as read_fst,
+    save_fst as save_fst,
+    write_acceptor as write_acceptor,
+    write_fst as write_fst,
+)
 from nnet3.kaldi_io.general import GeneralMatrix as GeneralMatrix
-from nnet3.kaldi_io.load import load_matrix as load_matrix
-from nnet3.kaldi_io.load import load_vector as load_vector
-from nnet3.kaldi_io.load import open_rxfilename as open_rxfilename
-from nnet3.kaldi_io.load import write_wxfilename as write_wxfilename
+from nnet3.kaldi_io.load import (
+    load_matrix as load_matrix,
+    load_vector as load_vector,
+    open_rxfilename as open_rxfilename,
+    write_wxfilename as write_wxfilename,
+)
 from nnet3.kaldi_io.reader import Reader as Reader
 from nnet3.kaldi_io.sparse import SparseMatrix as SparseMatrix
-from nnet3.kaldi_io.table_values import Posterior as Posterior
-from nnet3.kaldi_io.table_values import finished_matrices as finished_matrices
-from nnet3.kaldi_io.table_values import int32_writer as int32_writer
-from nnet3.kaldi_io.table_values import int_vector_writer as int_vector_writer
-from nnet3.kaldi_io.table_values import matrix_writer as matrix_writer
-from nnet3.kaldi_io.table_values import open_general_matrix_table as open_general_matrix_table
-from nnet3.kaldi_io.table_values import open_int_vector_table as open_int_vector_table
-from nnet3.kaldi_io.table_values import open_matrix_table as open_matrix_table
-from nnet3.kaldi_io.table_values import open_pair_table as open_pair_table
-from nnet3.kaldi_io.table_values import open_posterior_table as open_posterior_table
-from nnet3.kaldi_io.table_values import open_token_table as open_token_table
-from nnet3.kaldi_io.table_values import open_vector_table as open_vector_table
-from nnet3.kaldi_io.table_values import open_words_table as open_words_table
-from nnet3.kaldi_io.table_values import pair_writer as pair_writer
-from nnet3.kaldi_io.table_values import posterior_writer as posterior_writer
-from nnet3.kaldi_io.table_values import random_access_int_vectors as random_access_int_vectors
-from nnet3.kaldi_io.table_values import random_access_matrices as random_access_matrices
-from nnet3.kaldi_io.table_values import random_access_posteriors as random_access_posteriors
-from nnet3.kaldi_io.table_values import random_access_reals as random_access_reals
-from nnet3.kaldi_io.table_values import random_access_tokens as random_access_tokens
-from nnet3.kaldi_io.table_values import random_access_vectors as random_access_vectors
-from nnet3.kaldi_io.table_values import read_alignment as read_alignment
-from nnet3.kaldi_io.table_values import read_posterior as read_posterior
-from nnet3.kaldi_io.table_values import read_token as read_token
-from nnet3.kaldi_io.table_values import real_writer as real_writer
-from nnet3.kaldi_io.table_values import token_writer as token_writer
-from nnet3.kaldi_io.table_values import vector_writer as vector_writer
-from nnet3.kaldi_io.table_values import write_alignment as write_alignment
-from nnet3.kaldi_io.table_values import write_int32 as write_int32
-from nnet3.kaldi_io.table_values import write_posterior as write_posterior
-from nnet3.kaldi_io.table_values import write_real as write_real
-from nnet3.kaldi_io.table_values import write_token as write_token
-from nnet3.kaldi_io.table_writer import Finished as Finished
-from nnet3.kaldi_io.table_writer import TableWriter as TableWriter
-from nnet3.kaldi_io.tables import RandomAccessTable as RandomAccessTable
-from nnet3.kaldi_io.tables import TableReader as TableReader
+from nnet3.kaldi_io.specifiers import NO_TABLE as NO_TABLE, is_table as is_table
+from nnet3.kaldi_io.table_values import (
+    Posterior as Posterior,
+    finished_matrices as finished_matrices,
+    int32_writer as int32_writer,
+    int_vector_writer as int_vector_writer,
+    matrix_writer as matrix_writer,
+    open_general_matrix_table as open_general_matrix_table,
+    open_int_vector_table as open_int_vector_table,
+    open_matrix_table as open_matrix_table,
+    open_pair_table as open_pair_table,
+    open_posterior_table as open_posterior_table,
+    open_token_table as open_token_table,
+    open_vector_table as open_vector_table,
+    open_words_table as open_words_table,
+    pair_writer as pair_writer,
+    posterior_writer as posterior_writer,
+    random_access_int_vectors as random_access_int_vectors,
+    random_access_matrices as random_access_matrices,
+    random_access_posteriors as random_access_posteriors,
+    random_access_reals as random_access_reals,
+    random_access_tokens as random_access_tokens,
+    random_access_vectors as random_access_vectors,
+    read_alignment as read_alignment,
+    read_posterior as read_posterior,
+    read_token as read_token,
+    real_writer as real_writer,
+    token_writer as token_writer,
+    vector_writer as vector_writer,
+    write_alignment as write_alignment,
+    write_int32 as write_int32,
+    write_posterior as write_posterior,
+    write_real as write_real,
+    write_token as write_token,
+)
+from nnet3.kaldi_io.table_writer import Finished as Finished, TableWriter as TableWriter
+from nnet3.kaldi_io.tables import RandomAccessTable as RandomAccessTable, TableReader as TableReader
 from nnet3.kaldi_io.writer import Writer as Writer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ _WRITE_OPTIONS = {
     "p": ("permissive", True),
 }
 _OFFSET = re.compile(r"(.*):([0-9]{1,18})", re.DOTALL)
+#: The wspecifier of a table that nobody asked for.
+NO_TABLE = f"ark:{os.devnull}"
 _TABLE = re.compile(r"(?:[a-z]+[, ])*(?:ark|scp)(?:[, ][a-z]+)*:")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch, changes
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch
 from nnet3.chain.changes import ChainChanges
 from nnet3.chain.lda_of_examples import labelled_by_pdf
-from nnet3.examples import EXAMPLES, Example, ExampleKind, ExampleReader, copying
+from nnet3.examples import EXAMPLES, Example, ExampleKind, ExampleReader
 from nnet3.examples.merging import short
 from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions
 from nnet3.kaldi_io.specifiers import parse_rspecifier
@@ -23,26 +23,6 @@ from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_minibatch
 
 E = TypeVar("E")
-
-
-@dataclass(frozen=True)
-class TaskChanges(Generic[E]):
-    """Makes of an example one for another output, and one whose supervision has another weight."""
-
-    renamed: Callable[[E, str], E]
-    weighted: Callable[[E, float], E]
-
-    def of_tables(self, outputs: Sequence[str], weights: Sequence[float]) -> Callable[[E, int], E] | None:
-        """Returns what makes of an example, by the number of its table, one for that table's output and weight."""
-        if not outputs and not weights:
-            return None
-
-        def of_table(example: E, number: int) -> E:
-            if weights and weights[number] != 1.0:
-                example = self.weighted(example, weights[number])
-            return self.renamed(example, outputs[number]) if outputs else example
-
-        return of_table
 
 
 class ArchiveSource(Generic[E]):
@@ -60,12 +40,11 @@ class ArchiveSource(Generic[E]):
         prepare: Callable[[E, str], Minibatch],
         share: Share,
         seed: int,
-        tasks: TaskChanges[E],
         change: Callable[[E, int], E] | None = None,
     ):
         if not section.train:
             raise SettingError("train", "expected tables of training examples such as ark:train.ark, got none")
-        self._section, self._kind, self._prepare, self._tasks = section, kind, prepare, tasks
+        self._section, self._kind, self._prepare = section, kind, prepare
         if share.num_halved and section.minibatch_size == AS_IT_IS:
             raise SettingError(
                 "minibatch-size", f"{AS_IT_IS} cannot be halved: leave out halve-first-round, or give a rule"
@@ -79,7 +58,7 @@ class ArchiveSource(Generic[E]):
         self._options = options
         options = replace(options, rank=share.rank, num_ranks=share.size)
         with _naming("train"):
-            of_table = tasks.of_tables(section.train_outputs, section.train_weights)
+            of_table = _for_tables(kind, section.train_outputs, section.train_weights)
             counted = MinibatchSource(section.train, kind, prepare, options, of_table=of_table)
             self._per_epoch, self._examples_per_epoch = counted.count()
         self._num_examples, self._num_damaged = counted.statistics.num_examples, counted.num_damaged
@@ -122,11 +101,24 @@ class ArchiveSource(Generic[E]):
         if not tables:
             return
         options = replace(self._options, minibatch_size=_rule(self._section.valid_minibatch_size))
-        of_table = self._tasks.of_tables(getattr(self._section, f"{key}_outputs"), ())
+        of_table = _for_tables(self._kind, getattr(self._section, f"{key}_outputs"), ())
         source = MinibatchSource(tables, self._kind, self._prepare, options, of_table=of_table)
         with source.epoch(Position()) as items:
             for item in items:
                 yield _named(item.minibatch, item.example_keys)
+
+
+def _for_tables(kind: ExampleKind[E], outputs: Sequence[str], weights: Sequence[float]) -> Callable[[E, int], E] | None:
+    """Returns what makes of an example, by the number of its table, one for that table's output and weight."""
+    if not outputs and not weights:
+        return None
+
+    def of_table(example: E, number: int) -> E:
+        if weights and weights[number] != 1.0:
+            example = kind.weighted(example, weights[number])
+        return kind.renamed(example, outputs[number]) if outputs else example
+
+    return of_table
 
 
 def _check_outputs(section: ArchivesSection, nnet: Nnet) -> None:
@@ -182,8 +174,7 @@ class FramesKind:
         def prepare(example: Example, key: str) -> Minibatch:
             return to_minibatch(example, inputs, outputs, key)
 
-        tasks = TaskChanges(copying.renamed, copying.weighted)
-        return ArchiveSource(section, EXAMPLES, prepare, share, seed, tasks)
+        return ArchiveSource(section, EXAMPLES, prepare, share, seed)
 
     def labelled(self, section: ArchivesSection, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
         return _labelled(section, EXAMPLES, labelled_by_class(nnet))
@@ -203,8 +194,7 @@ class ChainExamplesKind:
             return ChainChanges(frame_shift=epoch % section.frame_shifts).apply(example)
 
         shifted = change if section.frame_shifts > 1 else None
-        tasks = TaskChanges(changes.renamed, changes.weighted)
-        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, tasks, shifted)
+        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, shifted)
 
     def labelled(self, section: ChainExamplesSection, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
         return _labelled(section, CHAIN_EXAMPLES, labelled_by_pdf(nnet))

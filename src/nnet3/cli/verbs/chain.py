@@ -56,7 +56,7 @@ _WORDS = {
 @binary_option
 @rand_prune_option
 @arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
-def chain_acc_lda_stats(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
+def chain_acc_lda_stats(**given: Any) -> None:
     """Run a network without parameters over chain examples that are not merged, and write statistics of its outputs by
     pdf: weighted by the paths of the supervision, or by the alignment that end-to-end examples have.
 
@@ -64,8 +64,7 @@ def chain_acc_lda_stats(network: str, examples: str, output: str, binary: bool, 
     Example:
       nnet3 chain-acc-lda-stats --rand-prune=4.0 init.raw ark:cegs.1.ark 1.lda_stats
     """
-    device = later.device.given_device()
-    later.outputs_of_egs.accumulate_chain(device, network, examples, output, rand_prune, binary)
+    later.outputs_of_egs.accumulate(**given, chain=True)
 
 
 @verb("the LF-MMI objective of a network on chain examples", program="nnet3-chain-compute-prob")
@@ -107,9 +106,7 @@ def chain_compute_prob(
 
 @verb("copy chain examples with changes, to one or more tables", program="nnet3-chain-copy-egs")
 @copying_options
-def chain_copy_egs(
-    examples: str, outputs_to_write: tuple[str, ...], options: CopyingOptions, **tables: str | None
-) -> None:
+def chain_copy_egs(options: CopyingOptions, **tables: Any) -> None:
     """Copy chain examples, to several tables in turn, with changes: shift, context, weights, names of outputs.
 
     Outputs are shifted by the nearest multiple of the distance of their frames. Context can be changed in examples that
@@ -120,21 +117,7 @@ def chain_copy_egs(
       nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
     """
     changes = later.changes.ChainChanges(options.frame_shift, *options.contexts())
-    weight_of, name_of = later.egs_tables.weights_and_names(**tables)
-
-    def change(key: str, example: later.chain.ChainExample) -> later.chain.ChainExample | None:
-        changed = changes.apply(example)
-        if weight_of is not None:
-            weight = later.egs_tables.looked_up(weight_of, key)
-            if weight is None:
-                return None
-            changed = later.changes.weighted(changed, weight)
-        if name_of is None:
-            return changed
-        name = later.egs_tables.looked_up(name_of, key)
-        return None if name is None else later.changes.renamed(changed, name)
-
-    later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, examples, outputs_to_write, change, options)
+    later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, change=changes.apply, options=options, **tables)
 
 
 @verb("make chain examples of utterances and training graphs", program="nnet3-chain-e2e-get-egs")

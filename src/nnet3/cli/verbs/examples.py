@@ -27,7 +27,7 @@ from nnet3.text.values import Integer
 @binary_option
 @rand_prune_option
 @arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
-def acc_lda_stats(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
+def acc_lda_stats(**given: Any) -> None:
     """Run a network without parameters over training examples, and write statistics of its outputs by class: by the
     columns of the supervision, each row weighted by its values.
 
@@ -35,16 +35,13 @@ def acc_lda_stats(network: str, examples: str, output: str, binary: bool, rand_p
     Example:
       nnet3 acc-lda-stats --rand-prune=4.0 init.raw ark:egs.1.ark 1.lda_stats
     """
-    device = later.device.given_device()
-    later.outputs_of_egs.accumulate(device, network, examples, output, rand_prune, binary)
+    later.outputs_of_egs.accumulate(**given)
 
 
 @verb("copy training examples with changes, to one or more tables", program="nnet3-copy-egs")
 @copying_options
 @click.option("--frame", metavar="T", help="Keep one frame of the output: its number, or 'random'.")
-def copy_egs(
-    examples: str, outputs_to_write: tuple[str, ...], options: CopyingOptions, frame: str | None, **tables: str | None
-) -> None:
+def copy_egs(options: CopyingOptions, frame: str | None, **tables: Any) -> None:
     """Copy training examples, to several tables in turn, with changes in this order: weights, one frame, context,
     shift, names of outputs. Frames and context can be changed in examples that are not merged.
 
@@ -55,17 +52,11 @@ def copy_egs(
     """
     changes = later.examples.Changes(_frame(frame), *options.contexts(), options.frame_shift)
     rng = later.making.generator(options.seed + 1)
-    weight_of, name_of = later.egs_tables.weights_and_names(**tables)
 
-    def change(key: str, example: later.examples.Example) -> later.examples.Example | None:
-        weight = None if weight_of is None else later.egs_tables.looked_up(weight_of, key)
-        name = None if name_of is None else later.egs_tables.looked_up(name_of, key)
-        if (weight_of is not None and weight is None) or (name_of is not None and name is None):
-            return None
-        changed = changes.apply(example if weight is None else later.copying.weighted(example, weight), rng)
-        return changed if changed is None or name is None else later.copying.renamed(changed, name)
+    def change(example: later.examples.Example) -> later.examples.Example | None:
+        return changes.apply(example, rng)
 
-    later.egs_tables.copy(later.examples.EXAMPLES, examples, outputs_to_write, change, options)
+    later.egs_tables.copy(later.examples.EXAMPLES, change=change, options=options, **tables)
 
 
 def _frame(text: str | None) -> int | str | None:
@@ -84,7 +75,7 @@ def _frame(text: str | None) -> int | str | None:
 @whole_number("--num-pdfs", least=1, required=True, help="Columns of the supervision.")
 @flag("--pdf-alignments", help="The second table has vectors of integers, the pdf of each frame, not posteriors.")
 @arguments(features="FEATURES-RSPECIFIER", targets="PDF-POSTERIORS-RSPECIFIER", output="EGS-WSPECIFIER")
-def get_egs(num_pdfs: int, pdf_alignments: bool, options: MakingOptions, **tables: str) -> None:
+def get_egs(**given: Any) -> None:
     """Cut utterances into chunks and make a training example of each: input with context, ivector, and posteriors of
     pdfs as supervision, one frame of them per output frame. What cannot be used is reported and left out.
 
@@ -93,8 +84,7 @@ def get_egs(num_pdfs: int, pdf_alignments: bool, options: MakingOptions, **table
       nnet3 get-egs --num-pdfs=2658 --left-context=12 --right-context=9 --num-frames=8 scp:feats.scp \\
         "ark:ali-to-pdf final.mdl ark:ali.ark ark:- | ali-to-post ark:- ark:- |" ark:egs.ark
     """
-    making = later.get_egs_tables.MakingTables(**tables)
-    later.get_egs_tables.make_from_posteriors(making, num_pdfs, pdf_alignments, options)
+    later.get_egs_tables.make_from_posteriors(**given)
 
 
 @verb("make training examples of features and target matrices", program="nnet3-get-egs-dense-targets")
@@ -102,15 +92,14 @@ def get_egs(num_pdfs: int, pdf_alignments: bool, options: MakingOptions, **table
 @ivectors_option
 @whole_number("--num-targets", default=-1, help="Columns that target matrices must have (-1: any).", show_default=False)
 @arguments(features="FEATURES-RSPECIFIER", targets="TARGETS-RSPECIFIER", output="EGS-WSPECIFIER")
-def get_egs_dense_targets(num_targets: int, options: MakingOptions, **tables: str) -> None:
+def get_egs_dense_targets(**given: Any) -> None:
     """As get-egs, with a row of a matrix as what each output frame is to be, for instance for a quadratic objective.
 
     \b
     Example:
       nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
     """
-    making = later.get_egs_tables.MakingTables(**tables)
-    later.get_egs_tables.make_from_matrices(making, None if num_targets < 0 else num_targets, options)
+    later.get_egs_tables.make_from_matrices(**given)
 
 
 @verb("estimate an LDA-like transform", program="nnet-get-feature-transform")

@@ -285,7 +285,7 @@ def tree_info(tree: str) -> None:
     Example:
       nnet3 tree-info tree
     """
-    for line in later.table_inquiry.tree_lines(tree):
+    for line in later.graph_making.tree_lines(tree):
         click.echo(line)
 
 

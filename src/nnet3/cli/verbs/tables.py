@@ -175,7 +175,7 @@ def copy_feats(source: str, output: str, binary: bool, compress: bool, method: i
     Example:
       nnet3 copy-feats --compress=true --write-num-frames=ark,t:utt2num_frames scp:feats.scp ark,scp:out.ark,out.scp
     """
-    later.table_inquiry.copy_features(source, output, binary, method if compress else None, lengths)
+    later.number_tables.copy_features(source, output, binary, method if compress else None, lengths)
 
 
 @verb("copy vectors of integers, such as alignments", program="copy-int-vector")
@@ -188,7 +188,7 @@ def copy_int_vector(source: str, output: str, binary: bool) -> None:
     Example:
       nnet3 copy-int-vector ark:ali.ark ark,t:-
     """
-    later.table_inquiry.copy_int_vectors(source, output, binary)
+    later.number_tables.copy_int_vectors(source, output, binary)
 
 
 @verb("the dimension of features", program="feat-to-dim")
@@ -201,7 +201,7 @@ def feat_to_dim(source: str, output: str) -> None:
     Example:
       nnet3 feat-to-dim scp:feats.scp -
     """
-    later.table_inquiry.write_dims(source, output)
+    later.number_tables.write_dims(source, output)
 
 
 @verb("the numbers of frames of features", program="feat-to-len")
@@ -213,7 +213,7 @@ def feat_to_len(source: str, output: str) -> None:
     Example:
       nnet3 feat-to-len scp:feats.scp ark,t:-
     """
-    total = later.table_inquiry.write_lengths(source, output)
+    total = later.number_tables.write_lengths(source, output)
     if not output:
         click.echo(total)
 
@@ -270,7 +270,7 @@ def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
     Example:
       nnet3 matrix-sum-rows ark:posteriors.ark ark:sums.ark
     """
-    later.table_inquiry.sum_rows(matrices, output, average)
+    later.number_tables.sum_rows(matrices, output, average)
 
 
 @verb("put features of several tables side by side", program="paste-feats")
@@ -338,4 +338,4 @@ def vector_sum(names: tuple[str, ...], binary: bool, average: bool) -> None:
     """
     if len(names) < 2:
         raise click.UsageError("give at least one table or file to read, and the one to write")
-    later.table_inquiry.sum_vectors(names[:-1], names[-1], binary, average)
+    later.number_tables.sum_vectors(names[:-1], names[-1], binary, average)

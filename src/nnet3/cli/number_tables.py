@@ -1,4 +1,4 @@
-"""Copies tables of features and integers, tells sizes, and sums rows of matrices and vectors."""
+"""Copies tables of matrices and vectors, tells their sizes, and sums them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import numpy as np
 from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import (
     CompressionMethod,
-    Reader,
     TableReader,
     Writer,
     compress,
     int32_writer,
     int_vector_writer,
+    is_table,
     matrix_writer,
     open_general_matrix_table,
     open_int_vector_table,
@@ -31,7 +30,6 @@ from nnet3.kaldi_io import (
     write_wxfilename,
 )
 from nnet3.kaldi_io.general import GeneralMatrix, dense
-from nnet3.kaldi_io.specifiers import is_table
 
 
 def copy_int_vectors(source: str, output: str, binary: bool) -> None:
@@ -94,16 +92,6 @@ def write_dims(source: str, output: str) -> None:
     write_wxfilename(output, writer)
 
 
-def tree_lines(tree: str) -> list[str]:
-    """Returns the lines that Kaldi's program prints."""
-    dependency = ContextDependency.read(open_file(tree))
-    return [
-        f"num-pdfs {dependency.num_pdfs}",
-        f"context-width {dependency.context_width}",
-        f"central-position {dependency.central_position}",
-    ]
-
-
 def _write_numbers(output: str, numbers: dict[str, int]) -> None:
     with int32_writer(output) as writer:
         for key, number in numbers.items():
@@ -132,18 +120,15 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
     `average` acts on one table into a file. Raises UsageError for tables and files together.
     """
     tables, into_table = {is_table(name) for name in sources}, is_table(output)
-    if tables == {True} and not into_table and len(sources) == 1:
-        total = _sum_of_table(sources[0], average)
-        save(output, binary, lambda writer: writer.vector(total))
-        return
-    if len(tables) > 1 or tables != {into_table}:
+    is_one_table = tables == {True} and not into_table and len(sources) == 1
+    if not is_one_table and tables != {into_table}:
         raise click.UsageError("give tables and a table to write, files and a file to write, or a table and a file")
-    if average:
+    if average and not is_one_table:
         say("warning: --average acts on one table into a file only: these are summed")
     if into_table:
         _sum_by_key(sources, output)
     else:
-        total = _sum_of_files(sources)
+        total = _sum_of_table(sources[0], average) if is_one_table else _sum_of_files(sources)
         save(output, binary, lambda writer: writer.vector(total))
 
 
@@ -189,14 +174,8 @@ def _sum_of_files(sources: Sequence[str]) -> np.ndarray:
     total = np.zeros(0, np.float32)
     for name in sources:
         reader = open_file(name)
-        vector = _whole_vector(reader)
-        short, long = sorted([total, vector], key=len)
+        short, long = sorted([total, reader.vector()], key=len)
+        reader.finish()
         total = long.copy()
         total[: len(short)] += short
     return total
-
-
-def _whole_vector(reader: Reader) -> np.ndarray:
-    vector = reader.vector()
-    reader.finish()
-    return vector
