@@ -138,7 +138,7 @@ def check_kind(value: object, kinds: type | tuple[type, ...], what: str, expecte
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out: Python and NumPy say so by type, PyTorch says it in a RuntimeError's text."""
+    """Returns true if memory ran out: Python and NumPy say so by type, PyTorch says it in a RuntimeError's text."""
     phrases = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in phrases)

@@ -144,7 +144,7 @@ class AcousticStream:
 
 
 class NetworkInputs(NamedTuple):
-    """What a piece of audio gives the network: new frames, (frames, dim), and a new ivector, or None."""
+    """The network's inputs of a piece of audio: new frames, (frames, dim), and a new ivector, or None."""
 
     stream: AcousticStream
     frames: Rows

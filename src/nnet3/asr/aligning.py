@@ -1,4 +1,4 @@
-"""When words and phones were said: an acoustic model, features, what was said, and a lexicon (`nnet3.align`)."""
+"""Finds when words and phones were said, by an acoustic model, features, a transcript and a lexicon (`nnet3.align`)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AlignedWord:
 
 @dataclass(frozen=True, eq=False)
 class AlignedUtterance:
-    """What was said when: all phones, silences among them, and words, none if phones were given.
+    """Words and phones with times: all phones, silences among them; no words if phones were given.
 
     transition_ids: (rows,) int32. log_likelihood: of the scores, not scaled, a row on average. seconds: the length.
     """

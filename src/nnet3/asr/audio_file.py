@@ -41,7 +41,7 @@ class AudioSource:
 
     @property
     def seconds(self) -> float | None:
-        """How long it says it is."""
+        """The length that the file says it has; None if it says none."""
         return None if self.said is None else self.said / max(self.rate, 1)
 
     def pieces(self, seconds: float) -> Iterator[npt.NDArray[np.generic]]:

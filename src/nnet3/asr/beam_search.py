@@ -219,7 +219,7 @@ class BeamSearch:
 
     @property
     def relative_cost(self) -> float:
-        """What the best path costs more if it must end now; infinite if none can."""
+        """The further cost of the best path if it must end now; infinite if none can."""
         last = self.tokens.last
         if not len(last.cost):
             return np.inf

@@ -43,7 +43,7 @@ def add_to_stats(stats: Doubles | None, features: Rows, weights: Rows | None = N
 
 @dataclass(frozen=True)
 class Normalising:
-    """What is done to features: variances too, the other way round, and not to some columns."""
+    """Normalises features: means, variances too if wanted, or the reverse; some columns stay as they are."""
 
     variances: bool = False
     reverse: bool = False

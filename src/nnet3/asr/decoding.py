@@ -1,4 +1,4 @@
-"""From scores to words: decoding graphs of all kinds, the search of a segment, and what was found in it."""
+"""Makes words of scores: decoding graphs of all kinds, the search of a segment, and its results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its
 
 @dataclass(frozen=True, eq=False)
 class DecodingGraph:
-    """What may be said, as a graph from transition-ids to words; made by `load`, or by `with_phrases` of another."""
+    """A graph from transition-ids to all words that may be said; made by `load`, or by `with_phrases` of another."""
 
     search: SearchGraph | LookaheadSearch
     words: SymbolTable
@@ -130,7 +130,7 @@ class Segment:
 
     @property
     def notices(self) -> list[str]:
-        """What was narrowed because memory did not suffice."""
+        """The beams that were narrowed because memory did not suffice."""
         return self.search.notices + narrowed_notices(self._lattice.narrowest, self.options.lattice_beam)
 
     def found(self, use_final: bool = True) -> DecodedSegment | None:
@@ -156,7 +156,7 @@ class DecodedSegment:
 
     @cached_property
     def lattice(self) -> Lattice:
-        """As tables have it."""
+        """The lattice in the form that tables have."""
         return self.labelled.lattice()
 
     @cached_property

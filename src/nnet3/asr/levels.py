@@ -29,7 +29,7 @@ class Levels:
 
     @property
     def final_cost(self) -> Doubles:
-        """What ending in each state costs, (states,)."""
+        """The cost of ending in each state, (states,)."""
         raise NotImplementedError
 
     @cached_property

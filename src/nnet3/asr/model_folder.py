@@ -33,7 +33,7 @@ from nnet3.options import (
 
 
 class _Layout(NamedTuple):
-    """Where files lie. `marks`: files of which one tells the layout; `settings`: model.conf, or "" without."""
+    """The places of files. `marks`: files of which one tells the layout; `settings`: model.conf, or "" without."""
 
     name: str
     marks: Sequence[str]
@@ -141,7 +141,7 @@ class ModelFolder:
 
     @property
     def layout(self) -> str:
-        """Whose kind of directory it is, in words."""
+        """The kind of directory, in words."""
         return self._layout.name
 
     @property

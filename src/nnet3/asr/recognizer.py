@@ -243,7 +243,7 @@ class Recognizer:
         self.with_partial_words = bool(enable_partial_words)
 
     def SetMaxAlternatives(self, max_alternatives: int) -> None:
-        """As many alternatives in JSON instead of the best words."""
+        """Gives so many alternatives in JSON instead of the best words."""
         self.alternatives = max_alternatives
 
     def SetGrammar(self, grammar: str) -> None:
@@ -314,7 +314,7 @@ class Recognizer:
 
     @property
     def _begin_time(self) -> float:
-        """When the segment begins, in seconds."""
+        """The time at which the segment begins, in seconds."""
         return self._start + self.model.seconds_per_row * self._first_row
 
     def _is_endpoint(self, segment: Segment) -> bool:

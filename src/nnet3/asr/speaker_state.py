@@ -21,7 +21,7 @@ _BEGIN = ("<OnlineIvectorExtractorAdaptationState>", "<CmvnState>", "<OnlineCmvn
 
 @dataclass(frozen=True, eq=False)
 class SpeakerState:
-    """What is known of a speaker: statistics of features, (2, dim + 1), and of ivectors."""
+    """All that is known of a speaker: statistics of features, (2, dim + 1), and of ivectors."""
 
     cmvn_stats: Doubles | None = None
     statistics: IvectorStatistics | None = None

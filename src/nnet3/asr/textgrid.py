@@ -9,7 +9,7 @@ _DECIMALS = 6
 
 
 class TierInterval(NamedTuple):
-    """What is said between two times, in seconds."""
+    """The words between two times, in seconds."""
 
     text: str
     start: float

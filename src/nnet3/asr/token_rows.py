@@ -276,5 +276,5 @@ class TokenRows:
 
 
 def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
-    """What the path through each link costs more than the best one to the token that it leads to."""
+    """Returns the further cost of the path through each link, beside the best one to the token that it leads to."""
     return cost_before[links.src] + links.cost - cost[links.dst]

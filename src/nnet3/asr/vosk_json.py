@@ -35,7 +35,7 @@ class TextAlternative:
 
 @dataclass(frozen=True)
 class SpokenText:
-    """What was heard between two endpoints. `extra`: further keys, such as `spk` of a speaker model."""
+    """The words that were heard between two endpoints. `extra`: further keys, such as `spk` of a speaker model."""
 
     words: Sequence[TimedWord]
     alternatives: Sequence[TextAlternative] = ()

@@ -1,4 +1,4 @@
-"""When words were spoken, from the transition-ids of a lattice."""
+"""Finds the rows of words by the transition-ids of a lattice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = ("nonword", *_BEGINS, *_PARTS)
 
 
 class WordBoundaries:
-    """Which phones begin words and which are in none, so that phones can be put together to words."""
+    """The phones that begin words, and those that are in none, so that phones can be put together to words."""
 
     def __init__(self, model: TransitionModel, begins_word: Flags, is_inside: Flags):
         """begins_word, is_inside (behind the first phone of a word): by phone, from 0."""

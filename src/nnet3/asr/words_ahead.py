@@ -26,7 +26,7 @@ class Ahead(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """How many words there are, their mass, and the arc of the last one, -1 if there is none."""
+    """The number of words, their mass, and the arc of the last one, -1 if there is none."""
 
     number: Integers
     mass: Doubles

@@ -247,7 +247,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
-        """For each initial state the frames that follow on it: all frames of what is delayed, by sequence.
+        """Returns for each initial state the frames that follow on it: all frames of what is delayed, by sequence.
 
         Those of the last gradient, if it was of these inputs; else they are evaluated.
         """

@@ -32,7 +32,7 @@ class SlotRule(abc.ABC):
 
     @abc.abstractmethod
     def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From which slots are available (rows, slots): rows computable (rows,), the slots they use."""
+        """Returns the computable rows (rows,), and the slots that they use, of available ones (rows, slots)."""
 
     def arrange(self, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         """The orders of rows that the kernel wants."""

@@ -117,7 +117,7 @@ class NaturalGradients:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """Within it, gradients that the network computes are natural ones; they are complete when it ends."""
+        """Makes gradients that the network computes within it natural ones; they are complete when it ends."""
         products = self.products()
         leaves = [
             cast(UpdatableComponent, leaf) for component in self.components().values() for _, leaf in component.leaves()

@@ -74,7 +74,7 @@ class Operation:
         raise NotImplementedError
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
-        """For each operand that holds class indexes, the number of classes that there are."""
+        """Returns the number of classes for each operand that holds class indexes."""
         return {}
 
     def check_number_of_operands(self, number: int) -> None:

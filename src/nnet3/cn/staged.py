@@ -42,7 +42,7 @@ class ProgramCall:
         return nullcontext() if self.profiler is None else self.profiler.program(self.runner)
 
     def forward(self, values: Sequence[Tensor]) -> dict[Node, Tensor]:
-        """What comes out, from the values of what is given, and of contexts."""
+        """Returns the outputs, from the values of inputs and of contexts."""
         given = dict(zip(self.given, values[: len(self.given)], strict=True))
         stepped = None
         if self.contexts:
@@ -124,7 +124,7 @@ class StagedRun:
                         self._whole(part)
 
     def parts(self) -> Iterator[ProgramPart | Node]:
-        """What is computed, one after the other: programs, and nodes of whole sequences."""
+        """The parts that are computed one after the other: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.network._nodes.stages:
             nodes = [node for node in stage.nodes if node in waiting]

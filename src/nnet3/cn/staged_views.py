@@ -19,7 +19,7 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True)
 class InStages(Generic[Seen]):
-    """What a network in stages computes, in order: titles, each with a program, or None for what PyTorch computes.
+    """The parts of a network in stages, in order: titles, each with a program, or None where PyTorch computes.
 
     In the place of a program there may be its graph, or the task of compiling it.
     """

@@ -17,7 +17,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """When a node is computed: places are gone through in order. Nodes of a program have one, and the same axis."""
+    """The time at which a node is computed: places come in order. Nodes of a program have one, and the same axis."""
 
     level: int
     is_program: bool
@@ -50,7 +50,7 @@ def find_stages(composites: Sequence[Composite]) -> list[Stage]:
 
 
 def _place(composite: Composite, places: dict[Node, Place]) -> Place:
-    """Where nodes can be computed at the earliest, in the program of their axis."""
+    """Returns the earliest place at which nodes can be computed, in the program of their axis."""
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
     below = [places[operand] for operand in operands if operand in places]

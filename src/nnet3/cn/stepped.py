@@ -25,7 +25,7 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 
 @dataclass(eq=False)
 class SteppedOperation(Operation):
-    """What a program computes of frames (operand 0), whose sequences have these numbers (operand 1), and of contexts.
+    """The outputs of a program for frames (operand 0), whose sequences have these numbers (operand 1), and contexts.
 
     `wanted`: for each context, whether its gradient is.
     """
@@ -101,7 +101,7 @@ class SteppedOperation(Operation):
 
 @dataclass(frozen=True, eq=False)
 class SteppedInputs:
-    """What a run of a program with such nodes is given besides: values by context, and which samples its rows are."""
+    """Further inputs of a run of a program with such nodes: values by context, and the samples that its rows are."""
 
     contexts: Mapping[Node, SampleRows]
     layout: SampleLayout

@@ -18,7 +18,7 @@ _NO_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True)
 class ParameterOptions(Options):
-    """How a parameter learns."""
+    """Options by which a parameter learns."""
 
     error: ClassVar[type[Nnet3Error]] = TrainingError
 
@@ -35,7 +35,7 @@ class ParameterOptions(Options):
 
 @dataclass(frozen=True)
 class NetworkTrainingOptions(ParameterOptions):
-    """How a computational network learns. Raises TrainingError for values that cannot be meant."""
+    """Options by which a computational network learns. Raises TrainingError for values that cannot be meant."""
 
     momentum: float = again(StepOptions, "momentum", 0.0)
     max_param_change: float = again(StepOptions, "max_param_change", 0.0)
@@ -61,7 +61,7 @@ class NetworkTrainingOptions(ParameterOptions):
 
     @property
     def of_all(self) -> ParameterOptions:
-        """What holds for parameters of which nothing else is said."""
+        """The options of parameters of which nothing else is said."""
         return ParameterOptions(**{item.name: getattr(self, item.name) for item in declared(ParameterOptions)})
 
     def trainer_options(self, seed: int) -> TrainerOptions:

@@ -17,7 +17,7 @@ from nnet3.index import X, find_rows
 
 @dataclass(frozen=True)
 class BlockOfRow:
-    """For each output row its input row and the block of columns in it."""
+    """The input row of each output row, and the block of columns in it."""
 
     row: Tensor  # (output rows,)
     block: Tensor

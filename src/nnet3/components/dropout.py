@@ -1,4 +1,4 @@
-"""What draws random numbers, and dropouts: of single numbers, as a mask, and shared by blocks and times."""
+"""Components that draw random numbers, and dropouts: of single numbers, as a mask, and shared by blocks and times."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class DropoutMaskComponent(DropoutBase):
 
 @dataclass(frozen=True)
 class GeneralDropoutIndexes:
-    """For each row of the data its row of the mask (rows)."""
+    """The row of the mask for each row of the data (rows)."""
 
     num_mask_rows: int
     mask_row_of_row: Tensor

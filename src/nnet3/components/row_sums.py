@@ -77,7 +77,7 @@ def sum_and_count(total: Tensor, rows: int) -> tuple[Tensor, int]:
 
 @contextmanager
 def whole_gradient(gradient: Tensor) -> Iterator[float]:
-    """Within it, a gradient that was summed over the rows that are here is that of all rows, and rows are not divided.
+    """Takes a gradient summed over the rows that are here for that of all rows; rows are not divided within it.
 
     Gives the share of the update that this process shall make, since the updates of all will be added.
     """

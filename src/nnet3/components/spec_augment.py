@@ -22,7 +22,7 @@ from nnet3.text.values import at_least
 
 @dataclass(frozen=True)
 class SpecAugmentTimeMaskIndexes:
-    """For each row the number of its sequence and its place by time in that sequence (rows)."""
+    """The number of each row's sequence, and its place by time in that sequence (rows)."""
 
     sequence_of_row: Tensor
     place_of_row: Tensor

@@ -65,7 +65,7 @@ def rounded_up(length: int) -> int:
 
 
 class Lengths(Enum):
-    """Which lengths chunks of one minibatch may have; PADDED ones are made equal by outputs that nobody asked for."""
+    """The lengths that chunks of one minibatch may have; PADDED ones become equal by outputs that nobody asked for."""
 
     EQUAL = auto()
     PADDED = auto()

@@ -51,7 +51,7 @@ class _Entry:
 
 @dataclass
 class CacheCounts:
-    """How programs were had: found in memory, continued from shorter ones, restricted to other lengths, compiled."""
+    """Counts programs: found in memory, continued from shorter ones, restricted to other lengths, compiled."""
 
     found: int = 0
     continued: int = 0
@@ -199,7 +199,7 @@ class ComputationCache:
             return RaggedFamily(form, self.program(form.apart()))
 
     def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
-        """What `make` gave for this task and unit; None if that is a refusal."""
+        """Returns what `make` gave for this task and unit; None if that is a refusal."""
         digest = _digest((_digest_of(task), unit))
         with self._lock:
             known = self._ragged.pop(digest, None)

@@ -43,7 +43,7 @@ class _NoMemberError(Exception):
 
 @dataclass
 class FamilyPlace:
-    """What is known of the programs of a form: the longest that was compiled, and the family or why there is none.
+    """All that is known of the programs of a form: the longest that was compiled, the family, or why there is none.
 
     `rows`: the indexes that the members of the family name. `first`: the shortest member. `is_proved`: all longer ones
     go on likewise; None before that was looked at, False if a family reaches as far as the longest program alone.
@@ -208,7 +208,7 @@ class SequencesPlace:
         self.family = family
 
     def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
-        """As `_Place._member`."""
+        """Does what `_Place._member` does."""
         assert self.rows is not None
         return _member_of(self.rows.at(n), k, *others.member(k, n))
 
@@ -240,7 +240,7 @@ class FamilyShelf:
 
     @property
     def refusals(self) -> list[str]:
-        """Why some forms have no family, one line each."""
+        """Returns the reasons why some forms have no family, one line each."""
         refusals = [place.refusal for place in self._all()] + [each.refusal for each in self._sequences.values()]
         return [refusal for refusal in refusals if refusal]
 
@@ -324,7 +324,7 @@ def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
 
 
 def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
-    """As `_names`, of a request of which the digest of its indexes is known."""
+    """Does what `_names` does, for a request of which the digest of its indexes is known."""
     if tuple(rows.lengths(k).tolist()) != wanted[0]:
         return False
     return _digest([table.values for table in rows.at(k)]) == wanted

@@ -65,7 +65,7 @@ class _Collapser:
                 self._merge_node(number)
 
     def _merge_node(self, number: int) -> None:
-        """If this node sees only node P, merge P's component into this node's and look at P's input instead."""
+        """Merges P's component into this node's if it sees only node P, and looks at P's input instead."""
         node, hidden = self.nodes[number], self.nodes[number - 1]
         assert isinstance(node, ComponentNode)
         assert isinstance(hidden, DescriptorNode)

@@ -1,4 +1,4 @@
-"""What a task becomes, as plain data for a page: graph and steps, the program after each pass, memory, profile."""
+"""The stages of a task as plain data for a page: graph and steps, the program after each pass, memory, profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels precompute of their rows, as tables: arrays that go on as rows do, and the rows of all other entries."""
+"""Tables of what kernels precompute of their rows: arrays that go on as rows do, and the rows of all other entries."""
 
 from __future__ import annotations
 

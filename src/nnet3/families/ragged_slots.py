@@ -109,7 +109,7 @@ class UnlikeOperand(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RaggedEntry:
-    """What a precomputed entry is made of. `orders_rows`: its kernel may want its rows in another order, or padded."""
+    """The parts of a precomputed entry. `orders_rows`: its kernel may want its rows in another order, or padded."""
 
     node: str
     runs_backward: bool

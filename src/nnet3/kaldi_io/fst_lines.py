@@ -52,7 +52,7 @@ class FstLines:
 
     @contextmanager
     def naming(self, reader: Reader) -> Iterator[None]:
-        """Within it, errors say where the FST begins."""
+        """Lets errors within it say where the FST begins."""
         try:
             yield
         except ModelFormatError as error:

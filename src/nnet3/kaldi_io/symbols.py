@@ -33,7 +33,7 @@ class SymbolTable:
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """From words to labels; of several labels of a word the first one."""
+        """The labels of words; of several labels of a word the first one."""
         return {name: label for label, name in reversed([*self.names.items()])}
 
     def __len__(self) -> int:

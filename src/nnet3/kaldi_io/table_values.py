@@ -169,7 +169,7 @@ def read_general_matrix(reader: Reader) -> GeneralMatrix:
 
 @dataclass(frozen=True)
 class TableKind(Generic[R, W]):
-    """How one kind of table is read and written; `text_only` and `header` are those of TableWriter."""
+    """Reads and writes one kind of table; `text_only` and `header` are those of TableWriter."""
 
     read: Callable[[Reader], R]
     write: Callable[[Writer, W], None]

@@ -1,4 +1,4 @@
-"""From steps to commands: allocation, forward, marker, backward, deallocation.
+"""Makes commands of steps: allocation, forward, marker, backward, deallocation.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()

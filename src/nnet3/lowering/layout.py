@@ -48,7 +48,7 @@ class Layout:
 
     @cached_property
     def step_numbers(self) -> list[int]:
-        """For each step of the schedule, its number among the steps of its node."""
+        """The number of each step of the schedule among the steps of its node."""
         count = [0] * len(self.task.schedule.nodes)
         numbers = []
         for step in self.task.schedule.steps:

@@ -15,7 +15,7 @@ _SCALE = Number(at_least(0))
 
 @dataclass(frozen=True)
 class TrainingGraphOptions(Options):
-    """How transcripts become graphs of transition-ids. Names and defaults are Kaldi's."""
+    """Options by which transcripts become graphs of transition-ids. Names and defaults are Kaldi's."""
 
     transition_scale: float = option(0.0, _SCALE, "Of the costs of transitions that are no self-loops.")
     self_loop_scale: float = option(0.0, _SCALE, "Of the costs of self-loops and of leaving them.")
@@ -43,7 +43,7 @@ class AlignmentOptions(Options):
 
 @dataclass(frozen=True)
 class WordTimesOptions(Options):
-    """When words were said. What is not given is as Kaldi's recipes have it for the kind of model."""
+    """Options of finding when words were said; by default those of Kaldi's recipes for the kind of model."""
 
     error: ClassVar[type[Nnet3Error]] = ExecutionError
 
@@ -63,7 +63,7 @@ class WordTimesOptions(Options):
 
 @dataclass(frozen=True)
 class TransitionOptions(Options):
-    """How transition probabilities are estimated. Names and defaults are Kaldi's."""
+    """Options by which transition probabilities are estimated. Names and defaults are Kaldi's."""
 
     transition_floor: float = option(0.01, Number(at_least(0)), "Smallest probability.")
     transition_min_count: float = option(5.0, Number(at_least(0)), "Frames below which a state's stay as they are.")

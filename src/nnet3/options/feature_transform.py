@@ -11,7 +11,7 @@ from nnet3.text.values import Boolean, Integer, Number, at_least
 
 @dataclass(frozen=True)
 class FeatureTransformOptions(Options):
-    """How an LDA-like transform is estimated. Names and defaults are Kaldi's."""
+    """Options by which an LDA-like transform is estimated. Names and defaults are Kaldi's."""
 
     error = TrainingError
 

@@ -12,7 +12,7 @@ from nnet3.text.values import Boolean, Number, at_least, within
 
 @dataclass(frozen=True)
 class LangOptions(Options):
-    """How a dictionary becomes a folder `lang`. Names and defaults are those of Kaldi's prepare_lang.sh."""
+    """Options by which a dictionary becomes a folder `lang`. Names and defaults are of Kaldi's prepare_lang.sh."""
 
     error: ClassVar[type[Nnet3Error]] = ModelFormatError
 

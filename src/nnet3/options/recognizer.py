@@ -232,7 +232,7 @@ class DecodingOptions(SearchOptions):
 
 @dataclass(frozen=True)
 class LatticeOptions(Options):
-    """How lattices are written. Each sequence of words is in a determinized lattice once, with its best path."""
+    """Options by which lattices are written. A determinized one has each sequence of words once, with its best path."""
 
     determinize_lattice: bool = option(True, _BOOLEAN, "Determinize (false: write the lattice of the search).")
     word_determinize: bool = option(True, _BOOLEAN, "Each sequence of words once.")
@@ -244,7 +244,7 @@ class LatticeOptions(Options):
 
 @dataclass(frozen=True)
 class EndpointRule(Options):
-    """When an utterance has ended: silence at its end, length, and how good it would be to end now, all of these."""
+    """A rule by which an utterance has ended: silence at its end, length, and the cost of ending now, all of these."""
 
     must_contain_nonsilence: bool = option(True, _BOOLEAN, "Something was said.")
     min_trailing_silence: float = option(1.0, _SECONDS, "Silence at the end.", unit="s")

@@ -14,7 +14,7 @@ _MOST_LETTERS = 20_000
 
 @dataclass(frozen=True)
 class HearingOptions(Options):
-    """How a connection is heard; clients may say otherwise in their configuration."""
+    """Options by which a connection is heard; clients may say otherwise in their configuration."""
 
     sample_rate: int = option(8000, Integer(within(4000, 96000)), "Samples per second of audio.", unit="Hz")
     words: bool = option(True, Boolean(), "Words with times and confidences in results.")

@@ -26,7 +26,7 @@ _NOT_TRAINED = -math.inf  # of a job that the end of training has left out
 
 @dataclass(frozen=True)
 class JobCounts:
-    """How many models are averaged at the beginning and at the end of training; 0: one a process."""
+    """The numbers of models that are averaged at the beginning and at the end of training; 0: one a process."""
 
     initial: int = 0
     final: int = 0

@@ -23,7 +23,7 @@ class Parallel(Protocol):
 
     @property
     def jobs(self) -> int:
-        """By how much learning rates are multiplied now: the number of models that are averaged, or 1."""
+        """The factor of learning rates now: the number of models that are averaged, or 1."""
 
     def begin_minibatch(self, step: int, done: float) -> bool:
         """Called before each step, after `step` others, when the part `done` of training is over.

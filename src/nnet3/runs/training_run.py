@@ -69,7 +69,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How long a run goes on, and after how many minibatches something happens between them; 0: never.
+    """The length of a run, and the numbers of minibatches between which something happens; 0: never.
 
     `patience`: the run ends when the held-out objective was not better in so many epochs than before; 0: never. If the
     data cannot go on within an epoch, `only_whole_epochs`, checkpoints are written at the ends of epochs.

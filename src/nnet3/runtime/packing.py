@@ -80,7 +80,7 @@ def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
 
 
 class Stacking:
-    """Which blocks lie on which in one packing: the same blocks with other sizes can be stacked likewise."""
+    """The blocks that lie on each other in one packing: the same blocks with other sizes can be stacked likewise."""
 
     def __init__(self, offsets: np.ndarray, meet: np.ndarray) -> None:
         """`meet` (blocks, blocks): true for two that live at the same time."""

@@ -153,7 +153,7 @@ _WRAPPERS: dict[str, Callable[[ForwardingDescriptor, Expression], ForwardingDesc
 
 
 def _check_scales(part: SumDescriptor) -> None:
-    """Within one Append part a node may occur with one scale only."""
+    """Raises an error if a node occurs with several scales within one Append part."""
     scales: dict[str, float] = {}
     for forward in part.forwards():
         for reference in forward.nodes():

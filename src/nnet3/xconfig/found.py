@@ -1,4 +1,4 @@
-"""What a network has under the name of one layer, and reads: functions by which layer types read their keys from it.
+"""Finds what a network has under the name of one layer; functions by which layer types read their keys from it.
 
 A read looks at what the network has under the layer's name and gives a value, or None if there is nothing to see.
 Keys without a read have the value of the first component setting of the same name, or their default. A read need not

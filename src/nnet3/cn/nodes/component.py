@@ -136,7 +136,7 @@ class ComponentOperation(Operation):
                     mine.add_stats_(1.0, theirs)
 
     def in_mode(self, training: bool) -> ComponentOperation:
-        """In test mode a twin that shares all tensors; in training the component in the mode that it has itself."""
+        """Returns a twin with the same tensors in test mode; in training the component in its own mode."""
         if training:
             return self
         twin = ComponentOperation(self.component.shared_copy(), self.trainable)

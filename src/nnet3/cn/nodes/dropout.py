@@ -65,5 +65,5 @@ class DropoutKernel(Dropout):
 
 
 def dropout(rate: float, y: Node, *, name: str = "") -> Node:
-    """In training: a part `rate` of the elements becomes 0, the others are multiplied by 1 / (1 - rate); else Y."""
+    """Y, of which in training a part `rate` becomes 0 and the rest is multiplied by 1 / (1 - rate)."""
     return Node(Dropout(rate), (y,), name)

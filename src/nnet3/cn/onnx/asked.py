@@ -58,7 +58,7 @@ class Asked:
         return self.part is None and self.network._nodes.is_staged
 
     def parts(self) -> Iterator[Asked | Node]:
-        """What is computed one after the other: programs, and nodes of whole sequences."""
+        """The parts that are computed one after the other: programs, and nodes of whole sequences."""
         if not self.is_staged:
             yield self
             return

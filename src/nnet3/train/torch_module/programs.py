@@ -1,4 +1,4 @@
-"""What runs a module: views of its network, by what they are for, with computers for batches of all shapes."""
+"""Runs a module: views of its network, by what they are for, with computers for batches of all shapes."""
 
 from __future__ import annotations
 
