@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import FeatureStream
 from nnet3.asr.features import OnlineCmvn, SplicedTransform, _computer

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import AcousticStream, Endpointing, KaldiRecognizer, Model, Recognizer, SpokenText
 from nnet3.asr.endpoints import trailing_silence

@@ -6,8 +6,7 @@ import math
 from functools import cache
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.asr.word_errors import WordErrors, word_errors
 

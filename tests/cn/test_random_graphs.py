@@ -7,8 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import torch
-from hypothesis import Phase, assume, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, assume, find, given, settings, strategies as st
 
 from nnet3 import ComputationCache, cn
 from nnet3.cn.asynchronous import POLICIES

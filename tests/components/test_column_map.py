@@ -7,8 +7,7 @@ import struct
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3 import components
 from nnet3.components.columns import PermuteComponent, SumGroupComponent

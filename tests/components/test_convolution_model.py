@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.components.convolution_model import ConvolutionModel, HeightPiece
 from nnet3.kaldi_io import Reader, Writer

@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from nnet3.components import Properties
-from nnet3.components import Properties as P
+from nnet3.components import Properties, Properties as P
 from nnet3.components.kernel_info import kernel_info
 
 

@@ -7,8 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
 from nnet3.errors import RequestError

@@ -16,9 +16,15 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import BatchComputer, Nnet
-from nnet3.decode import BatchOptions, Scoring, UtteranceComputer, UtteranceOptions, grouping
-from nnet3.decode import batch as batch_module
-from nnet3.decode import running as running_module
+from nnet3.decode import (
+    BatchOptions,
+    Scoring,
+    UtteranceComputer,
+    UtteranceOptions,
+    batch as batch_module,
+    grouping,
+    running as running_module,
+)
 from nnet3.decode.pieces import is_the_same_padded
 from nnet3.driver import default_cache
 from nnet3.errors import ArgumentError, ExecutionError, Nnet3Error

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.decode import cutting as cutting_module
 from nnet3.decode.cutting import cut

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.decode.cutting import OutputChunk
 from nnet3.decode.grouping import Lengths, minibatches, partial_size, rounded_up

@@ -12,8 +12,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer
-from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.decode import running as running_module
+from nnet3.decode import UtteranceComputer, UtteranceOptions, running as running_module
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.decode.running import ChunkRunner
 from nnet3.errors import ExecutionError

@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from nnet3 import Nnet
-from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.decode import pieces as pieces_module
-from nnet3.decode import running as running_module
+from nnet3.decode import UtteranceComputer, UtteranceOptions, pieces as pieces_module, running as running_module
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.errors import ExecutionError, Nnet3Error, NotComputableError
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG

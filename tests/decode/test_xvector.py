@@ -14,8 +14,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer
-from nnet3.decode import XvectorComputer
-from nnet3.decode import xvector as xvector_module
+from nnet3.decode import XvectorComputer, xvector as xvector_module
 from nnet3.driver import default_cache
 from nnet3.errors import ArgumentError, ExecutionError, NetworkError, Nnet3Error, NotComputableError
 from nnet3.kaldi_io import open_matrix_table, open_vector_table

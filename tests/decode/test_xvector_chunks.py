@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.decode.xvector import chunks_in_row, equal_chunks
 from nnet3.errors import ExecutionError

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from nnet3 import Nnet
 from nnet3.edits.collapse import CollapseOptions, collapse_model, prepare_for_test

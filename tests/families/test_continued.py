@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.families.continued import ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 from nnet3.index import NO_TIME

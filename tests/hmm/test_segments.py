@@ -6,8 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from nnet3.errors import NetworkError
 from nnet3.hmm.segments import phone_segments

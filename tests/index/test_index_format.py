@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.index import NO_TIME, as_index_table, format_cindexes, format_indexes, format_time_span, format_times
 

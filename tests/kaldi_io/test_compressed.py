@@ -8,8 +8,7 @@ from pathlib import Path
 import kaldi_native_io
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nnet3.errors import ModelFormatError, NumericalError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.errors import ArgumentError
 from nnet3.kaldi_io import CompressedMatrix, CompressionMethod, GeneralMatrix, SparseMatrix, compress

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.kaldi_io import parse_numbers
 from nnet3.kaldi_io.parse_numbers import fits_float32, parse_integer, parse_pairs, parse_real, parse_row, parse_rows

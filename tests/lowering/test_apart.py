@@ -9,9 +9,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.compiler import build_graph as network_graph
-from nnet3.compiler import generate as network_program
-from nnet3.compiler import schedule as network_schedule
+from nnet3.compiler import build_graph as network_graph, generate as network_program, schedule as network_schedule
 from nnet3.index import NO_TIME, N
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import build_graph, generate, lower, schedule

@@ -6,8 +6,7 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from nnet3.lowering.contributions import Contributions
 from nnet3.lowering.places import RowPlace

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler.compile import build_graph as network_graph
-from nnet3.compiler.compile import schedule as network_schedule
+from nnet3.compiler.compile import build_graph as network_graph, schedule as network_schedule
 from nnet3.driver import compile_task
 from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
 from nnet3.lowering.graph import NO_ITEM

@@ -12,8 +12,7 @@ import torch
 
 import nnet3
 from nnet3.errors import ConfigError, Nnet3Error, TrainingError
-from nnet3.runs import beginning
-from nnet3.runs import beginning as module
+from nnet3.runs import beginning, beginning as module
 from nnet3.runs.beginning import (
     check_same_everywhere,
     check_same_run,

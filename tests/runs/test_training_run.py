@@ -18,8 +18,7 @@ from rich.console import Console
 import nnet3
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, example_writer
-from nnet3.runs import nnet_run
-from nnet3.runs import train_model as train_model_module
+from nnet3.runs import nnet_run, train_model as train_model_module
 from nnet3.runs.archives import ArchiveSource
 from nnet3.runs.display import Display
 from nnet3.runs.kinds import KINDS

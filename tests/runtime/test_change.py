@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import nnet3
 from nnet3.errors import ExecutionError
-from nnet3.runtime import computer as computer_module
-from nnet3.runtime import plan_of
+from nnet3.runtime import computer as computer_module, plan_of
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.link import link
 from nnet3.runtime.memory import Arena

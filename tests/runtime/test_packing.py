@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.runtime import packing
 from nnet3.runtime.packing import ALIGNMENT, Stacking, lowest_gap, most_alive

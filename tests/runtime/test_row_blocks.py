@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.runtime.row_blocks import RowBlocks, find_blocks, find_runs
 from tests.call_count import count_calls

@@ -6,8 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.errors import RequestError
 from nnet3.schedule import CycleError, exact_levels

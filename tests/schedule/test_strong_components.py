@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nnet3.schedule import DirectedGraph, epochs, gather_rows, strongly_connected_components
 from tests.call_count import assert_calls_in_proportion

@@ -1,7 +1,6 @@
 """Computational networks: directed graphs of matrix operations; see docs/computational_networks.md."""
 
-from nnet3.cn import macros
-from nnet3.cn import operators as operators
+from nnet3.cn import macros, operators as operators
 from nnet3.cn.asynchronous import AsynchronousEvaluator
 from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients

@@ -7,10 +7,13 @@ from nnet3.compiler.request import ComputationRequest, check_request, checked_op
 from nnet3.driver import CompiledFamily, FamilyShelf, compile_task, task_of
 from nnet3.index import N, distinct
 from nnet3.ir.computation import NnetComputation
-from nnet3.lowering import ComputationGraph, Schedule
-from nnet3.lowering import build_graph as lowered_graph
-from nnet3.lowering import generate as generate_program
-from nnet3.lowering import schedule as schedule_graph
+from nnet3.lowering import (
+    ComputationGraph,
+    Schedule,
+    build_graph as lowered_graph,
+    generate as generate_program,
+    schedule as schedule_graph,
+)
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 

@@ -80,6 +80,3 @@ def read_from(reader: Reader) -> Component:
         raise reader.error(f"expected a component such as <TanhComponent>, got '{token}'{'; ' + hint if hint else ''}")
     with reader.nested(type_name):
         return COMPONENT_TYPES[type_name].read(reader)
-
-
-__all__ = ["COMPONENT_TYPES", "create", "create_from_line", "read", "read_from", "register"]

@@ -1,19 +1,9 @@
 # The public names of nnet3.decode, and where each lives.
 from .batch import BatchComputer as BatchComputer
-from .cutting import BatchOptions as BatchOptions
-from .cutting import UtteranceOptions as UtteranceOptions
-from .pronunciation import PhoneScore as PhoneScore
-from .pronunciation import gop as gop
-from .pronunciation import phone_log_posteriors as phone_log_posteriors
-from .scores import Scoring as Scoring
-from .scores import log_priors as log_priors
-from .stream import Stream as Stream
-from .stream import StreamComputer as StreamComputer
-from .stream import StreamOptions as StreamOptions
-from .stream_program import StreamChunk as StreamChunk
-from .stream_program import StreamProgram as StreamProgram
-from .whole import UtteranceComputer as UtteranceComputer
-from .whole import compute_utterance as compute_utterance
-from .xvector import XvectorComputer as XvectorComputer
-from .xvector import cosine_scores as cosine_scores
-from .xvector import xvectors as xvectors
+from .cutting import BatchOptions as BatchOptions, UtteranceOptions as UtteranceOptions
+from .pronunciation import PhoneScore as PhoneScore, gop as gop, phone_log_posteriors as phone_log_posteriors
+from .scores import Scoring as Scoring, log_priors as log_priors
+from .stream import Stream as Stream, StreamComputer as StreamComputer, StreamOptions as StreamOptions
+from .stream_program import StreamChunk as StreamChunk, StreamProgram as StreamProgram
+from .whole import UtteranceComputer as UtteranceComputer, compute_utterance as compute_utterance
+from .xvector import XvectorComputer as XvectorComputer, cosine_scores as cosine_scores, xvectors as xvectors

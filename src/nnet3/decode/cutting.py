@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nnet3.options import BatchOptions as BatchOptions  # also public names of nnet3.decode
-from nnet3.options import UtteranceOptions as UtteranceOptions
+from nnet3.options import (
+    BatchOptions as BatchOptions,  # also public names of nnet3.decode
+    UtteranceOptions as UtteranceOptions,
+)
 
 
 class OutputChunk(NamedTuple):

@@ -22,8 +22,10 @@ from nnet3.decode.stream_state import from_bytes, model_digest, to_bytes
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet
-from nnet3.options import CompileOptions
-from nnet3.options import StreamOptions as StreamOptions  # also a public name of nnet3.decode
+from nnet3.options import (
+    CompileOptions,
+    StreamOptions as StreamOptions,  # also a public name of nnet3.decode
+)
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.models import model_dtype
 from nnet3.runtime.recent import RecentComputers

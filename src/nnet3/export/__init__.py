@@ -11,7 +11,5 @@ except ImportError as _missing:
         f"ONNX files need the package {_missing.name}, which is not installed: pip install 'nnet3[onnx]'"
     ) from None
 
-from nnet3.export.export_onnx import export_onnx
-from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata
-
-__all__ = ["OnnxMetadata", "export_onnx", "load_onnx_metadata"]
+from nnet3.export.export_onnx import export_onnx as export_onnx
+from nnet3.export.metadata import OnnxMetadata as OnnxMetadata, load_onnx_metadata as load_onnx_metadata

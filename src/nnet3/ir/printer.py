@@ -10,22 +10,11 @@ from typing import TYPE_CHECKING
 from nnet3.index import format_indexes
 from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.declarations import Command
-from nnet3.ir.formatting import MAX_ITEMS, format_submatrix
+from nnet3.ir.formatting import MAX_ITEMS, format_submatrix as format_submatrix
 from nnet3.ir.repeats import repeats
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
-
-__all__ = [
-    "commands_in_bodies",
-    "format_command",
-    "format_submatrix",
-    "introductions",
-    "numbered_command",
-    "print_computation",
-    "summary",
-    "used_matrices",
-]
 
 
 def print_computation(computation: NnetComputation, max_commands: int | None = None) -> str:

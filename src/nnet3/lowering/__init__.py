@@ -1,4 +1,4 @@
-"""From a graph of nodes and a request to a program of matrix commands, whoever the front-end is.
+"""Makes a program of matrix commands of a graph of nodes and a request, whoever the front-end is.
 
 `lower` is `build_graph`, `schedule` and `generate` in a row; each of their results can be printed. The example of this
 page, h(t) = W (x(t) + h(t-1)) + b at t = 0..3, comes back in many files of
@@ -57,38 +57,21 @@ c17: m2 = []
 
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
-from nnet3.lowering.build_graph import build_graph
-from nnet3.lowering.generate import generate
-from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.schedule import Schedule
-from nnet3.lowering.scheduler import schedule
+from nnet3.lowering.build_graph import build_graph as build_graph
+from nnet3.lowering.generate import generate as generate
+from nnet3.lowering.graph import ComputationGraph as ComputationGraph
+from nnet3.lowering.schedule import Schedule as Schedule
+from nnet3.lowering.scheduler import schedule as schedule
 from nnet3.lowering.source import (
-    GatherPart,
-    GraphSource,
-    LoweringRequest,
-    NodeKind,
-    Operand,
-    RequestedRows,
-    SourceNode,
-    Use,
+    GatherPart as GatherPart,
+    GraphSource as GraphSource,
+    LoweringRequest as LoweringRequest,
+    NodeKind as NodeKind,
+    Operand as Operand,
+    RequestedRows as RequestedRows,
+    SourceNode as SourceNode,
+    Use as Use,
 )
-
-__all__ = [
-    "ComputationGraph",
-    "GatherPart",
-    "GraphSource",
-    "LoweringRequest",
-    "NodeKind",
-    "Operand",
-    "RequestedRows",
-    "Schedule",
-    "SourceNode",
-    "Use",
-    "build_graph",
-    "generate",
-    "lower",
-    "schedule",
-]
 
 
 @many_objects()

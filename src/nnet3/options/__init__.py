@@ -1,56 +1,66 @@
 """Every option of the package, declared once: command lines, settings files and checks follow. No PyTorch here."""
 
-from nnet3.options.alignment import AlignmentOptions as AlignmentOptions
-from nnet3.options.alignment import TrainingGraphOptions as TrainingGraphOptions
-from nnet3.options.alignment import TransitionOptions as TransitionOptions
-from nnet3.options.alignment import WordTimesOptions as WordTimesOptions
-from nnet3.options.chain import ChainOptions as ChainOptions
-from nnet3.options.chain import DenominatorOptions as DenominatorOptions
-from nnet3.options.chain import PhoneLmOptions as PhoneLmOptions
-from nnet3.options.chain import SupervisingOptions as SupervisingOptions
-from nnet3.options.chain import Tolerances as Tolerances
-from nnet3.options.compiling import HIGHEST_LEVEL as HIGHEST_LEVEL
-from nnet3.options.compiling import CompileOptions as CompileOptions
-from nnet3.options.compiling import DerivTimes as DerivTimes
-from nnet3.options.declaring import Option as Option
-from nnet3.options.declaring import Options as Options
-from nnet3.options.declaring import again as again
-from nnet3.options.declaring import declared as declared
-from nnet3.options.declaring import option as option
-from nnet3.options.examples import WHOLE as WHOLE
-from nnet3.options.examples import ChainMakingOptions as ChainMakingOptions
-from nnet3.options.examples import ChainMergingOptions as ChainMergingOptions
-from nnet3.options.examples import ChunkOptions as ChunkOptions
-from nnet3.options.examples import CopyingOptions as CopyingOptions
-from nnet3.options.examples import InputOptions as InputOptions
-from nnet3.options.examples import MakingOptions as MakingOptions
-from nnet3.options.examples import MergingOptions as MergingOptions
-from nnet3.options.examples import ShufflingOptions as ShufflingOptions
-from nnet3.options.examples import SubsetOptions as SubsetOptions
-from nnet3.options.examples import XvectorMakingOptions as XvectorMakingOptions
+from nnet3.options.alignment import (
+    AlignmentOptions as AlignmentOptions,
+    TrainingGraphOptions as TrainingGraphOptions,
+    TransitionOptions as TransitionOptions,
+    WordTimesOptions as WordTimesOptions,
+)
+from nnet3.options.chain import (
+    ChainOptions as ChainOptions,
+    DenominatorOptions as DenominatorOptions,
+    PhoneLmOptions as PhoneLmOptions,
+    SupervisingOptions as SupervisingOptions,
+    Tolerances as Tolerances,
+)
+from nnet3.options.compiling import (
+    HIGHEST_LEVEL as HIGHEST_LEVEL,
+    CompileOptions as CompileOptions,
+    DerivTimes as DerivTimes,
+)
+from nnet3.options.declaring import (
+    Option as Option,
+    Options as Options,
+    again as again,
+    declared as declared,
+    option as option,
+)
+from nnet3.options.examples import (
+    WHOLE as WHOLE,
+    ChainMakingOptions as ChainMakingOptions,
+    ChainMergingOptions as ChainMergingOptions,
+    ChunkOptions as ChunkOptions,
+    CopyingOptions as CopyingOptions,
+    InputOptions as InputOptions,
+    MakingOptions as MakingOptions,
+    MergingOptions as MergingOptions,
+    ShufflingOptions as ShufflingOptions,
+    SubsetOptions as SubsetOptions,
+    XvectorMakingOptions as XvectorMakingOptions,
+)
 from nnet3.options.feature_transform import FeatureTransformOptions as FeatureTransformOptions
-from nnet3.options.lexicon import DecodingGraphOptions as DecodingGraphOptions
-from nnet3.options.lexicon import LangOptions as LangOptions
-from nnet3.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions
-from nnet3.options.onnx import OnnxOptions as OnnxOptions
-from nnet3.options.recognizer import DecodingOptions as DecodingOptions
-from nnet3.options.recognizer import EndpointRule as EndpointRule
-from nnet3.options.recognizer import FbankOptions as FbankOptions
-from nnet3.options.recognizer import FrameOptions as FrameOptions
-from nnet3.options.recognizer import IvectorOptions as IvectorOptions
-from nnet3.options.recognizer import LatticeOptions as LatticeOptions
-from nnet3.options.recognizer import MfccOptions as MfccOptions
-from nnet3.options.recognizer import OnlineCmvnOptions as OnlineCmvnOptions
-from nnet3.options.recognizer import SearchOptions as SearchOptions
-from nnet3.options.recognizer import SilenceOptions as SilenceOptions
-from nnet3.options.recognizer import SpliceOptions as SpliceOptions
-from nnet3.options.serve import HearingOptions as HearingOptions
-from nnet3.options.serve import ServeOptions as ServeOptions
-from nnet3.options.training import StepOptions as StepOptions
-from nnet3.options.training import TrainerOptions as TrainerOptions
-from nnet3.options.utterances import BatchOptions as BatchOptions
-from nnet3.options.utterances import EqualXvectorOptions as EqualXvectorOptions
-from nnet3.options.utterances import PrecisionOptions as PrecisionOptions
-from nnet3.options.utterances import StreamOptions as StreamOptions
-from nnet3.options.utterances import UtteranceOptions as UtteranceOptions
-from nnet3.options.utterances import XvectorOptions as XvectorOptions
+from nnet3.options.lexicon import DecodingGraphOptions as DecodingGraphOptions, LangOptions as LangOptions
+from nnet3.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions, OnnxOptions as OnnxOptions
+from nnet3.options.recognizer import (
+    DecodingOptions as DecodingOptions,
+    EndpointRule as EndpointRule,
+    FbankOptions as FbankOptions,
+    FrameOptions as FrameOptions,
+    IvectorOptions as IvectorOptions,
+    LatticeOptions as LatticeOptions,
+    MfccOptions as MfccOptions,
+    OnlineCmvnOptions as OnlineCmvnOptions,
+    SearchOptions as SearchOptions,
+    SilenceOptions as SilenceOptions,
+    SpliceOptions as SpliceOptions,
+)
+from nnet3.options.serve import HearingOptions as HearingOptions, ServeOptions as ServeOptions
+from nnet3.options.training import StepOptions as StepOptions, TrainerOptions as TrainerOptions
+from nnet3.options.utterances import (
+    BatchOptions as BatchOptions,
+    EqualXvectorOptions as EqualXvectorOptions,
+    PrecisionOptions as PrecisionOptions,
+    StreamOptions as StreamOptions,
+    UtteranceOptions as UtteranceOptions,
+    XvectorOptions as XvectorOptions,
+)

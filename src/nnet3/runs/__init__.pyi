@@ -1,3 +1,2 @@
 # What kinds of data and of objectives do.
-from . import archives as archives
-from . import objectives as objectives
+from . import archives as archives, objectives as objectives

@@ -15,9 +15,7 @@ from http import HTTPStatus
 from importlib.metadata import version
 from importlib.resources import files
 
-from websockets.asyncio.server import Server as Listener
-from websockets.asyncio.server import ServerConnection
-from websockets.asyncio.server import serve as listen
+from websockets.asyncio.server import Server as Listener, ServerConnection, serve as listen
 from websockets.datastructures import Headers
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response

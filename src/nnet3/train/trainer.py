@@ -15,8 +15,7 @@ from nnet3.components.row_sums import RowReduction
 from nnet3.driver import ComputationCache
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.options import CompileOptions
-from nnet3.options import TrainerOptions as TrainerOptions
+from nnet3.options import CompileOptions, TrainerOptions as TrainerOptions
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.nnet_in_training import NnetInTraining
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats

@@ -7,8 +7,7 @@ does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
+from dataclasses import fields as dataclass_fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 

@@ -8,8 +8,10 @@ import pytest
 
 import nnet3.cn.onnx.emitters  # noqa: F401  (it registers them)
 from nnet3 import cn
-from nnet3.cn.onnx import registry
-from nnet3.cn.onnx import whole_emitters as whole_emitters  # so that all types are registered
+from nnet3.cn.onnx import (
+    registry,
+    whole_emitters as whole_emitters,  # so that all types are registered
+)
 from nnet3.cn.registry import OPERATIONS
 from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.seeds import RANDOM

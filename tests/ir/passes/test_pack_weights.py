@@ -6,8 +6,7 @@ from nnet3.ir.checker import check_computation
 from nnet3.ir.passes.hoist_products import hoist_products
 from nnet3.ir.passes.pack_weights import pack_weights
 from tests.ir.passes.wide_recurrence import recurrence
-from tests.ir.programs import lines, run
-from tests.ir.programs import recurrence as sigmoids
+from tests.ir.programs import lines, recurrence as sigmoids, run
 
 
 def test_steps_take_packed_weights() -> None:

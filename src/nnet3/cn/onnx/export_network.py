@@ -12,8 +12,10 @@ import numpy as np
 
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
-from nnet3.cn.onnx import emitters as emitters  # so that all types are registered
-from nnet3.cn.onnx import whole_emitters as whole_emitters
+from nnet3.cn.onnx import (
+    emitters as emitters,  # so that all types are registered
+    whole_emitters as whole_emitters,
+)
 from nnet3.cn.onnx.agreement import check_values, random_inputs
 from nnet3.cn.onnx.asked import Asked
 from nnet3.cn.onnx.build_network import build_network
