@@ -10,7 +10,7 @@ from nnet3 import options
 from nnet3.cn.training_options import NetworkTrainingOptions
 from nnet3.options import Options, declared
 from nnet3.runs.kinds import KINDS
-from nnet3.runs.sections import SECTIONS
+from nnet3.runs.settings import SECTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 INTRODUCTION = """\

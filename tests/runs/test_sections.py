@@ -10,7 +10,8 @@ from nnet3 import CompileOptions
 from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.options import Option, declared
 from nnet3.runs.kinds import KINDS, ArchivesSection
-from nnet3.runs.sections import SECTIONS, TrainingSection, parse_dropout
+from nnet3.runs.sections import TrainingSection, parse_dropout
+from nnet3.runs.settings import SECTIONS
 from nnet3.train import TrainerOptions
 
 FIRST, LAST = -(2**31), 2**31 - 1

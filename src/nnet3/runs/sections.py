@@ -165,16 +165,3 @@ class OutputSection(Options):
     print_every: int = option(100, _SIZE, "minibatches of a line in the log", steers=False)
     curves: bool = option(True, Boolean(), "curves.png, if matplotlib is installed", steers=False)
     tensorboard: bool = option(True, Boolean(), "scalars for TensorBoard, if it is installed", steers=False)
-
-
-SECTIONS: dict[str, type[Options]] = {
-    "model": ModelSection,
-    "lda": LdaSection,
-    "training": TrainingSection,
-    "validation": ValidationSection,
-    "combination": CombinationSection,
-    "priors": PriorsSection,
-    "checkpoints": CheckpointsSection,
-    "distributed": DistributedSection,
-    "output": OutputSection,
-}

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from nnet3.errors import Nnet3Error
 from nnet3.options import DerivTimes, Option, Options, declared
-from nnet3.runs.sections import (
-    SECTIONS,
-    CheckpointsSection,
-    CombinationSection,
-    DistributedSection,
-    LdaSection,
-    ModelSection,
-    OutputSection,
-    PriorsSection,
-    TrainingSection,
-    ValidationSection,
-)
+from nnet3.runs import sections
 from nnet3.runs.settings_text import SettingsText
 from nnet3.text import did_you_mean
 from nnet3.text.values import Number
@@ -32,19 +21,19 @@ _PLUGGED = ("data", "objective")  # sections whose keys depend on their `kind`
 class RunSettings:
     """A checked settings file. `data` and `objective` are sections of the kinds named; `text` is the source."""
 
-    model: ModelSection
-    lda: LdaSection
+    model: sections.ModelSection
+    lda: sections.LdaSection
     data_kind: str
     data: Any
     objective_kind: str
     objective: Any
-    training: TrainingSection
-    validation: ValidationSection
-    combination: CombinationSection
-    priors: PriorsSection
-    checkpoints: CheckpointsSection
-    distributed: DistributedSection
-    output: OutputSection
+    training: sections.TrainingSection
+    validation: sections.ValidationSection
+    combination: sections.CombinationSection
+    priors: sections.PriorsSection
+    checkpoints: sections.CheckpointsSection
+    distributed: sections.DistributedSection
+    output: sections.OutputSection
     text: SettingsText
 
     def arithmetic(self) -> dict[str, Any]:
@@ -66,6 +55,13 @@ class RunSettings:
         return values
 
 
+SECTIONS: dict[str, type[Options]] = {
+    name: section
+    for name, section in get_type_hints(RunSettings).items()
+    if isinstance(section, type) and issubclass(section, Options)
+}
+
+
 def read_settings(
     text: SettingsText, data_kinds: Mapping[str, type[Options]], objective_kinds: Mapping[str, type[Options]]
 ) -> RunSettings:
@@ -75,14 +71,14 @@ def read_settings(
         if name not in known:
             hint = did_you_mean(name, known) or "known: " + ", ".join(known)
             raise text.error(name, "", "there is no such section", hint)
-    sections = {name: _section(text, name, section) for name, section in SECTIONS.items()}
+    read = {name: _section(text, name, section) for name, section in SECTIONS.items()}
     data_kind, data = _plugged(text, "data", data_kinds)
     objective_kind, objective = _plugged(text, "objective", objective_kinds)
     settings = RunSettings(
-        data_kind=data_kind, data=data, objective_kind=objective_kind, objective=objective, text=text, **sections
+        data_kind=data_kind, data=data, objective_kind=objective_kind, objective=objective, text=text, **read
     )
     for section, key in (("model", "file"), ("output", "folder")):
-        if not getattr(sections[section], key):
+        if not getattr(read[section], key):
             raise text.error(section, "", f"the key '{key}' is missing: expected {_help(SECTIONS[section], key)}")
     _check_together(settings)
     return settings
