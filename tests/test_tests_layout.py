@@ -1,4 +1,4 @@
-"""Tests stand alone, in files that are called as what they test; there is one path to import from."""
+"""Tests stand alone, in files that are called as what they test; there is one path to import from; files are short."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "src/nnet3"
 _SMALL = 100  # lines of a file that needs no test of its own
+_LARGE = 400  # lines, beyond which there is a second idea
 
 
 def _imports(path: Path) -> list[str]:
@@ -37,6 +38,11 @@ def test_no_file_imports_a_test() -> None:
 
 def test_there_is_one_path_to_import_from(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getini("pythonpath") == [TESTS.parent]
+
+
+def test_files_have_one_idea() -> None:
+    lines = {path: len(path.read_text().splitlines()) for path in SOURCES.rglob("*.py")}
+    assert [f"{path.relative_to(SOURCES)} has {count} lines" for path, count in lines.items() if count > _LARGE] == []
 
 
 def test_larger_files_have_a_test_of_their_name() -> None:

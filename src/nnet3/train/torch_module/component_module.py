@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from nnet3.components import Component, Properties
@@ -15,8 +14,8 @@ from nnet3.errors import NetworkError
 from nnet3.train.autograd import uncompiled
 from nnet3.train.torch_module.memory import check_conversion, moved, with_own_storage
 from nnet3.train.torch_module.run_component import call_component
+from nnet3.train.torch_module.shared_count import COUNT, SharedCount
 
-_COUNT = "count"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -42,8 +41,7 @@ class ComponentModule(nn.Module):
         self._memory: dict[str, int] = {}  # where the parameters were when component and module last agreed
         self._known: dict[str, nn.Parameter] = {}  # the parameters that share the component's memory
         self._own: dict[str, Tensor] = {}  # the buffers that are the component's
-        self._agreed: list[Any] = [-1, 0.0]  # version of the buffer of the count, and the count, when both last agreed
-        self._values: dict[str, Tensor] = {}  # of running statistics that processes share, when they were looked at
+        self._count = SharedCount()
 
     def attach(self, component: Component, parameters: dict[int, nn.Parameter], *, is_part: bool = False) -> None:
         """Become the module of a component; `parameters` has those of tensors that occurred before, by their id.
@@ -58,7 +56,7 @@ class ComponentModule(nn.Module):
             self._take_over(component, parameters)
         self.component = component
         if component.has_running_statistics:
-            self._note_count()
+            self._count.note(component, self._own)
 
     def _make_tensors(self, component: Component, parameters: dict[int, nn.Parameter]) -> None:
         for name, tensor in _trained(component).items():
@@ -162,7 +160,7 @@ class ComponentModule(nn.Module):
     def effective_buffers(self) -> dict[str, Any]:
         """Returns the constants and running statistics that the component computes with now."""
         buffers = {name: getattr(self, name) for name in self._own}
-        return {name: float(value) if name == _COUNT else value for name, value in buffers.items()}
+        return {name: float(value) if name == COUNT else value for name, value in buffers.items()}
 
     def _check_replacement(self, name: str, given: Tensor, tensor: Tensor) -> None:
         self._check_shape(name, given, tensor)
@@ -200,12 +198,12 @@ class ComponentModule(nn.Module):
         self.align()
         if all(self._buffers.get(name) is tensor for name, tensor in self._own.items()):
             yield component
-            self._align_count(component)
+            self._count.align(component, self._own)
             return
         given = component.shared_copy()
         given.__dict__.update(self.effective_buffers())
         yield given
-        count = self._buffers[_COUNT]
+        count = self._buffers[COUNT]
         assert count is not None
         count.fill_(cast("Any", given).count)
 
@@ -242,7 +240,7 @@ class ComponentModule(nn.Module):
                 parameter.data = tensor.data
             self._memory[name], self.has_moved = tensor.data_ptr(), True
         if component.has_running_statistics:
-            self._align_count(component)
+            self._count.align(component, self._own)
 
     def write_back(self) -> None:
         """Give the component the values of parameters and buffers that are not its own memory.
@@ -268,36 +266,7 @@ class ComponentModule(nn.Module):
                     own.copy_(buffer)
                     self._buffers[name] = own
         if component.has_running_statistics:
-            self._align_count(component)
-
-    def _align_count(self, component: Any) -> None:
-        """Brings the number in the component and the buffer here together; the one that was changed is right."""
-        count, (version, number) = self._own[_COUNT], self._agreed
-        is_broadcast = self._is_broadcast(component)
-        if count._version != version or (is_broadcast and count.item() != number):
-            component.count = count.item()
-        elif component.count != number:
-            count.fill_(component.count)
-        else:
-            return
-        self._note_count()
-
-    def _is_broadcast(self, component: Component) -> bool:
-        """Returns true if other processes may have written into the buffers; then the tensors count as changed.
-
-        DistributedDataParallel broadcasts buffers, and PyTorch does not count that.
-        """
-        if not (dist.is_available() and dist.is_initialized()):
-            return False
-        for name in self._own.keys() & {*component.statistic_names} - {_COUNT}:
-            tensor, seen = self._own[name], self._values.get(name)
-            if seen is None or not torch.equal(tensor, seen):
-                torch.autograd.graph.increment_version(tensor)
-                self._values[name] = tensor.clone()
-        return True
-
-    def _note_count(self) -> None:
-        self._agreed[:] = self._own[_COUNT]._version, float(getattr(self.component, _COUNT))
+            self._count.align(component, self._own)
 
     # ---- what PyTorch calls ----
 
@@ -358,7 +327,7 @@ class ComponentModule(nn.Module):
             if loaded is not buffer and buffer is not None and loaded is not None:  # with assign=True
                 buffer.data = loaded.data.to(buffer.dtype)
                 self._buffers[name] = buffer
-                self._agreed[0] = -1
+                self._count.buffer_has_changed()
         self.align()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -370,8 +339,7 @@ class ComponentModule(nn.Module):
             "_parameters": {**self._parameters, **wants},
             "_buffers": {name: None if b is own.get(name) else b for name, b in self._buffers.items()},
             "_known": {},
-            "_values": {},
-            "_agreed": [-1, 0.0],
+            "_count": SharedCount(),
             "_own": dict.fromkeys(own),
         }
 
