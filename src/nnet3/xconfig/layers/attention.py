@@ -7,27 +7,16 @@ import math
 from nnet3.text.values import above, at_least
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.layer import Key, Layer, LayerType
-from nnet3.xconfig.layers.common import (
-    AFFINE,
-    BATCH_NORM,
-    MAX_CHANGE,
-    NG_AFFINE_OPTIONS,
-    NORMALIZE,
-    OPERATION_WORDS,
-    RELU,
-    SELF_REPAIR_SCALE,
-    dim_of_input,
-    operations_of,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import Settings, settings
 
 _KEYS = (
     Key("dim", -1, "Not used, as in Kaldi: dimensions follow from the heads.", absent="the dimension of the input"),
-    MAX_CHANGE,
-    SELF_REPAIR_SCALE,
+    common.MAX_CHANGE,
+    common.SELF_REPAIR_SCALE,
     Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
     Key("learning-rate-factor", 1.0, "What the learning rate of the affine transform is multiplied by.", above(0)),
-    NG_AFFINE_OPTIONS,
+    common.NG_AFFINE_OPTIONS,
     Key("l2-regularize", 0.0, "Constant of the l2 regularization of the affine transform."),
     Key("num-heads", 1, "Number of heads.", above(0)),
     Key("key-dim", -1, "Dimension of a key.", above(0)),
@@ -41,11 +30,11 @@ _KEYS = (
     Key("time-stride", 1, "Frames between two steps."),
     Key("dropout-proportion", 0.5, "Not used, as in Kaldi."),
 )
-_WORDS = {**OPERATION_WORDS, "attention": "attention of some heads over a window of frames"}
+_WORDS = {**common.OPERATION_WORDS, "attention": "attention of some heads over a window of frames"}
 
 
 def _settle(layer: Layer) -> None:
-    dim_of_input(layer)
+    common.dim_of_input(layer)
     if layer["key-scale"] == 0:
         layer["key-scale"] = 1.0 / math.sqrt(layer["key-dim"])
 
@@ -69,16 +58,16 @@ def _expand(layer: Layer, expander: Expander) -> None:
     heads, value_dim, key_dim = layer["num-heads"], layer["value-dim"], layer["key-dim"]
     width = layer["num-left-inputs"] + layer["num-right-inputs"] + 1
     dim = heads * (key_dim + value_dim + key_dim + width)  # keys, values, queries
-    last = expander.pair("affine", AFFINE, _affine(layer, dim), layer.input)
-    for operation in operations_of(layer.type.name):
+    last = expander.pair("affine", common.AFFINE, _affine(layer, dim), layer.input)
+    for operation in common.operations_of(layer.type.name):
         if operation == "attention":
             last = expander.pair(operation, "RestrictedAttentionComponent", _attention(layer), last)
             dim = heads * (value_dim + (width if layer["output-context"] else 0))
             continue
         component, key = {
-            "relu": (RELU, "self-repair-scale"),
-            "renorm": (NORMALIZE, "target-rms"),
-            "batchnorm": (BATCH_NORM, "target-rms"),
+            "relu": (common.RELU, "self-repair-scale"),
+            "renorm": (common.NORMALIZE, "target-rms"),
+            "batchnorm": (common.BATCH_NORM, "target-rms"),
         }[operation]
         last = expander.pair(operation, component, settings(dim=dim) + layer.given_settings(key), last)
     expander.output(last, dim)
@@ -86,7 +75,7 @@ def _expand(layer: Layer, expander: Expander) -> None:
 
 def _attention_type(name: str) -> LayerType:
     summary = "An affine transform to keys, values and queries, then "
-    summary += ", then ".join(_WORDS[operation] for operation in operations_of(name)) + "."
+    summary += ", then ".join(_WORDS[operation] for operation in common.operations_of(name)) + "."
     example = "num-heads=15 key-dim=40 value-dim=80 num-left-inputs=5 num-right-inputs=2 time-stride=3"
     return LayerType(name, summary, _KEYS, _expand, _settle, example=example)
 

@@ -11,34 +11,11 @@ from nnet3.text.values import Rule, at_least
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.found import output_dim, setting
 from nnet3.xconfig.layer import Key, Layer, LayerType
-from nnet3.xconfig.layers.common import (
-    AFFINE,
-    BATCH_NORM,
-    BIAS_STDDEV,
-    DIM,
-    DROPOUT,
-    GENERAL_DROPOUT,
-    L2_REGULARIZE,
-    LEARNING_RATE_FACTOR,
-    LINEAR,
-    MAX_CHANGE,
-    NG_AFFINE_OPTIONS,
-    NG_LINEAR_OPTIONS,
-    NORMALIZE,
-    OPERATION_WORDS,
-    POSITIVE_TEXT,
-    RELU,
-    SCALE_AND_OFFSET,
-    SELF_REPAIR_SCALE,
-    SIGMOID,
-    TANH,
-    dim_of_input,
-    operations_of,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import Settings, settings
 
 _KEYS = (
-    DIM,
+    common.DIM,
     Key(
         "bottleneck-dim",
         -1,
@@ -46,27 +23,27 @@ _KEYS = (
         Rule("< 0 (none) or > 0, and less than dim", lambda value: value != 0),
         absent="no such transform",
     ),
-    SELF_REPAIR_SCALE,
+    common.SELF_REPAIR_SCALE,
     Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
-    NG_AFFINE_OPTIONS,
-    NG_LINEAR_OPTIONS,
+    common.NG_AFFINE_OPTIONS,
+    common.NG_LINEAR_OPTIONS,
     Key("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
     Key("dropout-per-dim", False, "Whether dropout takes the same columns in all frames of a sequence."),
     Key("dropout-per-dim-continuous", False, "The same with random scales instead of zeros."),
     Key("add-log-stddev", False, "Whether a last renorm adds the logarithm of the root mean square as a column."),
-    BIAS_STDDEV,
-    L2_REGULARIZE,
-    replace(LEARNING_RATE_FACTOR, rule=POSITIVE_TEXT),
-    MAX_CHANGE,
+    common.BIAS_STDDEV,
+    common.L2_REGULARIZE,
+    replace(common.LEARNING_RATE_FACTOR, rule=common.POSITIVE_TEXT),
+    common.MAX_CHANGE,
 )
 
 
 def _settle(layer: Layer) -> None:
-    dim_of_input(layer)
+    common.dim_of_input(layer)
     dim = layer["dim"]
     layer.require(layer["bottleneck-dim"] < dim, "bottleneck-dim", f"must be < dim ({dim})")
     if layer["add-log-stddev"]:
-        last = operations_of(layer.type.name)[-1]
+        last = common.operations_of(layer.type.name)[-1]
         layer.require(last == "renorm", "add-log-stddev", "can be true only if renorm comes last")
         layer.require(dim > 1, "dim", "must be > 1 if one of the columns is the logarithm")
 
@@ -77,11 +54,11 @@ def _expand(layer: Layer, expander: Expander) -> None:
     if bottleneck_dim > 0:
         linear = settings(input_dim=input_dim, orthonormal_constraint=1.0, output_dim=bottleneck_dim)
         linear += layer.options("ng-linear-options") + layer.given_settings("max-change", "learning-rate-factor")
-        last, input_dim = expander.pair("linear", LINEAR, linear, last), bottleneck_dim
+        last, input_dim = expander.pair("linear", common.LINEAR, linear, last), bottleneck_dim
     affine = settings(input_dim=input_dim, output_dim=dim) + layer.options("ng-affine-options")
     affine += layer.given_settings("max-change", "learning-rate-factor", "bias-stddev", "l2-regularize")
-    last = expander.pair("affine", AFFINE, affine, last)
-    operations = operations_of(layer.type.name)
+    last = expander.pair("affine", common.AFFINE, affine, last)
+    operations = common.operations_of(layer.type.name)
     for operation in operations:
         component, values = _operation(layer, operation, operation == operations[-1])
         last = expander.pair(operation, component, settings(dim=dim) + values, last)
@@ -93,30 +70,29 @@ def _operation(layer: Layer, operation: str, is_last: bool) -> tuple[str, Settin
     repair = layer.given_settings("self-repair-scale")
     target_rms = layer.given_settings("target-rms")
     if operation == "renorm":
-        return NORMALIZE, target_rms + settings(add_log_stddev=layer["add-log-stddev"] and is_last)
+        return common.NORMALIZE, target_rms + settings(add_log_stddev=layer["add-log-stddev"] and is_last)
     if operation == "dropout":
         continuous = layer["dropout-per-dim-continuous"]
         per_dim = layer["dropout-per-dim"] or continuous
-        proportion = layer.given_settings("dropout-proportion")
-        return GENERAL_DROPOUT if per_dim else DROPOUT, proportion + settings(continuous="true" if continuous else "")
+        values = layer.given_settings("dropout-proportion") + settings(continuous="true" if continuous else "")
+        return common.GENERAL_DROPOUT if per_dim else common.DROPOUT, values
     return {
-        "relu": (RELU, repair),
-        "sigmoid": (SIGMOID, repair),
-        "tanh": (TANH, repair),
-        "batchnorm": (BATCH_NORM, target_rms),
-        "so": (SCALE_AND_OFFSET, settings(max_change=0.5)),
+        "relu": (common.RELU, repair),
+        "sigmoid": (common.SIGMOID, repair),
+        "tanh": (common.TANH, repair),
+        "batchnorm": (common.BATCH_NORM, target_rms),
+        "so": (common.SCALE_AND_OFFSET, settings(max_change=0.5)),
     }[operation]
 
 
 def _basic(name: str) -> LayerType:
-    operations = operations_of(name)
-    summary = (
-        "An affine transform, then " + ", then ".join(OPERATION_WORDS[operation] for operation in operations) + "."
-    )
+    operations = common.operations_of(name)
+    words = ", then ".join(common.OPERATION_WORDS[operation] for operation in operations)
+    summary = f"An affine transform, then {words}."
     reads = {
         "dim": output_dim(operations[-1]),
         "bottleneck-dim": output_dim("linear"),
-        "dropout-per-dim": lambda found: found.get("dropout", "type") == GENERAL_DROPOUT,
+        "dropout-per-dim": lambda found: found.get("dropout", "type") == common.GENERAL_DROPOUT,
         "dropout-per-dim-continuous": setting("continuous", "dropout"),
         "l2-regularize": setting("l2-regularize", "affine"),
     }

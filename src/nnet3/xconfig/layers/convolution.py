@@ -13,21 +13,7 @@ from nnet3.text.values import above
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.found import Found, Read, Reads
 from nnet3.xconfig.layer import Key, Layer, LayerType, passed
-from nnet3.xconfig.layers.common import (
-    BATCH_NORM,
-    BIAS_STDDEV,
-    DROPOUT,
-    L2_REGULARIZE,
-    LEARNING_RATE_FACTOR,
-    MAX_CHANGE,
-    NORMALIZE,
-    OPERATION_WORDS,
-    PARAM_STDDEV,
-    RELU,
-    SCALE_AND_OFFSET,
-    TARGET_RMS,
-    operations_of,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import Settings, settings
 
 CONVOLUTION = "TimeHeightConvolutionComponent"
@@ -41,7 +27,7 @@ NATURAL_GRADIENT_KEYS = (
     passed("alpha-out", "Smoothing of the natural gradient on the side of the output."),
 )
 _WORDS = {
-    **OPERATION_WORDS,
+    **common.OPERATION_WORDS,
     "conv": "a convolution over time and height",
     "batchnorm": "batch normalisation of each filter",
     "so": "a trained scale and offset for each filter",
@@ -55,16 +41,16 @@ _KEYS = (
     Key("time-offsets", "", "Frames that it looks at, such as -1,0,1."),
     Key("required-time-offsets", "", "Those of the frames that must be there.", absent="all of them"),
     Key("num-filters-out", -1, "Filters of the output.", absent="those of the input, without a convolution"),
-    TARGET_RMS,
+    common.TARGET_RMS,
     SELF_REPAIR_SCALE,
     Key("self-repair-lower-threshold", 0.05, "Units that are on less often than this are mended."),
-    MAX_CHANGE,
+    common.MAX_CHANGE,
     Key("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
-    PARAM_STDDEV,
-    BIAS_STDDEV,
-    LEARNING_RATE_FACTOR,
+    common.PARAM_STDDEV,
+    common.BIAS_STDDEV,
+    common.LEARNING_RATE_FACTOR,
     *NATURAL_GRADIENT_KEYS,
-    L2_REGULARIZE,
+    common.L2_REGULARIZE,
 )
 _CONVOLUTION_SETTINGS = (
     *("param-stddev", "bias-stddev", "use-natural-gradient", "max-change", "rank-in", "rank-out"),
@@ -96,7 +82,7 @@ def _settle(layer: Layer) -> None:
         f"times height-subsample-out must be from {least} to {height}: height-in less the height-offsets, to height-in"
     )
     layer.require(least <= needed <= height, "height-out", rule)
-    if "noconv" not in operations_of(layer.type.name):
+    if "noconv" not in common.operations_of(layer.type.name):
         layer.require(layer["num-filters-out"] > 0, "num-filters-out", "must be > 0")
         for key in ("height-offsets", "time-offsets"):
             _check_offsets(layer, key)
@@ -110,7 +96,7 @@ def _settle(layer: Layer) -> None:
 
 def _expand(layer: Layer, expander: Expander) -> None:
     last, filters, height = layer.input, layer["num-filters-in"], layer["height-in"]
-    for operation in operations_of(layer.type.name):
+    for operation in common.operations_of(layer.type.name):
         if operation == "noconv":
             continue
         if operation == "conv":
@@ -126,11 +112,11 @@ def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Setting
     """The component of what is no convolution and its settings besides the dimension."""
     block, target_rms = settings(block_dim=filters), layer.given_settings("target-rms")
     return {
-        "batchnorm": (BATCH_NORM, block + target_rms),
-        "renorm": (NORMALIZE, target_rms),
-        "relu": (RELU, block + layer.given_settings("self-repair-scale", "self-repair-lower-threshold")),
-        "dropout": (DROPOUT, layer.given_settings("dropout-proportion")),
-        "so": (SCALE_AND_OFFSET, block),
+        "batchnorm": (common.BATCH_NORM, block + target_rms),
+        "renorm": (common.NORMALIZE, target_rms),
+        "relu": (common.RELU, block + layer.given_settings("self-repair-scale", "self-repair-lower-threshold")),
+        "dropout": (common.DROPOUT, layer.given_settings("dropout-proportion")),
+        "so": (common.SCALE_AND_OFFSET, block),
     }[operation]
 
 
@@ -146,7 +132,7 @@ def _heights(name: str) -> Reads:
 
 
 def _convolution(name: str) -> LayerType:
-    words = [_WORDS[operation] for operation in operations_of(name) if operation != "noconv"]
+    words = [_WORDS[operation] for operation in common.operations_of(name) if operation != "noconv"]
     summary = ", then ".join(words) + "."
     example = "height-in=40 height-out=40"
     if "noconv" not in name:

@@ -6,18 +6,7 @@ from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.found import Found, output_dim, scale_in, shown
 from nnet3.xconfig.layer import Key, Layer, LayerType
-from nnet3.xconfig.layers.common import (
-    AFFINE,
-    BATCH_NORM,
-    GENERAL_DROPOUT,
-    L2_REGULARIZE_NUMBER,
-    LINEAR,
-    MAX_CHANGE,
-    NO_OP,
-    RELU,
-    REQUIRED_DIM,
-    TDNN,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import add, scale
 
@@ -48,17 +37,17 @@ def _expand_tdnnf(layer: Layer, expander: Expander) -> None:
     trained = layer.given_settings("l2-regularize", "max-change")
     linear = settings(input_dim=layer.input_dim, output_dim=bottleneck_dim) + trained
     linear += settings(use_bias=False, time_offsets=before, orthonormal_constraint=-1.0)
-    last = expander.pair("linear", TDNN, linear, layer.input)
+    last = expander.pair("linear", common.TDNN, linear, layer.input)
     affine = settings(input_dim=bottleneck_dim, output_dim=dim) + trained + settings(time_offsets=after)
-    last = expander.pair("affine", TDNN, affine, last)
-    last = expander.pair("relu", RELU, settings(dim=dim) + layer.given_settings("self-repair-scale"), last)
-    last = expander.pair("batchnorm", BATCH_NORM, settings(dim=dim), last)
+    last = expander.pair("affine", common.TDNN, affine, last)
+    last = expander.pair("relu", common.RELU, settings(dim=dim) + layer.given_settings("self-repair-scale"), last)
+    last = expander.pair("batchnorm", common.BATCH_NORM, settings(dim=dim), last)
     if layer["dropout-proportion"] != -1:
         dropout = settings(dim=dim, dropout_proportion=layer["dropout-proportion"], continuous=True)
-        last = expander.pair("dropout", GENERAL_DROPOUT, dropout, last)
+        last = expander.pair("dropout", common.GENERAL_DROPOUT, dropout, last)
     if layer["bypass-scale"] != 0:
         bypass = scale(layer["bypass-scale"], layer.input)
-        last = expander.pair("noop", NO_OP, settings(dim=dim), add(bypass, last))
+        last = expander.pair("noop", common.NO_OP, settings(dim=dim), add(bypass, last))
     expander.output(last, dim)
 
 
@@ -71,12 +60,12 @@ def _expand_prefinal(layer: Layer, expander: Expander) -> None:
     big_dim, small_dim = layer["big-dim"], layer["small-dim"]
     trained = layer.given_settings("l2-regularize", "max-change")
     affine = settings(input_dim=layer.input_dim, output_dim=big_dim) + trained
-    last = expander.pair("affine", AFFINE, affine, layer.input)
-    last = expander.pair("relu", RELU, settings(dim=big_dim) + layer.given_settings("self-repair-scale"), last)
-    last = expander.pair("batchnorm1", BATCH_NORM, settings(dim=big_dim), last)
+    last = expander.pair("affine", common.AFFINE, affine, layer.input)
+    last = expander.pair("relu", common.RELU, settings(dim=big_dim) + layer.given_settings("self-repair-scale"), last)
+    last = expander.pair("batchnorm1", common.BATCH_NORM, settings(dim=big_dim), last)
     linear = settings(input_dim=big_dim, output_dim=small_dim) + trained + settings(orthonormal_constraint=-1)
-    last = expander.pair("linear", LINEAR, linear, last)
-    last = expander.pair("batchnorm2", BATCH_NORM, settings(dim=small_dim), last)
+    last = expander.pair("linear", common.LINEAR, linear, last)
+    last = expander.pair("batchnorm2", common.BATCH_NORM, settings(dim=small_dim), last)
     expander.output(last, small_dim)
 
 
@@ -102,7 +91,7 @@ LAYER_TYPES = (
         "A factorised TDNN layer: a linear transform with orthonormal rows to a bottleneck, an affine one out of it, "
         "each over two frames, then rectified linear units, batch normalisation and a bypass round all of it.",
         (
-            REQUIRED_DIM,
+            common.REQUIRED_DIM,
             Key("bottleneck-dim", -1, "Dimension between the two transforms.", above(0)),
             Key(
                 "bypass-scale",
@@ -118,8 +107,8 @@ LAYER_TYPES = (
                 absent="no dropout",
             ),
             Key("time-stride", 1, "Frames between those that a transform looks at; 0: one frame only."),
-            L2_REGULARIZE_NUMBER,
-            MAX_CHANGE,
+            common.L2_REGULARIZE_NUMBER,
+            common.MAX_CHANGE,
             _SELF_REPAIR_SCALE,
             Key("context", "default", "Which frames the two transforms look at.", one_of(*_CONTEXTS)),
         ),
@@ -141,8 +130,8 @@ LAYER_TYPES = (
         (
             Key("big-dim", -1, "Dimension of the affine transform.", Rule("> small-dim", lambda value: value > 0)),
             Key("small-dim", -1, "Number of columns of the output.", above(0)),
-            L2_REGULARIZE_NUMBER,
-            MAX_CHANGE,
+            common.L2_REGULARIZE_NUMBER,
+            common.MAX_CHANGE,
             _SELF_REPAIR_SCALE,
         ),
         _expand_prefinal,

@@ -8,22 +8,13 @@ from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import CONFIGS, Expander
 from nnet3.xconfig.found import has, objective, output_delay, output_dim, setting
 from nnet3.xconfig.layer import Key, Layer, LayerType
-from nnet3.xconfig.layers.common import (
-    AFFINE,
-    DIM,
-    L2_REGULARIZE,
-    LEARNING_RATE_FACTOR,
-    LINEAR,
-    LOG_SOFTMAX,
-    NG_AFFINE_OPTIONS,
-    NG_LINEAR_OPTIONS,
-    OBJECTIVES,
-    dim_of_input,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import InputNodeStatement, settings
 from nnet3.xconfig.term import Term, offset
 
-_OBJECTIVE = Key("objective-type", "linear", "Objective that training takes of this output.", one_of(*OBJECTIVES))
+_OBJECTIVE = Key(
+    "objective-type", "linear", "Objective that training takes of this output.", one_of(*common.OBJECTIVES)
+)
 _OUTPUT_DELAY = Key("output-delay", 0, "Frames by which the output lags behind: it is taken that much later.")
 
 
@@ -42,7 +33,7 @@ def _expand_output(layer: Layer, expander: Expander) -> None:
 
 
 def _settle_output_layer(layer: Layer) -> None:
-    dim_of_input(layer)
+    common.dim_of_input(layer)
     smallest = min(layer.input_dim, layer["dim"])
     fits = layer["bottleneck-dim"] < smallest
     layer.require(fits, "bottleneck-dim", f"must be < {smallest}, the dimension of the input and of the output")
@@ -61,13 +52,13 @@ def _expand_output_layer(layer: Layer, expander: Expander) -> None:
         )
         linear += layer.options("ng-linear-options")
         linear += layer.given_settings("learning-rate-factor", "l2-regularize", "max-change")
-        last, dim = expander.pair("linear", LINEAR, linear, last), bottleneck_dim
+        last, dim = expander.pair("linear", common.LINEAR, linear, last), bottleneck_dim
     affine = settings(input_dim=dim, output_dim=layer["dim"]) + layer.options("ng-affine-options")
     affine += layer.given_settings("learning-rate-factor", "l2-regularize", "max-change", "param-stddev", "bias-stddev")
-    last = expander.pair("affine", AFFINE, affine, last)
+    last = expander.pair("affine", common.AFFINE, affine, last)
     expander.auxiliary("affine", layer["dim"])
     if layer["include-log-softmax"]:
-        last = expander.pair("log-softmax", LOG_SOFTMAX, settings(dim=layer["dim"]), last)
+        last = expander.pair("log-softmax", common.LOG_SOFTMAX, settings(dim=layer["dim"]), last)
         expander.auxiliary("log-softmax", layer["dim"])
     expander.output_node(_delayed(layer, last), layer["objective-type"])
 
@@ -93,7 +84,7 @@ LAYER_TYPES = (
             _OUTPUT_DELAY,
         ),
         _expand_output,
-        dim_of_input,
+        common.dim_of_input,
         example="",
         reads={"objective-type": objective},
     ),
@@ -102,7 +93,7 @@ LAYER_TYPES = (
         "An affine transform, after it a log-softmax unless told otherwise, as an output of the network. "
         "Other layers can take NAME.affine or NAME.log-softmax as their input.",
         (
-            DIM,
+            common.DIM,
             Key(
                 "bottleneck-dim",
                 -1,
@@ -114,10 +105,10 @@ LAYER_TYPES = (
             Key("include-log-softmax", True, "Whether the output is a log-softmax; LF-MMI training wants none."),
             _OBJECTIVE,
             _OUTPUT_DELAY,
-            NG_AFFINE_OPTIONS,
-            NG_LINEAR_OPTIONS,
-            LEARNING_RATE_FACTOR,
-            L2_REGULARIZE,
+            common.NG_AFFINE_OPTIONS,
+            common.NG_LINEAR_OPTIONS,
+            common.LEARNING_RATE_FACTOR,
+            common.L2_REGULARIZE,
             Key("max-change", 1.5, "Largest change of the parameters in one update, as a 2-norm."),
             Key("param-stddev", 0.0, "Standard deviation of the initial parameters."),
             Key("bias-stddev", 0.0, "Standard deviation of the initial bias."),

@@ -6,16 +6,7 @@ from nnet3.text.values import Rule, above, one_of
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.found import Found, Read, Reads, setting
 from nnet3.xconfig.layer import Key, Layer, LayerType
-from nnet3.xconfig.layers.common import (
-    BATCH_NORM,
-    BIAS_STDDEV,
-    L2_REGULARIZE,
-    MAX_CHANGE,
-    NO_OP,
-    PARAM_STDDEV,
-    RELU,
-    SCALE_AND_OFFSET,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.layers.convolution import (
     CONVOLUTION,
     NATURAL_GRADIENT_KEYS,
@@ -40,12 +31,12 @@ _COMMON_KEYS = (
         Key(f"self-repair-lower-threshold{number}", 0.05, f"Units of relu{number} on less often than this are mended.")
         for number in (1, 2, 3)
     ),
-    MAX_CHANGE,
+    common.MAX_CHANGE,
     Key("allow-zero-padding", True, "Whether only the frame in the middle must be there."),
-    PARAM_STDDEV,
-    BIAS_STDDEV,
+    common.PARAM_STDDEV,
+    common.BIAS_STDDEV,
     *NATURAL_GRADIENT_KEYS,
-    L2_REGULARIZE,
+    common.L2_REGULARIZE,
 )
 
 
@@ -89,8 +80,8 @@ def _expand_res_block(layer: Layer, expander: Expander) -> None:
     last = layer.input
     for number, (filters_in, filters_out, heights, times) in enumerate(convolutions, start=1):
         block = settings(dim=filters_in * height, block_dim=filters_in)
-        last = expander.pair(f"relu{number}", RELU, block + _repair(layer, number), last)
-        last = expander.pair(f"batchnorm{number}", BATCH_NORM, block, last)
+        last = expander.pair(f"relu{number}", common.RELU, block + _repair(layer, number), last)
+        last = expander.pair(f"batchnorm{number}", common.BATCH_NORM, block, last)
         convolution = settings(
             height_in=height,
             height_out=height,
@@ -104,7 +95,7 @@ def _expand_res_block(layer: Layer, expander: Expander) -> None:
     source = layer["bypass-source"]
     if source == "noop":
         dim = settings(dim=layer.input_dim)
-        output = expander.pair("noop", NO_OP, dim, add(layer.input, last), settings_before_type=1)
+        output = expander.pair("noop", common.NO_OP, dim, add(layer.input, last), settings_before_type=1)
     else:
         output = add(last, layer.input if source == "input" else expander(f"{source}1"))
     expander.output(output, layer.input_dim)
@@ -155,10 +146,10 @@ def _expand_res2_block(layer: Layer, expander: Expander) -> None:
         convolution += _padding(layer) + _convolution_settings(layer)
         last = expander.pair(f"conv{number}", CONVOLUTION, convolution, last)
         block = settings(dim=filters_after * height_out, block_dim=filters_after)
-        last = expander.pair(f"batchnorm{number}", BATCH_NORM, block, last)
-        last = expander.pair(f"scaleoffset{number}", SCALE_AND_OFFSET, block, last)
+        last = expander.pair(f"batchnorm{number}", common.BATCH_NORM, block, last)
+        last = expander.pair(f"scaleoffset{number}", common.SCALE_AND_OFFSET, block, last)
         summed = add(last, bypass) if number == len(convolutions) else last
-        last = expander.pair(f"relu{number}", RELU, block + _repair(layer, number), summed)
+        last = expander.pair(f"relu{number}", common.RELU, block + _repair(layer, number), summed)
     if not has_bypass:
         convolution = settings(
             height_in=height_in,

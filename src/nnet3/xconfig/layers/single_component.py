@@ -8,28 +8,14 @@ from nnet3.text.values import Rule, at_least
 from nnet3.xconfig.expansion import CONFIGS, Expander
 from nnet3.xconfig.found import output_dim
 from nnet3.xconfig.layer import Key, Layer, LayerType, passed
-from nnet3.xconfig.layers.common import (
-    AFFINE,
-    BATCH_NORM,
-    BIAS_STDDEV,
-    DIM,
-    L2_REGULARIZE,
-    LEARNING_RATE_FACTOR,
-    LINEAR,
-    MAX_CHANGE,
-    NO_OP,
-    NORMALIZE,
-    PARAM_STDDEV,
-    TARGET_RMS,
-    dim_of_input,
-    require_node,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import DimRangeStatement, settings
 
+_TRAINED = ("orthonormal-constraint", "max-change", "l2-regularize", "param-stddev")
 _CONSTRAINT = passed("orthonormal-constraint", "Scale of the orthonormal rows; negative: any scale; 0: no constraint.")
 _PARAM_MEAN = passed("param-mean", "Mean of the initial parameters.")
 INCLUDE_IN_INIT = Key("include-in-init", False, "Whether the layer is in init.config too.")
-_ELEMENT_KEYS = (L2_REGULARIZE, MAX_CHANGE, _PARAM_MEAN, PARAM_STDDEV, LEARNING_RATE_FACTOR)
+_ELEMENT_KEYS = (common.L2_REGULARIZE, common.MAX_CHANGE, _PARAM_MEAN, common.PARAM_STDDEV, common.LEARNING_RATE_FACTOR)
 _ELEMENT_SETTINGS = ("learning-rate-factor", "max-change", "l2-regularize", "param-mean", "param-stddev")
 
 
@@ -55,12 +41,12 @@ def _elementwise(component: str, *keys: str) -> Callable[[Layer, Expander], None
 
 
 def _settle_range(layer: Layer) -> None:
-    dim_of_input(layer)
+    common.dim_of_input(layer)
     available = layer.input_dim - layer["dim-offset"]
     layer.require(
         layer["dim"] <= available, "dim", f"must be <= {available}, the columns that the input has from there on"
     )
-    require_node(layer)
+    common.require_node(layer)
 
 
 def _expand_range(layer: Layer, expander: Expander) -> None:
@@ -72,40 +58,41 @@ LAYER_TYPES = (
     LayerType(
         "affine-component",
         "An affine transform.",
-        (DIM, _CONSTRAINT, MAX_CHANGE, PARAM_STDDEV, BIAS_STDDEV, L2_REGULARIZE),
-        _transform(AFFINE, "orthonormal-constraint", "max-change", "l2-regularize", "param-stddev", "bias-stddev"),
-        dim_of_input,
+        (common.DIM, _CONSTRAINT, common.MAX_CHANGE, common.PARAM_STDDEV, common.BIAS_STDDEV, common.L2_REGULARIZE),
+        _transform(common.AFFINE, *_TRAINED, "bias-stddev"),
+        common.dim_of_input,
         example="dim=512",
         reads={"dim": output_dim("")},
     ),
     LayerType(
         "linear-component",
         "A linear transform, without a bias.",
-        (DIM, _CONSTRAINT, MAX_CHANGE, L2_REGULARIZE, PARAM_STDDEV, LEARNING_RATE_FACTOR),
-        _transform(
-            LINEAR, "orthonormal-constraint", "max-change", "l2-regularize", "param-stddev", "learning-rate-factor"
+        (
+            *(common.DIM, _CONSTRAINT, common.MAX_CHANGE, common.L2_REGULARIZE),
+            *(common.PARAM_STDDEV, common.LEARNING_RATE_FACTOR),
         ),
-        dim_of_input,
+        _transform(common.LINEAR, *_TRAINED, "learning-rate-factor"),
+        common.dim_of_input,
         example="dim=256 orthonormal-constraint=-1.0",
         reads={"dim": output_dim("")},
     ),
     LayerType(
         "renorm-component",
         "Each row normalised to a fixed root mean square.",
-        (TARGET_RMS,),
-        _elementwise(NORMALIZE, "target-rms"),
+        (common.TARGET_RMS,),
+        _elementwise(common.NORMALIZE, "target-rms"),
     ),
     LayerType(
         "batchnorm-component",
         "Batch normalisation.",
-        (TARGET_RMS, INCLUDE_IN_INIT),
-        _elementwise(BATCH_NORM, "target-rms"),
+        (common.TARGET_RMS, INCLUDE_IN_INIT),
+        _elementwise(common.BATCH_NORM, "target-rms"),
     ),
     LayerType(
         "no-op-component",
         "Nothing but a name for an input, for instance for an expression.",
         (),
-        _elementwise(NO_OP),
+        _elementwise(common.NO_OP),
         example="input=Append(-1, 0, 1)",
     ),
     LayerType(

@@ -11,18 +11,7 @@ from nnet3.text.values import Rule, at_least, between
 from nnet3.xconfig.expansion import CONFIGS, FINAL, INIT, REF, WHOLE, Expander
 from nnet3.xconfig.found import Found, output_dim, setting
 from nnet3.xconfig.layer import Key, Layer, LayerType
-from nnet3.xconfig.layers.common import (
-    AFFINE,
-    BATCH_NORM,
-    DIM,
-    GENERAL_DROPOUT,
-    L2_REGULARIZE_NUMBER,
-    MAX_CHANGE,
-    NG_AFFINE_OPTIONS,
-    NO_OP,
-    dim_of_input,
-    require_node,
-)
+from nnet3.xconfig.layers import common
 from nnet3.xconfig.layers.single_component import INCLUDE_IN_INIT
 from nnet3.xconfig.statements import DimRangeStatement, settings
 from nnet3.xconfig.term import Term, add, append, name, offset, scale
@@ -39,7 +28,7 @@ def _expand_fixed_affine(layer: Layer, expander: Expander) -> None:
         expander.configs = (INIT,)
         spliced = layer.input
         if layer["delay"]:
-            delayed = expander.pair("delayed", NO_OP, settings(dim=input_dim), layer.input)
+            delayed = expander.pair("delayed", common.NO_OP, settings(dim=input_dim), layer.input)
             spliced = offset(delayed, layer["delay"])
         expander.output_node(spliced, name="output")
     expander.configs = (FINAL,)
@@ -51,7 +40,7 @@ def _expand_fixed_affine(layer: Layer, expander: Expander) -> None:
 
 
 def _settle_affine(layer: Layer) -> None:
-    dim_of_input(layer)
+    common.dim_of_input(layer)
     if layer["param-stddev"] < 0:
         layer["param-stddev"] = 1.0 / math.sqrt(layer.input_dim)
 
@@ -60,7 +49,7 @@ def _expand_affine(layer: Layer, expander: Expander) -> None:
     values = settings(input_dim=layer.input_dim, output_dim=layer["dim"])
     values += layer.given_settings("param-stddev", "bias-stddev", "bias-mean", "max-change", "l2-regularize")
     values += layer.options("ng-affine-options")
-    expander.output(expander.pair("", AFFINE, values, layer.input), layer["dim"])
+    expander.output(expander.pair("", common.AFFINE, values, layer.input), layer["dim"])
 
 
 def _lifter_coefficients(input_dim: int, lifter: float) -> list[float]:
@@ -88,7 +77,7 @@ def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
 
 
 def _settle_idct(layer: Layer) -> None:
-    dim_of_input(layer)
+    common.dim_of_input(layer)
     fits = layer["dim"] * (layer.input_dim + 1) <= _LARGEST_MATRIX
     layer.require(fits, "dim", f"times the input's dimension ({layer.input_dim}) must be at most {_LARGEST_MATRIX}")
     try:
@@ -111,7 +100,7 @@ def _expand_spec_augment(layer: Layer, expander: Expander) -> None:
     expander.configs = CONFIGS if layer["include-in-init"] else WHOLE
     dim = layer.input_dim
     bands = settings(dim=dim, specaugment_max_proportion=layer["freq-max-proportion"])
-    last = expander.pair("freq-mask", GENERAL_DROPOUT, bands, layer.input)
+    last = expander.pair("freq-mask", common.GENERAL_DROPOUT, bands, layer.input)
     frames = settings(dim=dim, zeroed_proportion=layer["time-zeroed-proportion"])
     frames += layer.given_settings("time-mask-max-frames")
     expander.output(expander.pair("time-mask", "SpecAugmentTimeMaskComponent", frames, last), dim)
@@ -130,8 +119,8 @@ def _expand_delta(layer: Layer, expander: Expander) -> None:
     minus_one = offset(scale(-1.0, name(first), tight=True), -1, tight=True)
     minus_two = offset(scale(-2.0, name(second), tight=True), 0, tight=True)
     terms = append(later(0), add(minus_one, later(1)), add(later(-2), later(2), minus_two))
-    last = expander.named_pair(spliced, NO_OP, settings(dim=3 * dim), terms)
-    expander.output(expander.pair("", BATCH_NORM, settings(dim=3 * dim), last), 3 * dim)
+    last = expander.named_pair(spliced, common.NO_OP, settings(dim=3 * dim), terms)
+    expander.output(expander.pair("", common.BATCH_NORM, settings(dim=3 * dim), last), 3 * dim)
 
 
 def _read_delta_input(found: Found) -> Term | None:
@@ -145,13 +134,13 @@ LAYER_TYPES = (
         "fixed-affine-layer",
         "An affine transform that is not trained, such as LDA, read from a file.",
         (
-            DIM,
+            common.DIM,
             _FILE,
             Key("delay", 0, "Frames by which the output of init.config lags behind; it does nothing else."),
             Key("write-init-config", True, "Whether init.config has an output that is the input of this layer."),
         ),
         _expand_fixed_affine,
-        dim_of_input,
+        common.dim_of_input,
         example="input=Append(-1,0,1,ReplaceIndex(ivector, t, 0)) affine-transform-file=lda.mat",
         reads=_FILE_READS,
     ),
@@ -159,7 +148,7 @@ LAYER_TYPES = (
         "affine-layer",
         "An affine transform with the initial parameters that training of old had.",
         (
-            DIM,
+            common.DIM,
             Key(
                 "param-stddev",
                 -1.0,
@@ -168,10 +157,10 @@ LAYER_TYPES = (
             ),
             Key("bias-stddev", 1.0, "Standard deviation of the initial bias."),
             Key("bias-mean", 0.0, "Mean of the initial bias."),
-            MAX_CHANGE,
-            L2_REGULARIZE_NUMBER,
+            common.MAX_CHANGE,
+            common.L2_REGULARIZE_NUMBER,
             Key("learning-rate-factor", 1.0, "Not used, as in Kaldi."),
-            NG_AFFINE_OPTIONS,
+            common.NG_AFFINE_OPTIONS,
         ),
         _expand_affine,
         _settle_affine,
@@ -183,7 +172,7 @@ LAYER_TYPES = (
         "The inverse of the discrete cosine transform and the liftering of MFCCs: filter banks. The matrix is written "
         "to a file.",
         (
-            DIM,
+            common.DIM,
             Key("cepstral-lifter", 22.0, "The liftering that the MFCCs were made with; 0: none."),
             _FILE,
             INCLUDE_IN_INIT,
@@ -213,7 +202,7 @@ LAYER_TYPES = (
         "The input with its first and second differences over time, batch-normalised.",
         (),
         _expand_delta,
-        require_node,
+        common.require_node,
         reads={"input": _read_delta_input},
     ),
 )
