@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Sequence
 from typing import TypeVar
 
+from nnet3.cn import nodes
 from nnet3.cn.node import Node, names_begin_with
-from nnet3.cn.nodes import (
-    activations,
-    columns,
-    component,
-    convolution,
-    cosine,
-    criteria,
-    delay,
-    dropout,
-    embedding,
-    functions,
-    leaves,
-    norms,
-    pooling,
-    products,
-    rows,
-    scaling,
-    sequence,
-    statistics,
-    sums,
-)
+from nnet3.cn.nodes import delay, functions, leaves, statistics
 from nnet3.cn.operation import Operation
 from nnet3.cn.options import is_kind
 from nnet3.errors import NetworkError, check_kind
@@ -87,13 +70,13 @@ def is_same_class(one: type, other: type) -> bool:
 
 
 OPERATIONS: dict[str, type[Operation]] = {}
-for _module in (
-    *(leaves, activations, norms, scaling, products, sums, dropout, cosine, criteria, functions, columns),
-    *(embedding, sequence, statistics, convolution, pooling, delay, rows, component),
-):
+for _found in pkgutil.iter_modules(nodes.__path__):
+    _module = importlib.import_module(f"{nodes.__name__}.{_found.name}")
     for _made in (*vars(_module).values(), *functions.FUNCTIONS.values()):
         is_own = isinstance(_made, type) and _made.__module__ == _module.__name__
-        if is_own and issubclass(_made, Operation) and "type" in vars(_made):  # others are bases
+        if not (is_own and issubclass(_made, Operation) and "type" in vars(_made)):  # others are bases
+            continue
+        if all(map(is_kind, _made.option_kinds().values())):  # all but functions of PyTorch can be written
             register(_made)
 
 
