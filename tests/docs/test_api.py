@@ -6,14 +6,17 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nnet3
+from tests.asr.small_recognizer import audio, write_recognizer
 from tests.docs.doctest_page import DOCS, run_page
 from tests.shared_data import GOLDEN
 
 PAGE = (DOCS / "api.md").read_text()
 PACKAGES = (DOCS / "api_rooms.md").read_text()
+MODULES = {name for name in nnet3.__all__ if type(getattr(nnet3, name)).__name__ == "module"}
 
 
 def test_the_examples_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,5 +37,21 @@ def test_every_public_name_has_an_example() -> None:
 
 
 def test_every_public_package_is_described() -> None:
-    packages = [name for name in nnet3.__all__ if type(getattr(nnet3, name)).__name__ == "module"]
-    assert [name for name in packages if f".. automodule:: nnet3.{name}\n" not in PACKAGES] == []
+    assert [name for name in MODULES if f".. automodule:: nnet3.{name}\n" not in PACKAGES] == []
+
+
+def test_examples_of_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kaldi_decoder", "kaldi_native_fbank", "websockets"):
+        pytest.importorskip(name, reason="recognizers and servers need nnet3[asr] and nnet3[serve]")
+    monkeypatch.chdir(tmp_path)
+    write_recognizer(tmp_path / "model")
+    np.save("sound.npy", audio(2.0))
+    assert run_page("api_examples.md") > 60
+
+
+@pytest.mark.parametrize("package", sorted(MODULES - {"cn", "errors"}))
+def test_every_name_of_a_package_has_an_example(package: str) -> None:
+    """Names of computational networks have a page of their own."""
+    text = (DOCS / "api_examples.md").read_text()
+    names = getattr(nnet3, package).__all__
+    assert [name for name in names if not re.search(rf"\b{package}\.{name}\b", text)] == []
