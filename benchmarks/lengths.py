@@ -9,15 +9,17 @@ Then requests for sequences of several lengths, likewise. Then training steps of
 whose sequences have lengths of their own, against minibatches that were seen before and packed sequences in
 `torch.nn.LSTM`. Then whole utterances, each of another length; and steps of a TorchModule (forward and backward) on
 minibatches of ever new lengths, as a multiple of as many steps on the same number of frames in minibatches of one
-length.
+length. And what programs cost that are made for the first time, and the memory that ever new lengths take.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -158,22 +160,28 @@ class PackedLstm(torch.nn.Module):
         (-(targets.data * torch.log_softmax(scores, 1)).sum()).backward()
 
 
+def lstm_network(cache: ComputationCache) -> cn.Network:
+    x, labels = cn.input("x", INPUTS), cn.input("labels", CLASSES)
+    scores = cn.macros.affine(cn.macros.lstm(x, CELLS).h, CLASSES, name="out")
+    return cn.Network(cn.cross_entropy_with_softmax(labels, scores), cache=cache)
+
+
+def seconds(step: Callable[..., object], *given: object) -> float:
+    """Processor time of a step."""
+    start = time.process_time()
+    step(*given)
+    return time.process_time() - start
+
+
 def measure_ragged(count: int) -> tuple[str, ...]:
     """Minibatches of ever new lengths, in turns with some that were seen before, and with those of PyTorch."""
     rng, cache = np.random.default_rng(1), ComputationCache()
-    x, labels = cn.input("x", INPUTS), cn.input("labels", CLASSES)
-    scores = cn.macros.affine(cn.macros.lstm(x, CELLS).h, CLASSES, name="out")
-    net, peer = cn.Network(cn.cross_entropy_with_softmax(labels, scores), cache=cache), PackedLstm()
+    net, peer = lstm_network(cache), PackedLstm()
 
     def minibatch() -> tuple[list[np.ndarray], list[np.ndarray]]:
         lengths = rng.integers(*FRAMES, size=SEQUENCES)
         xs = [rng.normal(size=(INPUTS, length)).astype(np.float32) for length in lengths]
         return xs, [np.eye(CLASSES, dtype=np.float32)[:, rng.integers(CLASSES, size=length)] for length in lengths]
-
-    def seconds(step: Callable[..., object], *given: object) -> float:
-        start = time.process_time()
-        step(*given)
-        return time.process_time() - start
 
     def ours(xs: list[np.ndarray], labels: list[np.ndarray]) -> float:
         return net.backward({"x": cn.sequences(xs), "labels": cn.sequences(labels)})
@@ -268,6 +276,64 @@ def measure_module(folder: Path, name: str, sequences: int, count: int) -> tuple
     )
 
 
+def first_seconds(folder: Path, name: str, frames: int, rounds: int = 5) -> tuple[float, float, float]:
+    """Median processor time of compiling and linking with a new cache, of running, and of running again."""
+    nnet = read_network(folder / name, train=False)
+    times = []
+    for _ in range(rounds + 1):
+        kept: list[NnetComputer] = []
+        request = request_for(nnet, Case(name, 1, frames, False))
+        cache = ComputationCache()
+        linked, first = seconds_of(cache.compile, nnet, request, kept)
+        times.append((linked, first, sum(seconds_of(cache.compile, nnet, request, kept))))
+    made, first, again = (median(each) for each in zip(*times[1:], strict=True))
+    return made, first, again
+
+
+def measure_first(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Programs that are made for the first time: a short one, and those of recurrences of two lengths."""
+    made, _, run = first_seconds(folder, "tdnnf", 50)
+    yield "tdnnf 1 x 50: first compile and link / run", f"{made * 1e3:.0f} / {run * 1e3:.0f} ms", f"{made / run:.2f}"
+    few, many = (first_seconds(folder, "blstm", frames)[0] for frames in (50, 5000))
+    yield (
+        "blstm 1 x 5000 / 1 x 50: first compile and link",
+        f"{many * 1e3:.0f} / {few * 1e3:.0f} ms",
+        f"{many / few:.2f}",
+    )
+    times, xs = [], [np.zeros((INPUTS, 800), np.float32)] * SEQUENCES
+    labels = [np.zeros((CLASSES, 800), np.float32)] * SEQUENCES
+    for _ in range(4):
+        net = lstm_network(ComputationCache())
+        times.append([seconds(net.backward, {"x": cn.sequences(xs), "labels": cn.sequences(labels)}) for _ in range(3)])
+    compiled = median(first - min(again) for first, *again in times[1:])
+    yield f"LSTM {CELLS} cells, {SEQUENCES} sequences of 800: first compile", f"{compiled * 1e3:.0f} ms", ""
+
+
+def measure_memory(count: int) -> tuple[str, ...]:
+    """Resident memory that each new set of lengths takes, after some have been seen."""
+    net, rng = lstm_network(ComputationCache()), np.random.default_rng(1)
+
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    sizes = []
+    for number in range(3 * count):
+        if number % count == 0:
+            sizes.append(resident())
+        lengths = [*rng.integers(*FRAMES, size=SEQUENCES).tolist(), FRAMES[1]]  # one is always as long as can be
+        batch = {"x": (INPUTS, np.float32), "labels": (CLASSES, np.float32)}
+        net.backward(
+            {
+                name: cn.sequences([np.zeros((rows, length), kind) for length in lengths])
+                for name, (rows, kind) in batch.items()
+            }
+        )
+    sizes.append(resident())
+    grown = [f"{(after - before) / count / 1e3:.0f}" for before, after in itertools.pairwise(sizes)]
+    return f"LSTM: resident memory per new set of lengths, {count} sets after the other", f"{', '.join(grown)} kB", ""
+
+
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("../shared/golden/bench"), show_default=True)
 @click.option("--count", type=click.IntRange(2, LONGEST - SHORTEST + 1), default=60, show_default=True, help="Lengths.")
@@ -301,6 +367,10 @@ def main(folder: Path, count: int, utterances: int, steps: int, minibatches: int
     columns = ("work", "compiled + continued", "each, ms", "outside of runs")
     table = Table(*columns, title="Whole utterances, each of another length", box=None)
     table.add_row(*measure_utterances(folder.resolve(), "tdnnf_small", utterances))
+    Console(width=170).print(table)
+    table = Table("work", "measured", "ratio", title="Programs that are made for the first time; memory", box=None)
+    for row in (*measure_first(folder.resolve()), measure_memory(minibatches)):
+        table.add_row(*row)
     Console(width=170).print(table)
     columns = ("work", "compiled + continued", "each, ms", "new / one length")
     table = Table(*columns, title="Steps of a TorchModule on ever new lengths", box=None)

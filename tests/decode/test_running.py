@@ -112,7 +112,7 @@ def test_pieces_are_the_longest_for_which_memory_is_enough(monkeypatch: pytest.M
     monkeypatch.setattr(running_module, "PIECE_BYTES", bound)
     computer = UtteranceComputer(nnet)
     torch.testing.assert_close(computer.compute(features), whole)
-    sizes = [each.plan.num_bytes for each in computer._runner._computers._computers.values()]
+    sizes = [each.plan.num_bytes for each in computer._runner._computers.values()]
     assert 0.9 * bound < max(sizes) <= bound
     most = max(outputs for *_, outputs, _ in computer._runner._computers)
     assert [len(computer._runner.chunks(frames)) for frames in (most, most + 1)] == [1, 2]

@@ -178,7 +178,7 @@ def test_a_long_utterance_is_computed_in_pieces(monkeypatch: pytest.MonkeyPatch,
     computer = UtteranceComputer(nnet, options)
     torch.testing.assert_close(computer.compute(features, online_ivectors=online), whole)
     assert max(outputs for *_, outputs, _ in computer._runner._computers) < len(whole)
-    assert max(each.plan.num_bytes for each in computer._runner._computers._computers.values()) <= most
+    assert max(each.plan.num_bytes for each in computer._runner._computers.values()) <= most
 
 
 def test_pieces_are_much_longer_than_their_context(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,17 +228,15 @@ def test_context_at_the_ends_and_between_chunks(initial: int, final: int) -> Non
         torch.testing.assert_close(rows[t], torch.tensor(expected), rtol=1e-4, atol=1e-5)
 
 
-def test_more_lengths_than_computers_are_kept() -> None:
+def test_lengths_that_come_once_share_a_computer() -> None:
     computer = UtteranceComputer(Nnet.from_config(CONFIG))
     features = torch.randn(50, 3)
     whole = computer.compute(features)
-    for length in (*range(1, 50), 1, 49):
-        torch.testing.assert_close(computer.compute(features[:length]), whole[:length])
-    assert len(list(computer._runner._computers)) == 2
     chunked = UtteranceComputer(computer.nnet, UtteranceOptions(frames_per_chunk=60))
-    for length in range(1, 50):
-        torch.testing.assert_close(chunked.compute(features[:length]), whole[:length])
-    assert len(list(chunked._runner._computers)) == 32
+    for which, kept in ((computer, [7]), (chunked, [1, 7])):
+        for length in (*range(1, 50), 1, 7):
+            torch.testing.assert_close(which.compute(features[:length]), whole[:length])
+        assert [outputs for *_, outputs, _ in which._runner._computers] == [*kept, 49]
 
 
 def test_what_depends_on_all_frames_is_computed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nnet3
+from nnet3.compiler.request_forms import RequestForms
 from nnet3.driver import family_shelf
 from nnet3.driver.cached_computation import num_bytes
 from nnet3.families.continued import NotAffineError
@@ -40,6 +41,26 @@ def test_all_lengths_but_the_first_are_continued() -> None:
         counts = cache.counts
         found.append((counts.compiled, counts.continued, counts.found))
     assert found == [(1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 2, 1), (1, 3, 1), (1, 4, 1)]
+
+
+def test_families_that_were_used_last_are_found_without_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the indexes alone: not for others, nor with other options, nor for those that are too short."""
+    nnet, cache, asked = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(), list[int]()
+    form = RequestForms.form
+    monkeypatch.setattr(RequestForms, "form", lambda self: asked.append(len(self.request.rows[-1])) or form(self))  # type: ignore[func-returns-value]
+    unoptimized = nnet3.CompileOptions(optimize=False)
+    for frames, sequences, options in (
+        *((40, 1, None), (50, 1, None), (60, 1, None), (200, 1, None), (60, 2, None), (70, 1, None), (9, 1, None)),
+        *((50, 2, None), (40, 2, None), (80, 2, None), (90, 1, None), (80, 1, unoptimized), (90, 1, unoptimized)),
+    ):
+        request = request_for(nnet, frames, sequences, train=True)
+        if (frames, sequences) == (90, 1):  # other rows of the same number
+            last = nnet3.IoSpecification("output", request.outputs[0].indexes[::-1], has_deriv=True)
+            request = nnet3.ComputationRequest(request.inputs, [last], need_model_derivative=True)
+        program = cache.compile(nnet, request, options)
+        assert same_program(program, compiled(nnet, request, options))
+    assert {60, 200, 70, 100, 160}.isdisjoint(asked)
+    assert set(asked) == {40, 50, 120, 9, 90, 80}
 
 
 @pytest.mark.parametrize(

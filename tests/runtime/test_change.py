@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ import nnet3
 from nnet3.errors import ExecutionError
 from nnet3.runtime import computer as computer_module, plan_of
 from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.link import link
+from nnet3.runtime.link import Constants, link
 from nnet3.runtime.memory import Arena
 from tests.effort import EFFORT
-from tests.families.networks import BLSTM, TDNN, request_for
+from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 
 CACHE = nnet3.ComputationCache()
+FIXED = np.array([7])
 
 
 def results(
@@ -44,7 +46,7 @@ STEPS = st.lists(
 
 
 @settings(max_examples=5 * EFFORT)
-@given(st.sampled_from([TDNN, BLSTM]), STEPS)
+@given(st.sampled_from([TDNN, BLSTM, POOLING]), STEPS)
 def test_in_any_order(config: str, steps: list[tuple[int, int, bool, bool]]) -> None:
     """Lengths, numbers of sequences, with and without training; some give up before the backward run."""
     nnet = nnet3.Nnet.from_config(config, seed=1)
@@ -91,6 +93,43 @@ LOOP = """
     component-node name=o component=o input=m
     output-node name=output input=o
 """
+
+
+@dataclass
+class Table:
+    rows: list[int]
+
+
+class Loads:
+    """A kernel that loads its arrays as objects of a kind."""
+
+    def __init__(self, kind: Callable[[list[int]], Any]) -> None:
+        self.kind = kind
+
+    def load_indexes(self, arrays: Any, device: Any) -> Any:
+        return self.kind(arrays["rows"].tolist())
+
+
+@pytest.mark.parametrize("kind", [Table, tuple])
+def test_tables_change_in_place_where_they_can(kind: Callable[[list[int]], Any]) -> None:
+    """What is bound to them need not be bound anew; what cannot change is another object, and the version tells."""
+    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
+    made = plan_of(CACHE.compile(nnet, request_for(nnet, 60)), "float32")
+    plans = [
+        replace(made, precomputed=(None, {"rows": np.array(rows)}, fixed), indexes=(np.array(rows), FIXED))
+        for fixed in ({"rows": FIXED},)
+        for rows in ([1, 2], [3, 4, 5])
+    ]
+    kernels, constants = Kernels({made.kernels[0].name: Loads(kind)}), Constants(torch.device("cpu"))  # type: ignore[dict-item]
+    held = [constants.load(plans[0], kernels, 0, entry) for entry in (1, 2)]
+    tables = [constants.index(plans[0], number) for number in (0, 1)]
+    constants.move(*plans, kernels)
+    now = [constants.load(plans[1], kernels, 0, entry) for entry in (1, 2)]
+    assert now == [kind([3, 4, 5]), kind([7])]
+    assert now[1] is held[1]
+    assert (now[0] is held[0]) == (kind is Table) == (constants.version == 0)
+    assert all(constants.index(plans[1], number) is tables[number] for number in (0, 1))
+    assert [table.tolist() for table in tables] == [[3, 4, 5], [7]]
 
 
 def test_after_a_loop_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,11 @@ class Program:
         )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
         key = {"cn": lines, "promises": promises, "question": self.question.key}
-        return CompileTask(key, lambda: (self.source, self.request), self.options, form=partial(self._form, key))
+        kind = "cn", *lines, *promises, self.question.key[1:]  # all but the layout
+        form = partial(self._form, key)
+        return CompileTask(
+            key, lambda: (self.source, self.request), self.options, form=form, kind=kind, rows=lambda: self.rows
+        )
 
     def _form(self, key: Mapping[str, object]) -> LengthForm | None:
         """The question as one of those for sequences that are some frames longer or shorter, or for fewer of them."""

@@ -19,7 +19,7 @@ from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplic
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
 from nnet3.options import CompileOptions
-from nnet3.structure.nodes import ComponentNode, InputNode
+from nnet3.structure.nodes import ComponentNode, InputNode, NnetNode
 from nnet3.text import did_you_mean
 
 _INT32 = np.iinfo(np.int32)
@@ -96,13 +96,15 @@ class ComputationRequest:
             raise RequestError(f"expected a network to compile, got {type(nnet).__name__}{hint}")
         if not self.outputs:
             raise RequestError("the request asks for no output")
-        for kind, ios, names in (
-            ("input", self.inputs, [n.name for n in nnet.nodes if isinstance(n, (InputNode, ComponentNode))]),
-            ("output", self.outputs, self._output_names(nnet)),
-        ):
+        for kind, ios, may_be in (("input", self.inputs, _may_be_given), ("output", self.outputs, self._may_be_wanted)):
             seen: set[str] = set()
             for io in ios:
-                _check_io(kind, io, names, seen)
+                node = nnet.nodes[nnet.node_number[io.name]] if io.name in nnet.node_number else None
+                if node is None or not may_be(node):
+                    names = [node.name for node in nnet.nodes if may_be(node)]
+                    hint = did_you_mean(io.name, names) or f"it has {', '.join(names)}"
+                    raise RequestError(f"the network has no {kind} '{io.name}'; {hint}")
+                _check_io(kind, io, seen)
         if self.needs_backward and not any(io.has_deriv for io in self.outputs):
             raise RequestError("derivatives are asked for, but no output has has_deriv=True: nothing to start from")
         for name, component in nnet.components.items() if self.needs_backward else ():
@@ -111,9 +113,9 @@ class ComputationRequest:
                     f"derivatives are asked for, but component '{name}' has none: {component.inference_only}"
                 )
 
-    def _output_names(self, nnet: Nnet) -> list[str]:
-        """The nodes that outputs may name."""
-        return nnet.output_names
+    def _may_be_wanted(self, node: NnetNode) -> bool:
+        """True for nodes that outputs may name."""
+        return node.is_output
 
     def task(self, network: Nnet, options: CompileOptions | None = None) -> CompileTask:
         """The task of compiling the request for a network as it is now. Raises RequestError unless they fit."""
@@ -121,6 +123,8 @@ class ComputationRequest:
         options, fingerprint = checked_options(options), network.fingerprint()
         name, times = "\n".join(chain(*fingerprint.items())), self.deriv_times(options)
         forms = RequestForms(self, network, name, options)
+        ios = tuple(tuple((io.name, io.has_deriv) for io in given) for given in (self.inputs, self.outputs))
+        kind = type(self), name, ios, self.need_model_derivative, self.store_component_stats
         return CompileTask(
             {"nnet": name, "request": self.key()},
             lambda: (nnet_source(network), lowering_request(network, self, times)),
@@ -129,6 +133,8 @@ class ComputationRequest:
             forms.form,
             forms.ragged,
             forms.ends_apart,
+            kind,
+            lambda: self.rows,
         )
 
     def deriv_times(self, options: CompileOptions) -> tuple[int, int] | None:
@@ -159,8 +165,12 @@ class StateRequest(ComputationRequest):
 
     length_is_free: ClassVar[bool] = False
 
-    def _output_names(self, nnet: Nnet) -> list[str]:
-        return [*nnet.output_names, *(node.name for node in nnet.nodes if isinstance(node, ComponentNode))]
+    def _may_be_wanted(self, node: NnetNode) -> bool:
+        return node.is_output or isinstance(node, ComponentNode)
+
+
+def _may_be_given(node: NnetNode) -> bool:
+    return isinstance(node, InputNode | ComponentNode)
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:
@@ -192,10 +202,7 @@ def lowering_request(
     )
 
 
-def _check_io(kind: str, io: IoSpecification, names: list[str], seen: set[str]) -> None:
-    if io.name not in names:
-        hint = did_you_mean(io.name, names) or f"it has {', '.join(names)}"
-        raise RequestError(f"the network has no {kind} '{io.name}'; {hint}")
+def _check_io(kind: str, io: IoSpecification, seen: set[str]) -> None:
     if io.name in seen:
         raise RequestError(f"{kind} '{io.name}' occurs twice in the request")
     seen.add(io.name)

@@ -64,7 +64,7 @@ class RequestForms:
         """The request as one of those that end some steps of time earlier or later; None if it is too short for it."""
         if not self.request.length_is_free:
             return self._form_of_sequences()
-        if self.ends_apart:
+        if self.ends_apart():
             return None
         source = nnet_source(self.network)
         period = math.lcm(source.period or self.network.modulus, self._time_step)
@@ -136,7 +136,6 @@ class RequestForms:
             np.maximum.at(row, table[:, N], table[:, T])
         return ends if (ends > _INT32.min).all() else None
 
-    @property
     def ends_apart(self) -> bool:
         """True if its sequences, 0, 1, ..., end at different times."""
         return self._ends is not None and bool((self._ends != self._ends[:, :1]).any())
@@ -146,7 +145,7 @@ class RequestForms:
 
         Raises NotRaggedError if it is not.
         """
-        if not self.ends_apart:
+        if not self.ends_apart():
             return None
         if self.request.deriv_times(self.options) is not None:
             raise NotRaggedError("derivatives are limited to a range of times")

@@ -206,7 +206,6 @@ class GeneralDropoutComponent(DropoutBase):
     """
 
     properties = Properties.IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
-    needs_indexes = True
     indexes_type = GeneralDropoutIndexes
 
     fields = (
@@ -267,6 +266,10 @@ class GeneralDropoutComponent(DropoutBase):
         return 1.0 if self.test_mode else None
 
     @property
+    def needs_indexes(self) -> bool:  # type: ignore[override]
+        return not self.test_mode
+
+    @property
     def indexes_go_on(self) -> bool:
         return not self.time_period
 
@@ -278,10 +281,10 @@ class GeneralDropoutComponent(DropoutBase):
 
     def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
         """The memo is the mask, (mask rows, block_dim), or None for the identity."""
-        assert indexes is not None, "this type has needs_indexes"
         if self.test_mode or (self.dropout_proportion == 0.0 and self.specaugment_max_proportion == 0.0):
             self._multiply(x, None, y, indexes)
             return None
+        assert indexes is not None, "this type has needs_indexes"
         mask = self._mask(indexes.num_mask_rows, x)
         self._multiply(x, mask, y, indexes)
         return mask
@@ -289,15 +292,17 @@ class GeneralDropoutComponent(DropoutBase):
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        assert indexes is not None, "this type has needs_indexes"
         if x_deriv is not None:
             self._multiply(y_deriv, memo, x_deriv, indexes)
 
-    def _multiply(self, source: Tensor, mask: Tensor | None, target: Tensor, indexes: GeneralDropoutIndexes) -> None:
+    def _multiply(
+        self, source: Tensor, mask: Tensor | None, target: Tensor, indexes: GeneralDropoutIndexes | None
+    ) -> None:
         if mask is None:
             if target.data_ptr() != source.data_ptr():
                 target.copy_(source)
             return
+        assert indexes is not None, "this type has needs_indexes"
         blocks, result = (matrix.unflatten(1, (-1, self.block_dim)) for matrix in (source, target))
         torch.mul(blocks, mask.index_select(0, indexes.mask_row_of_row).unsqueeze(1), out=result)
 

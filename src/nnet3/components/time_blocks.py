@@ -58,7 +58,7 @@ class TimeBlocks:
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         """The object for the arrays of `time_blocks`."""
-        blocks = tuple(RowBlock(*block) for block in arrays["blocks"].tolist())
+        blocks = tuple(map(RowBlock._make, arrays["blocks"].tolist()))
         tables = [arrays[name] for name in ("uncovered", "input_padding", "output_padding")]
         rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
         num_inputs, num_outputs, num_fresh = (
@@ -307,7 +307,8 @@ class ReadsTimeOffsets(Component):
         return order_rows(inputs, outputs, self.time_offsets)
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
-        return time_blocks(inputs, outputs, self.time_offsets)
+        arrays = time_blocks(inputs, outputs, self.time_offsets)
+        return arrays if need_backprop else arrays | {"uncovered": np.zeros(0, np.int64)}
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         return TimeBlocks.load(arrays, device)

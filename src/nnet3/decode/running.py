@@ -25,7 +25,7 @@ from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, UtteranceOptions
 from nnet3.runtime import NnetComputer
-from nnet3.runtime.recent import RecentComputers
+from nnet3.runtime.recent import ChangedComputers
 
 _FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need
 _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
@@ -59,8 +59,8 @@ class ChunkRunner:
         self.overlaps = overlaps and options.frames_per_chunk > 0
         self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
         self._lock = threading.RLock()
-        # Whole utterances rarely have the same length; objects that go soon cost the garbage collector little.
-        self._computers = RecentComputers(32 if options.frames_per_chunk else 2)
+        # Whole utterances rarely have the same length.
+        self._computers = ChangedComputers(32 if options.frames_per_chunk else 1)
         self._ends: dict[tuple[int, ...], list[tuple[int, FamilyMember]]] = {}  # the shortest and the longest known
         #: Chunks of several lengths that were looked at last: frames on either side, lengths, their computer.
         self._together: tuple[int, int, list[int], NnetComputer | None] = (0, 0, [], None)
@@ -196,7 +196,7 @@ class ChunkRunner:
         lengths = [chunk.num_outputs for chunk in chunks]
         if all(length == lengths[0] for length in lengths):
             key = len(chunks), *chunks[0].shape
-            return self._computers.changed(key, lambda: self._program(chunks[0], len(chunks)), self._computer_of)
+            return self._computers.get(key, lambda: self._program(chunks[0], len(chunks)), self._computer_of)
         if (chunks[0].left, chunks[0].right, lengths) != self._together[:3]:
             task = self._request(chunks).task(self.nnet, self._compile_options)
             program = default_cache().made_of_others(task)

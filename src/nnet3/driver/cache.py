@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -355,7 +355,10 @@ def _digest(key: Any) -> str:
 
 
 def _digest_of(task: CompileTask) -> str:
-    return _digest({**task.key, "options": task.options})
+    return _digest({**task.key, "options": _options_digest(task.options)})
+
+
+_options_digest = lru_cache(key_digest)
 
 
 def _to_bytes(digest: str, computation: NnetComputation) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -31,7 +31,9 @@ _MOST_LATER = 48  # steps by which the shortest member may be longer than the sh
 _LATER = 32  # steps by which it is longer if programs do not go on alike before
 _FAR = 32  # steps from which on a recurrence is not compiled for its length first
 _MOST_PLACES = 64
+_MOST_OF_KIND = 4  # of which families are looked for by the indexes alone
 
+K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
 #: Of index tables: the rows of each, and a name for all that stands in them.
 _Digest = tuple[tuple[int, ...], str]
@@ -71,6 +73,14 @@ class FamilyPlace:
 
     def all(self) -> list[FamilyPlace]:
         return [self, *([] if self.short is None else self.short.all())]
+
+    def k_of(self, rows: Sequence[np.ndarray]) -> int:
+        """Returns the k of the member that names these indexes, -1 if there is none."""
+        if self.family is None or self.rows is None:
+            return -1
+        k = self.rows.k_of(list(map(len, rows)))
+        is_member = k >= self.first and (bool(self.is_proved) or k <= self.longest_k)
+        return k if is_member and _equal(self.rows, k, rows) else -1
 
     def note(self, form: LengthForm, program: NnetComputation) -> None:
         """Take note of a program that was compiled."""
@@ -234,6 +244,8 @@ class FamilyShelf:
         self._compile = compile
         self._places: OrderedDict[str, FamilyPlace] = OrderedDict()
         self._sequences: OrderedDict[str, SequencesPlace] = OrderedDict()
+        #: Families that were used last, by kinds of tasks: they are found without the form of a task.
+        self._of_kind: OrderedDict[Hashable, OrderedDict[int, FamilyPlace]] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(place.family is not None for place in self._all())
@@ -256,20 +268,39 @@ class FamilyShelf:
     @many_objects()
     def program(self, task: CompileTask) -> NnetComputation | None:
         """Returns the program of a task from the family of its form; None if there is none."""
-        form = task.form()
-        if form is None:
+        kind = None if task.kind is None else (task.kind, task.options)
+        place, k = self._used_last(kind, task) or self._of_form(task)
+        if place is None or place.family is None:
             return None
-        place = self._place(form, task)
-        if not place.has(form, task):
-            return None
-        assert place.family is not None
+        if kind is not None:
+            places = _recent(self._of_kind, kind, OrderedDict)
+            _recent(places, id(place), lambda: place, _MOST_OF_KIND)
         try:
-            program = place.family.member(form.k - place.first, precompute_of(task))
+            program = place.family.member(k - place.first, precompute_of(task))
         except NotAffineError:  # its numbers have more than 32 bits
             return None
         if task.options.check:
             check_computation(program)
         return program
+
+    def _used_last(self, kind: Hashable, task: CompileTask) -> tuple[FamilyPlace, int] | None:
+        """Returns a family of this kind that has a program for the indexes of a task, and the k of that."""
+        if kind not in self._of_kind:
+            return None
+        rows = task.rows()
+        for place in reversed(self._of_kind[kind].values()):
+            k = place.k_of(rows)
+            if k >= 0:
+                return place, k
+        return None
+
+    def _of_form(self, task: CompileTask) -> tuple[FamilyPlace | None, int]:
+        """Returns the family of a task's form, and the task's k in it; None if it is of none."""
+        form = task.form()
+        if form is None:
+            return None, -1
+        place = self._place(form, task)
+        return (place, form.k) if place.has(form, task) else (None, -1)
 
     def _place(self, form: LengthForm, task: CompileTask) -> FamilyPlace:
         place = _recent(self._places, _name(form, task), lambda: FamilyPlace(self._compile))
@@ -281,12 +312,12 @@ class FamilyShelf:
         return place.of(form)
 
 
-def _recent(places: OrderedDict[str, P], name: str, make: Callable[[], P]) -> P:
+def _recent(places: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
     """Returns what has this name, made if it is not there; the last ones that were asked for are kept."""
     if name not in places:
         places[name] = make()
     places.move_to_end(name)
-    while len(places) > _MOST_PLACES:
+    while len(places) > (most or _MOST_PLACES):
         places.popitem(last=False)
     return places[name]
 
@@ -320,6 +351,10 @@ def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
         map(len, wanted)
     ):  # first, because where times have gaps there may be very many
         return False
+    return _equal(rows, k, wanted)
+
+
+def _equal(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
     return all(np.array_equal(made.values, own) for made, own in zip(rows.at(k), wanted, strict=True))
 
 

@@ -30,7 +30,7 @@ class CompiledFamily:
         do not go on alike.
         """
         form = task.form()
-        if form is None and task.ends_apart:
+        if form is None and task.ends_apart():
             raise RequestError(
                 "its sequences end at different times: ask for sequences that are all alike; programs for others are "
                 "made of theirs where they are compiled"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -101,8 +101,9 @@ class CompileTask:
     `key`: everything that the program depends on, beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
     `fingerprint`: the graph's aspects, which a program that is run compares with those of its network.
-    `form` makes the row of tasks to which it belongs, None if it is too short for one. `ends_apart`: its sequences end
-    at different times; `ragged` then says of which longer ones it is made, None if that is not known.
+    `kind`: equal for tasks that differ in nothing but the indexes that they name, `rows`; None if nobody knows.
+    `form` makes the row of tasks to which it belongs, None if it is too short for one. `ragged` says of which longer
+    ones it is made if its sequences end at different times (`ends_apart`), None if that is not known.
     """
 
     key: Mapping[str, object]
@@ -111,7 +112,9 @@ class CompileTask:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     form: Callable[[], LengthForm | None] = lambda: None
     ragged: Callable[[], RaggedForm | None] = lambda: None
-    ends_apart: bool = False
+    ends_apart: Callable[[], bool] = lambda: False
+    kind: Hashable = None
+    rows: Callable[[], Sequence[np.ndarray]] = tuple
 
 
 def compile_task(task: CompileTask) -> NnetComputation:

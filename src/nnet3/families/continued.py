@@ -113,6 +113,19 @@ class Continued:
         """Returns the rows of each table, (tables,)."""
         return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._place]
 
+    @cached_property
+    def _growth(self) -> tuple[list[int], list[int]]:
+        """The rows of each table for k = 0, and how many more each step brings."""
+        first = self.lengths(0)
+        return first.tolist(), (self.lengths(1) - first).tolist()
+
+    def k_of(self, lengths: Sequence[int]) -> int:
+        """Returns the k for which tables have so many rows, -1 if there is none or all have the same."""
+        first, more = self._growth
+        beyond = [length - few for length, few in zip(lengths, first, strict=True)]
+        k = max((rows // each for rows, each in zip(beyond, more, strict=True) if each), default=-1)
+        return k if beyond == [k * each for each in more] else -1
+
     def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
         """Returns the tables, with int32 values. Equal ones may be one object. Table `left_out` is empty."""
         place = int(self._place[left_out]) if left_out >= 0 else -1
@@ -158,6 +171,8 @@ class _Joined:
         self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 4, axis=1)
         self.kinds = np.concatenate([table.kinds for table in rows]) >> 1
         self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
+        self._num_pieces = np.diff(self.ends_of_pieces)
+        self._fits = (-1, -1)  # k and most turns up to which numbers have 32 bits for certain
 
     def _ends(self, lengths: np.ndarray) -> np.ndarray:
         """Returns where each table begins, and where the last one ends."""
@@ -177,10 +192,10 @@ class _Joined:
         if 0 <= left_out < len(self.ends_of_pieces) - 1:
             turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
         first, step = self._rows_at(k, turns)
-        lengths, num_pieces = turns * self.period, np.diff(self.ends_of_pieces)
+        lengths = turns * self.period
         num_rows = np.diff(self._ends(lengths))
-        is_long = num_rows > _LONG * num_pieces
-        short = np.where(np.repeat(is_long, num_pieces), 0, lengths)
+        is_long = num_rows > _LONG * self._num_pieces
+        short = np.where(np.repeat(is_long, self._num_pieces), 0, lengths) if is_long.any() else lengths
         place = np.arange(short.sum(), dtype=np.int32) - np.repeat((np.cumsum(short) - short).astype(np.int32), short)
         turn, row = np.divmod(place, np.repeat(self.period.astype(np.int32), short))
         row += np.repeat(self.first.astype(np.int32), short)
@@ -210,12 +225,16 @@ class _Joined:
     def _rows_at(self, k: int, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of the first turn of each piece, and by how much those of the next differ; both int32."""
         base, slope, step, twist = self.rows
-        first, step = base + k * slope, step + k * twist
-        last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
-        limits = np.iinfo(np.int32)
-        for rows in (first, last):
-            if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
-                raise NotAffineError("it has numbers of more than 32 bits")
+        first, step, most = base + k * slope, step + k * twist, int(turns.max(initial=0))
+        if not 0 <= k <= self._fits[0] or most > self._fits[1]:
+            last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
+            limits = np.iinfo(np.int32)
+            for rows in (first, last):
+                if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
+                    raise NotAffineError("it has numbers of more than 32 bits")
+            largest = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
+            if k >= 0 and largest[0] + k * largest[1] + most * (largest[2] + k * largest[3]) <= limits.max:
+                self._fits = k, most
         return first.astype(np.int32), step.astype(np.int32)
 
 

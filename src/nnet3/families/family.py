@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -154,6 +154,7 @@ class ProgramFamily:
         """Returns a family that is like this one, but for its numbers."""
         family = copy(self)
         family.tables, family._reached, family._kept = tables, -1, {}
+        vars(family).pop("_memos", None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.templates)
         return family
 
@@ -178,20 +179,30 @@ class ProgramFamily:
         """Returns what `at` returns, made when it is looked at, if a longer one has been made before."""
         if k > self._reached:
             return self.at(k, precompute)
-        (memos,) = self.tables.pieces(self.names.index("memos"))
+        memos, more_memos = self._memos
         return LazyComputation(
             partial(self.at, k, _nothing),
             0,
-            num_memos=int(memos.base[0, 0] + k * memos.slope[0, 0]),
+            num_memos=memos + k * more_memos,
             need_model_derivative=self.first.need_model_derivative,
             fingerprint=self.first.fingerprint,
             attachments=None,
             member=self._as_member(k),
         )
 
+    @cached_property
+    def _memos(self) -> tuple[int, int]:
+        """The number of memos for k = 0, and how many more each step brings."""
+        (piece,) = self.tables.pieces(self.names.index("memos"))
+        return int(piece.base[0, 0]), int(piece.slope[0, 0])
+
+    @cached_property
+    def _needs_network(self) -> bool:
+        return any(form.arrays is None for form in self._words.entries)
+
     def _as_member(self, k: int) -> FamilyMember | None:
         """Returns the place of a program in the family, if all members can be had without their network."""
-        if any(form.arrays is None for form in self._words.entries):
+        if self._needs_network:
             return None
         return FamilyMember(k, partial(self.member, precompute=_nothing), self._kept)
 

@@ -33,19 +33,27 @@ class _State(NamedTuple):
     def of(cls, components: Mapping[str, Component]) -> _State:
         """Returns the attributes of components and their parts."""
         flat = with_parts(components.values())
-        shapes = [getattr(getattr(each, name), "shape", ()) for each in flat for name in each.parameter_names]
         held = [*map(vars, flat)]
         values = [*chain.from_iterable(map(dict.values, held))]
-        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(held)], shapes, values)
+        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(held)], _shapes(flat), values)
 
-    def is_as(self, other: _State) -> bool:
+    def is_of(self, components: Mapping[str, Component]) -> bool:
         """True if all values are the very same objects, but for floats, which do not count, and all else is equal."""
-        if self[:-1] != other[:-1]:
+        flat = with_parts(components.values())
+        if list(components) != self.names or [*map(type, flat)] != self.kinds:
             return False
-        if all(map(operator.is_, self.values, other.values)):
-            return True
-        pairs = zip(self.values, other.values, strict=True)
-        return all(one is another or type(one) is type(another) is float for one, another in pairs)
+        held = [*map(vars, flat)]
+        if sum(map(len, held)) != len(self.keys) or not all(map(operator.eq, chain.from_iterable(held), self.keys)):
+            return False
+        if not all(map(operator.is_, chain.from_iterable(map(dict.values, held)), self.values)):
+            pairs = zip(chain.from_iterable(map(dict.values, held)), self.values, strict=True)
+            if any(one is not another and not type(one) is type(another) is float for one, another in pairs):
+                return False
+        return _shapes(flat) == self.shapes
+
+
+def _shapes(components: Iterable[Component]) -> list[tuple[int, ...]]:
+    return [getattr(getattr(each, name), "shape", ()) for each in components for name in each.parameter_names]
 
 
 class ComponentDigests:
@@ -56,13 +64,11 @@ class ComponentDigests:
 
     def of(self, components: Mapping[str, Component]) -> dict[str, str]:
         """Returns aspect -> digest: "component NAME" for each component."""
-        known, state = self._known, None
-        if all(issubclass(kind, Component) for kind in {*map(type, components.values())}):
-            state = _State.of(components)
-            if known is not None and known[0].is_as(state):
-                return known[1]
+        if self._known is not None and self._known[0].is_of(components):
+            return self._known[1]
         digests = {f"component {name}": component_digest(component) for name, component in components.items()}
-        self._known = None if state is None else (state, digests)
+        are_components = all(issubclass(kind, Component) for kind in {*map(type, components.values())})
+        self._known = (_State.of(components), digests) if are_components else None
         return digests
 
 

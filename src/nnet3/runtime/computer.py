@@ -154,7 +154,8 @@ class NnetComputer:
             self._reset()
             self.computation, self.plan, self._kernels = computation, plan, kernels
             if goes_on:
-                self._constants.move(before, plan)
+                with torch.inference_mode(False), torch.no_grad():
+                    self._constants.move(before, plan, kernels)
             else:
                 self._constants = Constants(self.device)
             if self.debug:

@@ -43,20 +43,58 @@ class RunState:
 
 @dataclass
 class Constants:
-    """The tables of a plan on a device, loaded when first needed; they outlive a change of memory."""
+    """The tables of a plan on a device, loaded when first needed; they outlive a change of memory.
+
+    `version` changes when something is another object than before.
+    """
 
     device: torch.device
     indexes: dict[int, Tensor] = field(default_factory=dict)
     of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
+    version: int = 0
 
-    def move(self, plan: Plan, other: Plan) -> None:
-        """Forget what is not the same in the other plan, whose calls are those of this one."""
-        is_same = [mine is its for mine, its in zip(plan.indexes, other.indexes, strict=True)]
-        self.indexes = {number: table for number, table in self.indexes.items() if is_same[number]}
-        entries = zip(plan.precomputed, other.precomputed, strict=True)
-        values = [[(each or {}).values() for each in both] for both in entries]
-        is_same = [all(mine is its for mine, its in zip(*both, strict=True)) for both in values]
-        self.of_kernels = {key: loaded for key, loaded in self.of_kernels.items() if is_same[key[1]]}
+    def index(self, plan: Plan, number: int) -> Tensor:
+        """Returns a table of row numbers on the device."""
+        if number not in self.indexes:
+            # A copy: tables of a plan that was read from a file cannot be written to.
+            self.indexes[number] = torch.tensor(plan.indexes[number], device=self.device)
+        return self.indexes[number]
+
+    def load(self, plan: Plan, kernels: Kernels, kernel: int, precomputed: int) -> Any:
+        """Returns what a kernel has made of its precomputed arrays."""
+        key = kernel, precomputed
+        if key not in self.of_kernels:
+            arrays = plan.precomputed[precomputed]
+            self.of_kernels[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
+        return self.of_kernels[key]
+
+    def move(self, plan: Plan, other: Plan, kernels: Kernels) -> None:
+        """Hold the tables of the other plan, whose calls are those of this one.
+
+        What is bound to them stays bound: they change in place, as views do, where that can be.
+        """
+        indexes, self.indexes = self.indexes, {}
+        for number, table in indexes.items():
+            if plan.indexes[number] is not other.indexes[number]:
+                table.set_(self.index(other, number))  # type: ignore[call-overload]
+            self.indexes[number] = table
+        of_kernels, self.of_kernels = self.of_kernels, {}
+        for key, loaded in of_kernels.items():
+            if plan.precomputed[key[1]] is other.precomputed[key[1]] or _become(
+                loaded, self.load(other, kernels, *key)
+            ):
+                self.of_kernels[key] = loaded
+            else:
+                self.version += 1
+
+
+def _become(loaded: Any, other: Any) -> bool:
+    """Give an object the contents of another one, if both are plain objects."""
+    if type(loaded) is not type(other) or isinstance(loaded, tuple) or not hasattr(loaded, "__dict__"):
+        return loaded is other
+    vars(loaded).clear()
+    vars(loaded).update(vars(other))
+    return True
 
 
 class Linker:
@@ -154,12 +192,7 @@ class Linker:
     def index(self, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
         self.uses_tables = True
-        found = self.constants.indexes.get(number)
-        if found is None:
-            # A copy: tables of a plan that was read from a file cannot be written to.
-            found = torch.tensor(self.plan.indexes[number], device=self.constants.device)
-            self.constants.indexes[number] = found
-        return found
+        return self.constants.index(self.plan, number)
 
     def loaded(self, kernel: int, precomputed: int) -> Iterable[Any]:
         """Returns what a kernel has precomputed of its rows in each turn, loaded for the device."""
@@ -169,15 +202,10 @@ class Linker:
         return [self._load(kernel, precomputed + turn * step) for turn in self.turns]
 
     def _load(self, kernel: int, precomputed: int) -> Any:
-        arrays = self.plan.precomputed[precomputed]
-        if arrays is None:
+        if self.plan.precomputed[precomputed] is None:
             return None
         self.uses_tables = True
-        key = kernel, precomputed
-        if key not in self.constants.of_kernels:
-            found = self.kernels.find(self.plan.kernels[kernel])
-            self.constants.of_kernels[key] = found.load_indexes(arrays, self.constants.device)
-        return self.constants.of_kernels[key]
+        return self.constants.load(self.plan, self.kernels, kernel, precomputed)
 
     def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:
         """Returns what runs a kernel forward, and its operands in each turn: inputs, output, what was precomputed."""
@@ -212,7 +240,7 @@ class LinkedComputation:
     def __init__(self, linker: Linker, storage: Tensor) -> None:
         self.kernels, self.outside = linker.kernels, linker.outside
         self.storage, self.linker = storage, linker
-        self._with_tables: list[int] = []
+        self._with_tables, self._version = list[int](), linker.constants.version
         self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
         self._bound: list[Iterable[BoundCall] | None] = [
@@ -245,9 +273,11 @@ class LinkedComputation:
             return False
         self._begin(plan)
         self.linker.memos[:] = [None] * plan.num_memos
-        calls, self._with_tables = self._with_tables, []
-        for call in calls:
-            self._bound[call] = self._bind(call)
+        if self._version != self.linker.constants.version:
+            self._version = self.linker.constants.version
+            calls, self._with_tables = self._with_tables, []
+            for call in calls:
+                self._bound[call] = self._bind(call)
         return True
 
     def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:

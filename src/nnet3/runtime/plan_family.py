@@ -94,7 +94,21 @@ class _OutlineFamily:
         fixed = [number for number, grows in enumerate(self._grows) if not grows]
         ends = self._ends[-1] + np.cumsum([arrays[number].size for number in fixed], dtype=np.int64)
         slices = [slice(end - arrays[number].size, end) for number, end in zip(fixed, ends.tolist(), strict=True)]
-        self._moving = [(number, part) for number, part in zip(fixed, slices, strict=True) if self._slope[part].any()]
+        self._moving = [
+            (number, part, arrays[number].dtype, arrays[number].shape)
+            for number, part in zip(fixed, slices, strict=True)
+            if self._slope[part].any()
+        ]
+        changing, number = (
+            {*np.flatnonzero(self._grows).tolist(), *(each for each, *_ in self._moving)},
+            len(plan.indexes),
+        )
+        #: Of each precomputed entry, its arrays by name; None if they are the same in all plans.
+        self._entries: list[dict[str, int] | None] = []
+        for each in plan.precomputed:
+            named = {name: number + place for place, name in enumerate(each or ())}
+            self._entries.append(named if changing.intersection(named.values()) else None)
+            number += len(named)
 
     def confirm(self, k: int, member: Outline) -> None:
         """Raise NotAffineError unless `at` gives this outline; from then on it reaches so far."""
@@ -112,12 +126,11 @@ class _OutlineFamily:
         num_memos, *rows = counts.tolist()
         blocks, arrays = first.blocks.copy(), self._arrays.copy()
         blocks[:, 3] = elements
-        for number, part in self._moving:
-            arrays[number] = numbers[part].astype(arrays[number].dtype).reshape(arrays[number].shape)
+        for number, part, dtype, shape in self._moving:
+            arrays[number] = numbers[part].astype(dtype, copy=False).reshape(shape)
         growing = [number for number, grows in enumerate(self._grows) if grows]
         for number, table in zip(growing, self._tables.at(k), strict=True):
             arrays[number] = table.values.astype(arrays[number].dtype).reshape(-1, *arrays[number].shape[1:])
-        of_kernels = iter(arrays[len(plan.indexes) :])
         result = replace(
             plan,
             views=views.reshape(plan.views.shape),
@@ -126,7 +139,12 @@ class _OutlineFamily:
             outside=tuple([replace(each, num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
             segments=_with_rows(plan, iter(rows[len(plan.outside) :])),
             indexes=tuple(arrays[: len(plan.indexes)]),
-            precomputed=tuple([each and {name: next(of_kernels) for name in each} for each in plan.precomputed]),
+            precomputed=tuple(
+                [
+                    each if named is None else {name: arrays[number] for name, number in named.items()}
+                    for each, named in zip(plan.precomputed, self._entries, strict=True)
+                ]
+            ),
         )
         return Outline(result, blocks, first.block_of_view)
 

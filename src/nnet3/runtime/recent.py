@@ -1,4 +1,4 @@
-"""A cache of computers that are ready to run."""
+"""Caches of computers that are ready to run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from nnet3.ir.computation import NnetComputation
 from nnet3.runtime.computer import NnetComputer
+from nnet3.runtime.kept_again import KeptAgain
 
 
 class RecentComputers:
@@ -24,35 +25,46 @@ class RecentComputers:
 
     def get(self, key: Hashable, make: Callable[[], NnetComputer]) -> NnetComputer:
         """Returns the computer of this key, made if there is none."""
-        return self._get(key, lambda _: make())
-
-    def changed(
-        self, key: Hashable, program: Callable[[], NnetComputation], make: Callable[[NnetComputation], NnetComputer]
-    ) -> NnetComputer:
-        """Returns the computer of this key; if there is none, the oldest one is changed to run its program.
-
-        As long as there are fewer than `most`, one is made. All must be for one network.
-        """
-
-        def turned(oldest: NnetComputer | None) -> NnetComputer:
-            if oldest is None:
-                return make(program())
-            oldest.change(program())
-            return oldest
-
-        return self._get(key, turned)
-
-    def _get(self, key: Hashable, make: Callable[[NnetComputer | None], NnetComputer]) -> NnetComputer:
-        """`make` is given the computer that goes, if there is none of this key."""
         if key not in self._computers:
-            oldest = next(iter(self._computers)) if len(self._computers) >= self.most else None
-            made = make(None if oldest is None else self._computers[oldest])
-            if oldest is not None:
-                del self._computers[oldest]
-            self._computers[key] = made
+            self._computers[key] = make()
         self._computers.move_to_end(key)
+        if len(self._computers) > self.most:
+            self._computers.popitem(last=False)
         return self._computers[key]
 
     def __iter__(self) -> Iterator[Any]:
         """Iterates over the keys, the one used last at the end."""
         return iter(self._computers)
+
+
+class ChangedComputers:
+    """Computers for one network by key: one that is changed to each new program, and those of keys that come again.
+
+    So ever new lengths take no memory, and mostly no new link either (see `NnetComputer.change`); lengths that come
+    again find what is bound to them. Not for several threads at once.
+    """
+
+    def __init__(self, most: int = 32) -> None:
+        self._kept = KeptAgain[NnetComputer](most)
+
+    def get(
+        self, key: Hashable, program: Callable[[], NnetComputation], make: Callable[[NnetComputation], NnetComputer]
+    ) -> NnetComputer:
+        """Returns the computer of this key. If there is none, another one is changed to its program, or one is made."""
+        found = self._kept.find(key)
+        if found is not None:
+            return found
+        computation = program()
+        computer = self._kept.take_spare(key)
+        if computer is None:
+            computer = make(computation)
+        else:
+            computer.change(computation)
+        return self._kept.keep(key, computer)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterates over the keys."""
+        return iter(self._kept)
+
+    def values(self) -> list[NnetComputer]:
+        return self._kept.values()

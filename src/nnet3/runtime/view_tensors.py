@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -12,7 +12,8 @@ from nnet3.runtime.lanes import LANES
 from nnet3.runtime.memory import Arena
 from nnet3.runtime.plan import Plan
 
-_ONCE = range(1)
+#: Shape, strides and beginning of a view, in elements.
+_Geometry = tuple[list[int], list[int], int]
 
 
 class ViewTensors:
@@ -24,12 +25,20 @@ class ViewTensors:
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
         self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
-        self._plan, self._rows = plan, plan.views.tolist()
+        #: By lane: the elements from one of what views count to the next, from column to column, before the first.
+        self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
+        self._plan = plan
+        #: Of each view that moves: lane, turn step, unevenness, and its geometry; found when one is asked for.
+        self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
-        self._place_of_view = [numbers.setdefault(row, len(numbers)) for row in map(tuple, self._rows)]
+        places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
+        self._place_of_view = np.array(places, dtype=np.int64)
         self._first = np.unique(self._place_of_view, return_index=True)[1]  # view of each place
-        made = [None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0] for row in numbers]
-        self.fixed = [made[place] for place in self._place_of_view]
+        self._views = views = plan.views[self._first]
+        self._moves = views[:, -2:].any(axis=1)
+        geometries = zip(views[:, 0].tolist(), self._moves.tolist(), self._geometries(views), strict=True)
+        made = [None if moves else self._flat(lane).as_strided(*geometry) for lane, moves, geometry in geometries]
+        self.fixed = [made[place] for place in places]
         self.forget_turns()
 
     def forget_turns(self) -> None:
@@ -43,7 +52,7 @@ class ViewTensors:
         if fixed is not None:
             return repeat(fixed, len(turns))
         if number not in self._moving:
-            self._moving[number] = self._tensors(self._rows[number], turns)
+            self._moving[number] = self._tensors(number, turns)
         return self._moving[number]
 
     def move(self, plan: Plan) -> bool:
@@ -51,44 +60,43 @@ class ViewTensors:
 
         Returns False, and changes nothing, if views that have been one tensor would part, or begin to move in loops.
         """
-        views, before = plan.views[self._first], self._plan.views[self._first]
-        moves, moved = (each[:, -2:].any(axis=1) for each in (views, before))
-        is_alike = (views[:, 0] == before[:, 0]) & (moves == moved)
-        if not is_alike.all() or not np.array_equal(views[self._place_of_view], plan.views):
+        views, moves = plan.views[self._first], plan.views[self._first, -2:].any(axis=1)
+        is_alike = np.array_equal(views[:, 0], self._views[:, 0]) and np.array_equal(moves, self._moves)
+        if not is_alike or not np.array_equal(views[self._place_of_view], plan.views):
             return False
-        self._plan, self._rows = plan, plan.views.tolist()
-        for number in self._first[(views != before).any(axis=1)].tolist():
-            tensor = self.fixed[number]
-            if tensor is not None:
-                tensor.as_strided_(*self._geometry(self._rows[number])[1:])
+        changed = (views != self._views).any(axis=1) & ~moves
+        self._plan, self._how, self._views = plan, {}, views
+        for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
+            self.fixed[number].as_strided_(*geometry)  # type: ignore[union-attr]
         return True
 
-    def _geometry(self, row: Sequence[int]) -> tuple[Tensor, tuple[int, ...], tuple[int, ...], int]:
-        """Returns the memory, the shape, the strides and the beginning of a row of `Plan.views` in turn 0."""
-        lane, start, col, outer, inner, cols, outer_step, step, *_ = row
-        unit = 1
-        if lane < 0:
-            flat = self._bound[-1 - lane]
-            row_stride, unit = flat.stride()
-            start = int(flat.storage_offset()) + start * row_stride + col * unit
-            outer_step, step = outer_step * row_stride, step * row_stride
-        else:
-            flat = self._lanes[lane]
-        if outer:
-            return flat, (outer, inner, cols), (outer_step, step, unit), start
-        return flat, (inner, cols), (step, unit), start
+    def _flat(self, lane: int) -> Tensor:
+        return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]
 
-    def _tensors(self, row: Sequence[int], turns: range) -> Sequence[Tensor]:
-        """Returns the tensors of a row of `Plan.views`, one for each turn."""
-        flat, shape, strides, start = self._geometry(row)
-        turn_step, uneven = row[-2:]
+    def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
+        """Yields shape, strides and beginning in turn 0 of rows of `Plan.views`."""
+        lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
+        scale, unit, origin = self._memory[lane].T
+        shapes = np.stack([outer, inner, cols], axis=1).tolist()
+        strides = np.stack([outer_step * scale, step * scale, unit], axis=1).tolist()
+        for shape, stride, begin in zip(shapes, strides, (origin + start * scale + col * unit).tolist(), strict=True):
+            yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
+
+    def _tensors(self, number: int, turns: range) -> Sequence[Tensor]:
+        """Returns the tensors of a view that moves, one for each turn."""
+        if not self._how:
+            moving = np.flatnonzero(self._plan.views[:, -2:].any(axis=1))
+            views = self._plan.views[moving]
+            rest = zip(views[:, [0, -2, -1]].tolist(), self._geometries(views), strict=True)
+            self._how = dict(zip(moving.tolist(), rest, strict=True))
+        (lane, turn_step, uneven), (shape, strides, start) = self._how[number]
+        flat = self._flat(lane)
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
                 cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][turns.start : turns.stop])
             return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
-        if row[0] < 0:
-            turn_step *= self._bound[-1 - row[0]].stride(0)
+        turn_step *= int(self._memory[lane, 0])
         start += turns.start * turn_step
         if len(turns) == 1:
             return (flat.as_strided(shape, strides, start),)
@@ -96,6 +104,11 @@ class ViewTensors:
         start += min(0, turn_step) * (len(turns) - 1)
         tensors = flat.as_strided((len(turns), *shape), (abs(turn_step), *strides), start).unbind()
         return tensors[::-1] if turn_step < 0 else tensors
+
+
+def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
+    row_stride, unit = outside.stride()
+    return row_stride, unit, int(outside.storage_offset())
 
 
 class _Cuts:

@@ -14,11 +14,12 @@ from torch import Tensor
 from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import LostError, Nnet3Error, TrainingError
+from nnet3.ir.computation import NnetComputation
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
-from nnet3.runtime.recent import RecentComputers
+from nnet3.runtime.recent import ChangedComputers
 from nnet3.train.running_state import device_of
 
 
@@ -134,19 +135,22 @@ class MinibatchComputers:
         self._nnet, self._to_update, self._store_stats = nnet, to_update, store_stats
         self._cache = default_cache() if cache is None else cache
         self._compile_options = compile_options
-        self._recent = RecentComputers()
+        self._recent = ChangedComputers()
 
     def get(self, minibatch: Minibatch, outputs: Sequence[Sequence[str]]) -> NnetComputer:
         """Returns the computer of a minibatch. `outputs`: for each target the output nodes to compute."""
         request = minibatch.request(outputs, train=self._to_update is not None, store_stats=self._store_stats)
 
-        def make() -> NnetComputer:
-            computation, nnet = self._cache.compile(self._nnet, request, self._compile_options), self._nnet
+        def program() -> NnetComputation:
+            return self._cache.compile(self._nnet, request, self._compile_options)
+
+        def make(computation: NnetComputation) -> NnetComputer:
+            nnet, device = self._nnet, device_of(self._nnet)
             return NnetComputer(
-                computation, nnet, self._to_update, device_of(nnet), nnet_to_store_stats=nnet, check_finite=False
+                computation, nnet, self._to_update, device, nnet_to_store_stats=nnet, check_finite=False
             )
 
-        return self._recent.get(request.key(), make)
+        return self._recent.get(request.key(), program, make)
 
     def run_forward(self, minibatch: Minibatch, outputs: Sequence[Sequence[str]]) -> NnetComputer:
         """Returns the computer after its forward run; outputs may be had, and derivatives be given."""

@@ -15,9 +15,11 @@ from nnet3.compiler import ComputationRequest
 from nnet3.components import Component, Properties
 from nnet3.decode.running import NetworkKernels
 from nnet3.driver import ComputationCache
+from nnet3.ir.computation import NnetComputation
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
-from nnet3.runtime.recent import RecentComputers
+from nnet3.runtime.plan import PlannedKernel
+from nnet3.runtime.recent import ChangedComputers
 from nnet3.train.torch_module.collector import GradientCollector
 from nnet3.train.torch_module.guests import GuestCall, make_guest
 from nnet3.train.torch_module.layout import BatchLayout, BatchShape, specifications
@@ -65,19 +67,24 @@ class ProgramWorker:
             make_guest(self.view.components[name].view, call)
         kinds = [program.kinds[number] for number in wanted]
         self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
-        self.computers = RecentComputers()
+        self.computers = ChangedComputers()
+        self._expected: Sequence[PlannedKernel] | None = None  # of which the collector knows which are updated
 
     def use(self, program: ModuleProgram, shape: BatchShape) -> None:
         """Let the computer for batches of this shape be the one in use."""
-        computer = self.computers.get(shape, lambda: self._new_computer(program, shape))
-        if computer is not vars(self).get("computer"):
-            self.computer = computer
-            self.collector.expect({kernel.name for kernel in computer.plan.kernels if kernel.is_updated})
 
-    def _new_computer(self, program: ModuleProgram, shape: BatchShape) -> NnetComputer:
-        computation = program.cache.compile(self.view.nnet, program.request(self.view, shape))
-        kernels = NetworkKernels(self.view.nnet.components)
-        return NnetComputer(computation, kernels, self.collector, program.device, check_finite=False)
+        def compiled() -> NnetComputation:
+            return program.cache.compile(self.view.nnet, program.request(self.view, shape))
+
+        def make(computation: NnetComputation) -> NnetComputer:
+            kernels = NetworkKernels(self.view.nnet.components)
+            return NnetComputer(computation, kernels, self.collector, program.device, check_finite=False)
+
+        self.computer = self.computers.get(shape, compiled, make)
+        kernels = self.computer.plan.kernels
+        if kernels is not self._expected:
+            self._expected = kernels
+            self.collector.expect({kernel.name for kernel in kernels if kernel.is_updated})
 
     def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool) -> None:
         """Run forward, with guests that have these parameters (by number), and running statistics taken or not."""

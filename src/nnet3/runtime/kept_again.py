@@ -1,0 +1,76 @@
+"""KeptAgain: values that are kept from the second time on that they are asked for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+_MOST_SEEN = 1000  # keys of which it is known that they were asked for
+
+V = TypeVar("V")
+
+
+class KeptAgain(Generic[V]):
+    """Values by key, so kept that ever new keys take no memory.
+
+    Of the values that were asked for once only the last ones are kept, `once` of them. Of the others there are at most
+    `most`; the least recently used one goes first.
+
+    >>> kept = KeptAgain(most=2)
+    >>> [kept.find(key) or kept.keep(key, key.upper()) for key in "abcada"]
+    ['A', 'B', 'C', 'A', 'D', 'A']
+    >>> list(kept)
+    ['a', 'd']
+    """
+
+    def __init__(self, most: int, once: int = 1) -> None:
+        self.most, self.once = most, once
+        self._again: OrderedDict[Any, V] = OrderedDict()
+        self._once: OrderedDict[Any, V] = OrderedDict()
+        self._seen: OrderedDict[int, None] = OrderedDict()  # by hash: two keys of one are kept too early
+
+    def find(self, key: Hashable) -> V | None:
+        """Returns the value of a key that is asked for again; None if there is none."""
+        for values in (self._again, self._once):
+            if key in values:
+                return self._keep_again(key, values.pop(key))
+        return None
+
+    def take_spare(self, key: Hashable) -> V | None:
+        """Returns a value that goes when that of this new key is kept, and forgets it; None if none goes."""
+        if hash(key) in self._seen or len(self._once) < self.once:
+            return None
+        return self._once.popitem(last=False)[1]
+
+    def keep(self, key: Hashable, value: V) -> V:
+        """Keeps the value of a key that was not found, and returns it."""
+        if hash(key) in self._seen:
+            return self._keep_again(key, value)
+        self._seen[hash(key)], self._once[key] = None, value
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+        if len(self._once) > self.once:
+            self._once.popitem(last=False)
+        return value
+
+    def _keep_again(self, key: Hashable, value: V) -> V:
+        self._again[key] = value
+        if len(self._again) > self.most:
+            self._again.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        for entries in (self._again, self._once, self._seen):
+            entries.clear()
+
+    def __len__(self) -> int:
+        return len(self._again) + len(self._once)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterates over the keys."""
+        return chain(self._again, self._once)
+
+    def values(self) -> list[V]:
+        return [*self._again.values(), *self._once.values()]
