@@ -19,7 +19,7 @@ from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT
-from tests.seeds import shifted
+from tests.families.minibatches import minibatch, recurrence
 
 TOLERANCE = 1e-10
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
@@ -31,15 +31,6 @@ class Compiling(ComputationCache):
 
     def ragged(self, task: CompileTask, length: int) -> None:
         return None
-
-
-def minibatch(network: cn.Network, lengths: Sequence[int]) -> dict[str, cn.Sequences]:
-    rng = np.random.default_rng(shifted(len(lengths)))
-    frames = {node: [abs(lag)] * len(lengths) for node, lag in network.initial_states.items()}
-    return {
-        node.name: cn.sequences([rng.normal(size=(node.shape.rows, count)) for count in frames.get(node, lengths)])
-        for node in network.inputs
-    }
 
 
 def compare(criterion: Node, outputs: Sequence[Node], lengths: Sequence[int]) -> ComputationCache:
@@ -67,19 +58,6 @@ def check_equal(one: np.ndarray | list[np.ndarray], other: np.ndarray | list[np.
     pairs = zip(one, other, strict=True) if isinstance(one, list) else [(one, other)]
     for mine, theirs in pairs:
         np.testing.assert_allclose(mine, theirs, rtol=TOLERANCE, atol=TOLERANCE)
-
-
-def recurrence(lag: int, kind: str) -> tuple[Node, list[Node]]:
-    """A layer that is recurrent in one direction or in both, with a classifier on top."""
-    x, labels = cn.input("x", 3), cn.input("labels", 2)
-    if kind == "both ways":
-        h = cn.macros.blstm(cn.macros.blstm(x, 2), 3, name="top")
-    else:
-        h = cn.macros.lstm(x, 3, lag=lag, carry=kind == "carried").h
-    if kind == "late":
-        h = cn.row_stack(h, cn.delay(h, lag))
-    out = cn.macros.affine(h, 2, name="out")
-    return cn.cross_entropy_with_softmax(labels, out, name="J"), [out]
 
 
 @settings(max_examples=3 * EFFORT)

@@ -25,7 +25,7 @@ from nnet3.cn.order import (
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.stages import Stage, find_stages
 from nnet3.errors import GradientError, NetworkError, check_kind
-from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_check import CheckedLengths
 from nnet3.text import did_you_mean
 
 Kind = TypeVar("Kind", bound=Node)
@@ -56,7 +56,7 @@ class NodeGraph:
         if self.is_staged:
             assert self.stages is not None  # raises for what cannot be computed
         #: Programs in the cache that serve sequences of all lengths, by what they depend on.
-        self.ragged: WeakValueDictionary[tuple[object, ...], RaggedProgram] = WeakValueDictionary()
+        self.ragged: WeakValueDictionary[tuple[object, ...], CheckedLengths] = WeakValueDictionary()
         self._below: dict[tuple[Node, ...], list[Node]] = {}
         self._flags: dict[tuple[object, ...], dict[Node, bool]] = {}
 

@@ -32,7 +32,6 @@ from nnet3.driver import (
 )
 from nnet3.errors import ComputationCheckError
 from nnet3.families.ragged_rows import NotRaggedError
-from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import Kernel
 from nnet3.lowering.build_graph import build_graph
@@ -165,9 +164,10 @@ class Program:
             if ragged is None:
                 return None
             question.graph.ragged[key] = ragged
+        shorter = [length - each for each in layout.lengths]
         try:
-            computation = ragged.at([length - each for each in layout.lengths])
-            check_computation(computation)
+            computation = ragged.program.at(shorter)
+            ragged.check(shorter, computation)
         except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
             return None
         self.cache.counts.restricted += 1

@@ -26,10 +26,10 @@ from nnet3.driver.ragged import RaggedFamily
 from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.index import T
 from nnet3.ir import serialize
-from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import MatrixInfo, NnetComputation
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
@@ -89,7 +89,7 @@ class ComputationCache:
         self._lock = threading.Lock()
         self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
         self._continued: OrderedDict[str, _Entry] = OrderedDict()
-        self._ragged: OrderedDict[str, Any] = OrderedDict()  # RaggedProgram, RaggedFamily, or why there is none
+        self._ragged: OrderedDict[str, Any] = OrderedDict()  # CheckedLengths, RaggedFamily, or why there is none
         #: The reasons why some requests were compiled for their lengths.
         self._not_restricted: OrderedDict[str, None] = OrderedDict()
         self.counts = CacheCounts()
@@ -161,7 +161,7 @@ class ComputationCache:
             self._continued.popitem(last=False)
         self._shrink()
 
-    def ragged(self, task: CompileTask, length: int) -> RaggedProgram | None:
+    def ragged(self, task: CompileTask, length: int) -> CheckedLengths | None:
         """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to that.
 
         None if it cannot be restricted to those (see `refusals`).
@@ -171,7 +171,7 @@ class ComputationCache:
             assert info.indexes is not None
             return length - 1 - info.indexes[:, T].astype(np.int64)
 
-        return self._ragged_of(task, lambda: RaggedProgram(self.program(task), distances))
+        return self._ragged_of(task, lambda: CheckedLengths(RaggedProgram(self.program(task), distances)))
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
         """The program of a task whose sequences end at different times, made of that for longer ones, if it can be."""
@@ -183,7 +183,6 @@ class ComputationCache:
             if family is None:
                 return None
             program = family.program(form, task)
-            check_computation(program)
         except (NotRaggedError, RequestError, ComputationCheckError) as error:
             with self._lock:
                 self._not_restricted[str(error)] = None

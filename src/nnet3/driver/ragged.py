@@ -23,6 +23,7 @@ import numpy as np
 from nnet3.driver.task import CompileTask, RaggedForm
 from nnet3.families.precomputed import KernelRules
 from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import ALWAYS, NEVER, NotRaggedError
 from nnet3.families.row_order import with_row_order
 from nnet3.index import IndexTable, N, T
@@ -65,6 +66,7 @@ class RaggedFamily:
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
         self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
         self._program.check_entries(KernelRules(source))
+        self._checked = CheckedLengths(self._program)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
@@ -85,7 +87,7 @@ class RaggedFamily:
         return periods * self._units + np.searchsorted(ends[0] - ends, rest, side="right") - 1
 
     def program(self, form: RaggedForm, task: CompileTask) -> NnetComputation:
-        """Returns the program of a task of this form. Raises NotRaggedError if it has none."""
+        """Returns the program of a task of this form. Raises NotRaggedError or ComputationCheckError if it has none."""
         self._check(form, task)
         rules = KernelRules(task.lowered_from()[0])
         program = self._program.at(form.shorter, rules, form.numbers)
@@ -94,7 +96,9 @@ class RaggedFamily:
             rows = self._rows[name][exists]
             rows[:, N] = number_of_n[rows[:, N]]
             inside[name, is_deriv] = rows
-        return with_row_order(program, inside, form.rows)
+        program = with_row_order(program, inside, form.rows)
+        self._checked.check(form.shorter, program)
+        return program
 
     # ---- the proof ----
 

@@ -348,9 +348,12 @@ class RaggedProgram:
 
     # ---- for given lengths ----
 
+    @property
+    def num_sequences(self) -> int:
+        return int(self.rows.n.max(initial=-1)) + 1
+
     def _exists(self, shorter: Sequence[int]) -> np.ndarray:
-        num_sequences = int(self.rows.n.max(initial=-1)) + 1
-        missing = np.full(max(num_sequences, len(shorter)), NEVER, dtype=np.int64)
+        missing = np.full(max(self.num_sequences, len(shorter)), NEVER, dtype=np.int64)
         missing[: len(shorter)] = shorter
         return np.asarray(self.rows.before_end >= missing[self.rows.n])
 

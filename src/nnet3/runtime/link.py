@@ -64,7 +64,7 @@ class Constants:
         """Returns what a kernel has made of its precomputed arrays."""
         key = kernel, precomputed
         if key not in self.of_kernels:
-            arrays = plan.precomputed[precomputed]
+            arrays = plan.precomputed[precomputed] or {}
             self.of_kernels[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
         return self.of_kernels[key]
 
@@ -150,8 +150,9 @@ class Linker:
         """
         for start in range(turns.start, turns.stop, _TURNS_AT_ONCE):
             some = range(start, min(start + _TURNS_AT_ONCE, turns.stop))
-            self._begin(some, steps)
-            bound = {call: each for call in calls if (each := self._bind(call)) is not None}
+            with many_objects():
+                self._begin(some, steps)
+                bound = {call: each for call in calls if (each := self._bind(call)) is not None}
             yield some, list(bound), list(bound.values())
         self._begin(_ONCE, (0, 0))
 

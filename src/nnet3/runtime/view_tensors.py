@@ -35,7 +35,7 @@ class ViewTensors:
         self._place_of_view = np.array(places, dtype=np.int64)
         self._first = np.unique(self._place_of_view, return_index=True)[1]  # view of each place
         self._views = views = plan.views[self._first]
-        self._moves = views[:, -2:].any(axis=1)
+        self._moves = np.asarray(views[:, -2:].any(axis=1))
         geometries = zip(views[:, 0].tolist(), self._moves.tolist(), self._geometries(views), strict=True)
         made = [None if moves else self._flat(lane).as_strided(*geometry) for lane, moves, geometry in geometries]
         self.fixed = [made[place] for place in places]
@@ -67,7 +67,7 @@ class ViewTensors:
         changed = (views != self._views).any(axis=1) & ~moves
         self._plan, self._how, self._views = plan, {}, views
         for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
-            self.fixed[number].as_strided_(*geometry)  # type: ignore[union-attr]
+            self.fixed[number].as_strided_(*geometry)
         return True
 
     def _flat(self, lane: int) -> Tensor:

@@ -1,0 +1,50 @@
+"""CheckedLengths: what was checked of a ragged program for some lengths holds for every set of these.
+
+The checker looks at rows: whether one is there that a command reads, whether operands have equally many. Each row is of
+one sequence, and whether a command has it follows from the length of that sequence alone; the sequences of the program
+from which rows are left out are all alike. So a set of lengths breaks a rule only if one of its lengths does. A check
+therefore takes as many lengths as the program has sequences, and after a few checks no set of lengths needs another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnet3.errors import ComputationCheckError
+from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_rows import NotRaggedError
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+
+
+class CheckedLengths:
+    """A ragged program, and the lengths for which it has been checked."""
+
+    def __init__(self, program: RaggedProgram) -> None:
+        self.program = program
+        self._known: set[int] = set()
+        self._looks_ahead = True
+
+    def check(self, shorter: Sequence[int], restricted: NnetComputation) -> None:
+        """Raise ComputationCheckError if the program is wrong for these lengths, for which it is `restricted`.
+
+        `shorter`: by how much each sequence is shorter, ascending. Other lengths between these are checked as well,
+        until one of them is wrong. Where kernels have precomputed something of all rows together, each set is checked.
+        """
+        if any(entry is not None for entry in self.program.entries):
+            check_computation(restricted)
+            return
+        new = set(shorter) - self._known
+        if not new:
+            return
+        between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]
+        together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
+        try:
+            if self._looks_ahead:
+                check_computation(self.program.at(together))
+                self._known.update(together)
+                return
+        except (ComputationCheckError, NotRaggedError):
+            self._looks_ahead = False
+        check_computation(restricted)
+        self._known.update(shorter)
