@@ -22,6 +22,19 @@ def test_parts_add_up(name: str) -> None:
     torch.testing.assert_close(y, whole)
 
 
+@pytest.mark.parametrize("name", ["AffineComponent", "LinearComponent", "FixedAffineComponent"])
+def test_the_derivative_of_a_part_is_that_of_its_columns(name: str) -> None:
+    bias = [] if name == "LinearComponent" else [torch.randn(4)]
+    component = COMPONENT_TYPES[name](torch.randn(4, 7), *bias)
+    x, y_deriv, nothing = torch.randn(5, 7), torch.randn(5, 4), torch.empty(0, 0)
+    whole, some = torch.empty(5, 7), torch.zeros(5, 9)
+    component.backward(x, nothing, y_deriv, None, None, whole)
+    part, derivs = component.part(2, 6, adds=False), [some[:, 1:5]]
+    part.run_backward([nothing], nothing, y_deriv, None, None, derivs, [False], None)
+    torch.testing.assert_close(some[:, 1:5], whole[:, 2:6])
+    assert not some[:, [0, 5, 6, 7, 8]].any()
+
+
 def test_a_part_sees_changes_of_the_parameters() -> None:
     component = COMPONENT_TYPES["LinearComponent"](torch.ones(1, 3))
     part, y = component.part(1, 3, adds=False), torch.empty(1, 1)

@@ -78,6 +78,15 @@ class Interpreter:
     def number(self, submatrix: int) -> int:
         return self.computation.submatrices[submatrix].matrix
 
+    def kernel(self, name: str) -> ToyKernel:
+        """A kernel, or a part of one."""
+        part = named_part(name)
+        if part is None:
+            return self.kernels[name]
+        whole: Any = self.kernels[part[0]]
+        made: ToyKernel = whole.part(*part[1:])
+        return made
+
     # ---- memory ----
 
     def do_AllocMatrix(self, c: cmd.AllocMatrix) -> None:
@@ -103,11 +112,7 @@ class Interpreter:
 
     def do_Propagate(self, c: cmd.Propagate) -> None:
         name = self.computation.kernels[c.kernel].name
-        part = named_part(name)
-        kernel: Any = self.kernels[name if part is None else part[0]]
-        output, memo = (kernel if part is None else kernel.part(*part[1:])).forward(
-            [self.view(s).copy() for s in c.inputs]
-        )
+        output, memo = self.kernel(name).forward([self.view(s).copy() for s in c.inputs])
         self.view(c.output)[:] = output
         if c.memo >= 0:
             self.memos[c.memo] = memo
@@ -115,7 +120,7 @@ class Interpreter:
             self.stats.append((name, output))
 
     def do_Backprop(self, c: cmd.Backprop) -> None:
-        kernel = self.kernels[self.computation.kernels[c.kernel].name]
+        kernel = self.kernel(self.computation.kernels[c.kernel].name)
         inputs = [self.maybe(s) for s in c.inputs]
         derivs = kernel.backward(
             inputs, self.maybe(c.output), self.view(c.output_deriv).copy(), self.memos.get(c.memo), c.update

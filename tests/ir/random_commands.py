@@ -94,7 +94,7 @@ class CommandWriter:
         kinds = [self._copy_or_add, self._rows_command, self._multi, self._ranges, self._propagate, self._other]
         kinds += [self._chain] * 5 + [self._recurrence]
         if backward:
-            kinds += [self._backprop] * 5
+            kinds += [self._backprop] * 5 + [self._returning]
         for _ in range(count):
             self.random.choice(kinds)()
 
@@ -210,6 +210,25 @@ class CommandWriter:
             whole = self.c.new_submatrix(wide, 0, rows)
             self._emit(cmd.Propagate(WIDE, "wide", (whole,), there), [whole], [there], [])
             state = there
+
+    def _returning(self) -> None:
+        """Backward through a wide kernel step by step: a step sends to rows of a block, and to the step after it."""
+        wide, rows = self.random.choice(self.wide), self.random.randint(1, 2)
+        source, dest = self._block(4, fill=True), self._block(6, fill=True)
+        shift, step = self.random.randint(0, 2), self.random.choice([0, 1, 1, 1])
+        steps = list(self.random.choice([range(0, 4, rows), range(4 - rows, -1, -rows)]))
+        left, right = (self.c.new_submatrix(wide, 0, rows, at, DIM) for at in (0, DIM))
+        for start, after in itertools.zip_longest(steps, steps[1:]):
+            here, whole = self.c.new_submatrix(source, start, rows), self.c.new_submatrix(wide, 0, rows)
+            there = self.c.new_submatrix(dest, shift + step * start, rows)
+            self._emit(cmd.Backprop(WIDE, "wide", (0,), 0, here, (whole,), (0,), update=False), [here], [whole], [])
+            if self.random.random() < 0.5:
+                self._emit(cmd.MatrixAdd(there, left), [left], [], [there])
+            else:
+                self._emit(cmd.MatrixCopy(there, left), [left], [there], [])
+            if after is not None:
+                other = self.c.new_submatrix(source, after, rows)
+                self._emit(cmd.MatrixAdd(other, right), [right], [], [other])
 
     def _cuts(self, rows: int) -> list[tuple[int, int]]:
         """All rows in one or two pieces, in any order."""

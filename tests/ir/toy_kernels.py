@@ -142,6 +142,11 @@ class WidePart:
         weight = inputs[2] if len(inputs) > 2 else self.weight
         return inputs[0] @ weight + (inputs[1] if self.adds else 0.5), None
 
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        return [deriv @ self.weight.T]
+
 
 DIM = 3
 AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE, SUM, WIDE_PART = range(9)

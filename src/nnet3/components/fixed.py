@@ -22,8 +22,8 @@ _ROWS_AT_ONCE = 512  # of weights that are transposed: 4,096 x 256 in a quarter 
 class AffinePart:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of W.
 
-    It only runs forward. It reads the component's parameters whenever it runs, unless W_c^T is the third input; this is
-    what it writes if it has no input.
+    It reads the component's parameters whenever it runs, unless W_c^T is the third input; this is what it writes if it
+    has no input. Backward it gives the derivative of x, and learns nothing.
     """
 
     type_name = "AffinePart"
@@ -63,6 +63,19 @@ class AffinePart:
             torch.mm(x, weights, out=output)
         else:
             torch.addmm(addend, x, weights, out=output)
+
+    def run_backward(
+        self,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        output_deriv: Tensor,
+        memo: Any,
+        to_update: Any,
+        input_derivs: Sequence[Tensor],
+        accumulate: Sequence[bool],
+        indexes: Any,
+    ) -> None:
+        torch.mm(output_deriv, self.linear_params, out=input_derivs[0])
 
     def replay_state(self) -> list[object] | None:
         state: list[object] | None = self._component.replay_state()

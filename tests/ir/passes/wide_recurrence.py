@@ -1,10 +1,10 @@
-"""Recurrences of a kernel of which some columns can be multiplied alone."""
+"""Recurrences of a kernel of which some columns can be multiplied alone, forward and backward."""
 
 from __future__ import annotations
 
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
 from tests.ir.programs import node_matrix
 from tests.ir.toy_kernels import DIM, KERNELS, WIDE
 
@@ -30,5 +30,36 @@ def recurrence(order: list[int], source_rows: list[int], *, late: bool = False, 
         if late and not number:
             c.commands.append(cmd.SetConst(c.new_submatrix(x, 3, 1), 2.0))
     c.commands += [cmd.ProvideOutput(out, "output"), *(cmd.DeallocMatrix(m) for m in (x, wide))]
+    check_computation(c)
+    return c
+
+
+def returning(
+    order: list[int], dest_rows: list[int], *, added: tuple[int, ...] = (), read: int = -1
+) -> NnetComputation:
+    """The same backward: a step sends some columns to the input, and some to the step that comes after it here.
+
+    The last one sends these to "seen". Output row i sends to row `dest_rows[i]` of the input, where those of `added`
+    add. After step `read` of these the derivative of the first input goes to "seen", too.
+    """
+    c = NnetComputation(kernels=list(KERNELS))
+    out, x = node_matrix(c, "wide", 4, is_deriv=True), node_matrix(c, "input", 6, is_deriv=True)
+    room = c.new_matrix(1, 2 * DIM, MatrixInfo("wide_input", True, None))
+    seen = node_matrix(c, "seen", 1)
+    c.inputs, c.outputs = [IoInfo("wide", out, 0)], [IoInfo("input", x, 0), IoInfo("seen", seen, 0)]
+    left, right = c.new_submatrix(room, 0, 1, 0, DIM), c.new_submatrix(room, 0, 1, DIM, DIM)
+    c.commands = [*(cmd.AllocMatrix(m, zeroed=True) for m in (out, x, room, seen)), cmd.AcceptInput(out, "wide")]
+    for number, row in enumerate(order):
+        there = c.new_submatrix(x, dest_rows[row], 1)
+        c.commands += [
+            cmd.Backprop(WIDE, "wide", (0,), 0, c.new_submatrix(out, row, 1), (room,), (0,), update=False),
+            cmd.MatrixAdd(there, left) if row in added else cmd.MatrixCopy(there, left),
+        ]
+        after = c.new_submatrix(out, order[number + 1], 1) if number + 1 < len(order) else seen
+        c.commands.append(cmd.MatrixAdd(after, right))
+        if number == read:
+            c.commands.append(cmd.MatrixAdd(seen, c.new_submatrix(x, dest_rows[order[0]], 1)))
+    c.commands += [cmd.ProvideOutput(x, "input"), cmd.ProvideOutput(seen, "seen")]
+    c.commands += [cmd.DeallocMatrix(m) for m in (out, room)]
     check_computation(c)
     return c

@@ -23,6 +23,7 @@ from nnet3.ir.passes.dead_code import dead_code
 from nnet3.ir.passes.hoist_products import hoist_products
 from nnet3.ir.passes.move_sizing import move_sizing
 from nnet3.ir.passes.pack_weights import pack_weights
+from nnet3.ir.passes.postpone_derivatives import postpone_derivatives
 from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
 from nnet3.ir.passes.work_in_place import work_in_place
@@ -46,6 +47,7 @@ class Pass:
 
 PIPELINE = (
     Pass("hoist_products", hoist_products, 3, adds_matrices=True),  # while copies still say where columns come from
+    Pass("postpone_derivatives", postpone_derivatives, 3, adds_matrices=True),  # likewise, of what they send back
     Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
     Pass("share_copies", share_copies, 2),

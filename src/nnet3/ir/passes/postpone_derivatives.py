@@ -1,0 +1,331 @@
+"""Postponing: going backward, a recurrence computes at each step only the derivatives that another step waits for.
+
+A step of a recurrent layer multiplies `Append(input, r(t-1))` by one matrix. Backward, the step before it waits for the
+derivative of r(t-1) alone. Those of the inputs of all steps are one product after the last one:
+
+    before                                     after
+    W.Backprop([], [], m4(3, :), &m2)          W[6:9].Backprop([], [], m4(3, :), &m2(:, 6:8))
+    m1(3, :) = m2(:, 0:5)                      m5(2, :) += m2(:, 6:8)
+    m5(2, :) += m2(:, 6:8)                     ...
+    ...                                        W[6:9].Backprop([], [], m4(2, :), &m2(:, 6:8))
+    W.Backprop([], [], m4(2, :), &m2)          W[0:6].Backprop([], [], m4(2:3, :), &m9)
+    m1(2, :) = m2(:, 0:5)                      m1(2:3, :) = m9
+
+What nobody reads, as the derivative of an input that is no output of a trained layer, is not computed at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from nnet3.index import distinct
+from nnet3.ir.analysis import READ, Analysis, analyse
+from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy, SegmentMarker
+from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.declarations import AccessKind
+from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.ir.variables import concatenate_ranges
+
+Sending: TypeAlias = MatrixCopy | MatrixAdd
+"""A command that sends columns of a step's derivative to where they came from."""
+
+
+class InputColumns(NamedTuple):
+    """The columns [first, end) of a kernel's input."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class LateStep:
+    """A Backprop, and for columns that one command alone reads that command; both by their numbers.
+
+    `width`: all columns; `read_by`: those that each command reads, those of `sent_by` among them.
+    """
+
+    number: int
+    width: int
+    sent_by: dict[InputColumns, int]
+    read_by: list[tuple[int, InputColumns]]
+
+    def rest(self) -> list[InputColumns]:
+        """Returns the columns that others read, in order; neighbours are one."""
+        late, found = set(self.sent_by.values()), list[InputColumns]()
+        for first, end in sorted(columns for number, columns in self.read_by if number not in late):
+            if found and first <= found[-1].end:
+                found[-1] = InputColumns(found[-1].first, max(end, found[-1].end))
+            else:
+                found.append(InputColumns(first, end))
+        return found
+
+
+@dataclass(frozen=True)
+class LateSteps:
+    """The steps of a kernel."""
+
+    steps: list[LateStep]
+
+    @property
+    def last(self) -> int:
+        """The last command of them all."""
+        return max(max(step.number, *step.sent_by.values(), 0) for step in self.steps)
+
+    def without(self, columns: set[InputColumns]) -> LateSteps:
+        """Returns the same steps, which compute these columns themselves."""
+        kept = [{key: n for key, n in step.sent_by.items() if key not in columns} for step in self.steps]
+        return LateSteps([replace(step, sent_by=sent) for step, sent in zip(self.steps, kept, strict=True)])
+
+    def without_all(self) -> LateSteps:
+        """Returns the same steps, which compute all columns themselves."""
+        return LateSteps([replace(step, sent_by={}) for step in self.steps])
+
+    def alike(self) -> list[LateSteps]:
+        """Returns the steps with the same late columns together."""
+        found: dict[tuple[InputColumns, ...], list[LateStep]] = defaultdict(list)
+        for step in self.steps:
+            found[tuple(sorted(step.sent_by))].append(step)
+        return [LateSteps(steps) for columns, steps in found.items() if columns and len(steps) > 1]
+
+
+def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
+    """Compute the derivatives that no step of a recurrence waits for by one product after its last step."""
+    candidates = _candidates(computation)
+    if not candidates:
+        return computation
+    finder = _Finder(computation, analyse(computation))
+    groups = [LateSteps([finder.step(number) for number in numbers]) for numbers in candidates]
+    late = finder.late_steps(groups)
+    steps = {step.number: step for group in groups for step in group.without_all().steps}
+    steps |= {step.number: step for group in late for step in group.steps}
+    narrower = [step for step in steps.values() if step.rest() != [InputColumns(0, step.width)]]
+    if not narrower:
+        return computation
+    result = computation.copy()
+    rewriting = _Rewriting(result)
+    for group in late:
+        rewriting.postpone(group)
+    for step in narrower:
+        rewriting.narrow(step)
+    result.commands = list(rewriting.commands())
+    return result
+
+
+def _candidates(computation: NnetComputation) -> list[list[int]]:
+    """Returns the numbers of the commands of each node's kernel within a segment that do nothing but this."""
+    found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
+    segment = 0
+    for number, command in enumerate(computation.commands):
+        segment += isinstance(command, SegmentMarker)
+        if not isinstance(command, Backprop) or command.update or command.memo >= 0:
+            continue
+        if computation.kernels[command.kernel].has_parts and command.input_derivs[0]:
+            found[command.kernel, command.node, segment].append(number)
+    return list(found.values())
+
+
+class _Finder:
+    """Finds the steps with columns that nobody looks at before the last step."""
+
+    def __init__(self, computation: NnetComputation, analysis: Analysis) -> None:
+        self._computation, self._analysis = computation, analysis
+        reads = np.flatnonzero((analysis.event_kind & READ) != 0)
+        self._readers = reads[np.argsort(analysis.source_of_event[reads], kind="stable")]
+        self._read = analysis.source_of_event[self._readers]  # the event that each of these finds the value of
+
+    def late_steps(self, groups: list[LateSteps]) -> list[LateSteps]:
+        """Returns those that can be postponed, as far as they can be."""
+        found = [alike for steps in self._without_conflicts(groups) for alike in steps.alike()]
+        found = [steps for steps in found if self._has_one_output(steps)]
+        return [steps for steps in self._without_conflicts(found) if steps.steps[0].sent_by]
+
+    def step(self, number: int) -> LateStep:
+        """Returns a step with all columns that could be late."""
+        command, blocks = self._computation.commands[number], self._computation.submatrices
+        assert isinstance(command, Backprop)
+        own = blocks[command.input_derivs[0]]
+        step = LateStep(number, own.num_cols, {}, [])
+        for reader in distinct(np.array(self._readers_of(command.input_derivs[0], number), np.int64)).tolist():
+            sending = self._computation.commands[reader]
+            for access in sending.accesses(self._computation):
+                block = blocks[access.submatrix]
+                first = max(block.col_offset - own.col_offset, 0)
+                end = min(block.col_offset + block.num_cols - own.col_offset, own.num_cols)
+                if block.matrix != own.matrix or access.kind == AccessKind.WRITE or first >= end:
+                    continue
+                columns = InputColumns(first, end)
+                step.read_by.append((reader, columns))
+                if isinstance(sending, Sending) and sending.scale == 1 and block == _some(own, columns):
+                    readers = self._readers_of(access.submatrix, number)
+                    if readers == [reader] * len(self._analysis.variables_of(access.submatrix)):
+                        step.sent_by[columns] = reader
+        return step
+
+    def _readers_of(self, submatrix: int, number: int) -> list[int]:
+        """Returns the commands that read what a command has written to each variable of a sub-matrix."""
+        events = self._analysis.events_at(np.array([submatrix]), np.array([number]))
+        begin, end = (np.searchsorted(self._read, events, side=side).tolist() for side in ("left", "right"))
+        readers = [self._readers[low:high] for low, high in zip(begin, end, strict=True)]
+        found: list[int] = self._analysis.event_command[np.concatenate(readers)].tolist()
+        return found
+
+    def _has_one_output(self, steps: LateSteps) -> bool:
+        """Tells whether the derivatives of all outputs are a range of rows, and after the last step what they were."""
+        numbers = np.array([_step(self._computation, step).output_deriv for step in steps.steps])
+        at = np.array([step.number for step in steps.steps])
+        blocks = [self._computation.submatrices[number] for number in numbers.tolist()]
+        starts, counts = np.array([block.row_offset for block in blocks]), np.array([b.num_rows for b in blocks])
+        rows = concatenate_ranges(starts, counts)
+        if len({_columns(block) for block in blocks}) > 1 or len(distinct(rows)) < len(rows):
+            return False
+        is_range = len(rows) == _enclosing(blocks).num_rows
+        return is_range and bool((self._analysis.next_write(numbers, at + 1) > steps.last).all())
+
+    def _without_conflicts(self, chosen: list[LateSteps]) -> list[LateSteps]:
+        """Returns the steps without columns that somebody looks at, or adds to, where they are sent, before the last.
+
+        What is itself sent later, in the same order, does no harm.
+        """
+        while True:
+            sent_after = {number: s.last for s in chosen for step in s.steps for number in step.sent_by.values()}
+            conflicts = [self._conflicts(steps, sent_after) for steps in chosen]
+            if not any(conflicts):
+                return chosen
+            chosen = [steps.without(columns) for steps, columns in zip(chosen, conflicts, strict=True)]
+
+    def _conflicts(self, steps: LateSteps, sent_after: dict[int, int]) -> set[InputColumns]:
+        last = steps.last
+        return {
+            columns
+            for step in steps.steps
+            for columns, number in step.sent_by.items()
+            if any(sent_after.get(other, -1) < last for other in self._accesses_of_dest(number, last))
+        }
+
+    def _accesses_of_dest(self, number: int, last: int) -> Iterator[int]:
+        """Yields the commands after this one, up to the last, that access what it sends to."""
+        command = self._computation.commands[number]
+        assert isinstance(command, Sending)
+        for variable in self._analysis.variables_of(command.dest).tolist():
+            for other, _ in self._analysis.accesses_of_variable(variable):
+                if number < other <= last:
+                    yield other
+
+
+def _step(computation: NnetComputation, step: LateStep) -> Backprop:
+    command = computation.commands[step.number]
+    assert isinstance(command, Backprop)
+    return command
+
+
+def _some(block: SubMatrix, columns: InputColumns) -> SubMatrix:
+    """Returns some columns of a block."""
+    return block._replace(col_offset=block.col_offset + columns.first, num_cols=columns.end - columns.first)
+
+
+def _columns(block: SubMatrix) -> SubMatrix:
+    """Returns the columns of a block, whatever its rows are."""
+    return block._replace(row_offset=0, num_rows=0)
+
+
+def _enclosing(blocks: Sequence[SubMatrix]) -> SubMatrix:
+    """Returns the rows from the first to the last one of blocks of one matrix."""
+    first = min(block.row_offset for block in blocks)
+    end = max(block.row_offset + block.num_rows for block in blocks)
+    return blocks[0]._replace(row_offset=first, num_rows=end - first)
+
+
+class _Rewriting:
+    """Replaces steps by parts of them, and puts what all have in common after the last."""
+
+    def __init__(self, computation: NnetComputation) -> None:
+        self._computation = computation
+        self._instead: dict[int, list[Command]] = {}
+        self._after: dict[int, list[Command]] = {}
+
+    def commands(self) -> Iterator[Command]:
+        for number, command in enumerate(self._computation.commands):
+            yield from self._instead.get(number, (command,))
+            yield from self._after.get(number, ())
+
+    def postpone(self, steps: LateSteps) -> None:
+        computation, columns = self._computation, sorted(steps.steps[0].sent_by)
+        commands = [_step(computation, step) for step in steps.steps]
+        outputs = [computation.submatrices[command.output_deriv] for command in commands]
+        together = _enclosing(outputs)
+        info = computation.matrix_info.get(together.matrix)
+        if info is not None:
+            rows = slice(together.row_offset, together.row_offset + together.num_rows)
+            indexes = None if info.indexes is None else info.indexes[rows]
+            info = replace(info, node=commands[0].node, indexes=indexes)
+        after = self._after[steps.last] = []
+        for part in columns:
+            late = computation.new_matrix(together.num_rows, part.end - part.first, info)
+            sent = {step.sent_by[part]: block for step, block in zip(steps.steps, outputs, strict=True)}
+            self._instead |= {number: [] for number in sent}
+            after += [
+                AllocMatrix(late, zeroed=False),
+                self._part(commands[0], part, computation.find_or_add(together), late),
+                *self._sent(sent, late, together.row_offset),
+                DeallocMatrix(late),
+            ]
+
+    def narrow(self, step: LateStep) -> None:
+        """Let a step compute nothing but the rest of its columns."""
+        command = _step(self._computation, step)
+        dests = [
+            self._computation.new_submatrix(command.input_derivs[0], 0, None, first, end - first)
+            for first, end in step.rest()
+        ]
+        self._instead[step.number] = [
+            self._part(command, columns, command.output_deriv, dest)
+            for columns, dest in zip(step.rest(), dests, strict=True)
+        ]
+
+    def _part(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
+        """Returns what computes these columns of a derivative."""
+        kernels = self._computation.kernels
+        name = part_name(kernels[command.kernel].name, *columns, adds=False)
+        info = KernelInfo(name, (InputPromises(),), row_by_row=True)
+        if info not in kernels:
+            kernels.append(info)
+        return Backprop(kernels.index(info), command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
+
+    def _sent(self, sent: dict[int, SubMatrix], late: int, first_row: int) -> Iterator[Command]:
+        """Yields what sends the late columns, one command for neighbouring rows.
+
+        `sent`: the commands that have sent a step's, by number, with the rows of the step; those of `late` begin at
+        `first_row`.
+        """
+        run: tuple[type[Sending], SubMatrix, SubMatrix] | None = None
+        for number in sorted(sent):
+            command = self._computation.commands[number]
+            assert isinstance(command, Sending)
+            dest = self._computation.submatrices[command.dest]
+            source = sent[number]._replace(row_offset=sent[number].row_offset - first_row)
+            if run is not None and run[0] is type(command) and _adjoin((run[1], dest), (run[2], source)):
+                run = type(command), _enclosing([run[1], dest]), _enclosing([run[2], source])
+                continue
+            if run is not None:
+                yield self._sending(late, *run)
+            run = type(command), dest, source
+        if run is not None:
+            yield self._sending(late, *run)
+
+    def _sending(self, late: int, kind: type[Sending], dest: SubMatrix, source: SubMatrix) -> Command:
+        rows = self._computation.new_submatrix(late, source.row_offset, source.num_rows)
+        return kind(self._computation.find_or_add(dest), rows)
+
+
+def _adjoin(*pairs: tuple[SubMatrix, SubMatrix]) -> bool:
+    """Tells whether the rows of the second of each pair follow those of the first, or precede them in all pairs."""
+    if any(_columns(one) != _columns(other) for one, other in pairs):
+        return False
+    follow = [one.row_offset + one.num_rows == other.row_offset for one, other in pairs]
+    precede = [other.row_offset + other.num_rows == one.row_offset for one, other in pairs]
+    return all(follow) or all(precede)
