@@ -97,6 +97,21 @@ def test_statistics_go_to_the_component_to_update_and_add_up() -> None:
     assert component.params.any()
 
 
+def test_many_rows_teach_what_few_do_together() -> None:
+    """They are gone through in blocks; the derivatives are those of the rows alone."""
+    component = with_statistics(lstm("cell-dim=3 self-repair-scale=0.01"))
+    whole, pieces = component.gradient_copy(), component.gradient_copy()
+    x, y_deriv = torch.randn(20_001, 15), torch.randn(20_001, 6)
+    y, _ = component.propagate(x)
+    x_deriv = component.backprop(x, y, y_deriv, to_update=whole)
+    for rows in (slice(0, 7_000), slice(7_000, 20_001)):
+        found = component.backprop(x[rows], y[rows], y_deriv[rows], to_update=pieces)
+        torch.testing.assert_close(found, x_deriv[rows])
+    for name in ("params", "value_sum", "deriv_sum", "self_repair_total"):
+        torch.testing.assert_close(getattr(whole, name), getattr(pieces, name), rtol=1e-4, atol=1e-3)
+    assert whole.count == pieces.count
+
+
 def test_written_file_is_read_back(tmp_path: Path) -> None:
     component = with_statistics(lstm("cell-dim=3 use-dropout=true learning-rate=0.5 max-change=0.75"))
     for binary in (True, False):

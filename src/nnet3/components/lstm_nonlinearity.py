@@ -13,7 +13,7 @@ from nnet3.components.kinds import BOOLEAN, DOUBLE, MatrixKind, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.row_sums import whole_gradient
+from nnet3.components.row_sums import blocks_of_rows, type_of_sums, whole_gradient
 from nnet3.components.summary import format_number, rms, summarize_vector
 from nnet3.components.updatable import UpdatableComponent
 from nnet3.text import ConfigLine
@@ -143,42 +143,67 @@ class LstmNonlinearityComponent(UpdatableComponent):
         """
         if to_update is None and x_deriv is None:
             return
+        repair = self._self_repair()
+        if to_update is None:
+            self._backward_rows(x, y_deriv, x_deriv, repair)
+            return
+        assert isinstance(to_update, LstmNonlinearityComponent)
+        sums = x.new_zeros(13, self.cell_dim, dtype=type_of_sums(x))
+        derivs = () if x_deriv is None else (x_deriv,)
+        for rows, rows_deriv, *deriv in blocks_of_rows(x, y_deriv, *derivs):
+            self._backward_rows(rows, rows_deriv, deriv[0] if deriv else None, repair, sums)
+        to_update._store_backward_stats(sums[:5].double(), sums[5:10].double(), len(x), self._is_repaired())
+        to_update._update(sums[10:].to(x.dtype))
+
+    def _backward_rows(
+        self,
+        x: Tensor,
+        y_deriv: Tensor,
+        x_deriv: Deriv,
+        repair: tuple[Tensor, Tensor] | None,
+        sums: Tensor | None = None,
+    ) -> None:
+        """Fills the derivative of some rows.
+
+        Adds to `sums` (13, C), over rows, the five values, their squares, and the derivatives of the peepholes:
+        dw_ic = sum c' di_in; dw_fc = sum c' df_in; dw_oc = sum c do_in.
+        """
         dim = self.cell_dim
         previous = x[:, 4 * dim : 5 * dim]
-        values, scaled_forget = self._values(x)
+        values, scaled_forget, c = self._values(x)
         i, f, candidate, o, tanh_c = values.unbind(1)
         i_s, f_s, o_s = x[:, 5 * dim :].split(1, dim=1) if self.use_dropout else (None, None, None)
-        repair = self._self_repair(values)
 
         deriv = values.new_empty(values.shape) if x_deriv is None else x_deriv[:, : 5 * dim].unflatten(1, (5, dim))
         di, df, d_candidate, do, d_previous = deriv.unbind(1)
         dm = _scaled(y_deriv[:, dim:], o_s)
         _sigmoid_backward(tanh_c * dm, o, grad_input=do)
         if repair is not None:
-            do.sub_(repair[:, 3])
+            do.addcmul_(o, repair[0][3], value=-1).add_(repair[1][3])
         dc = o * dm
         _tanh_backward(dc, tanh_c, grad_input=dc).add_(y_deriv[:, :dim]).addcmul_(do, self.params[2])
         if repair is not None:
-            dc.sub_(repair[:, 4])
+            dc.addcmul_(tanh_c, repair[0][4], value=-1)
         dc_i = _scaled(dc, i_s)
         _sigmoid_backward(dc_i * candidate, i, grad_input=di)
         _sigmoid_backward(_scaled(dc, f_s) * previous, f, grad_input=df)
         _tanh_backward(dc_i * i, candidate, grad_input=d_candidate)
         if repair is not None:
-            deriv[:, :3].sub_(repair[:, :3])
+            deriv[:, :3].addcmul_(values[:, :3], repair[0][:3], value=-1)
+            deriv[:, :2].add_(repair[1][:2])
         if x_deriv is not None:
             torch.mul(scaled_forget, dc, out=d_previous)
             d_previous.addcmul_(di, self.params[0]).addcmul_(df, self.params[1])
             if self.use_dropout:
                 x_deriv[:, 5 * dim :] = 0.0
-        if to_update is not None:
-            assert isinstance(to_update, LstmNonlinearityComponent)
-            to_update._store_backward_stats(values, self._is_repaired())
-            c = torch.addcmul(scaled_forget * previous, _scaled(i, i_s), candidate)
-            to_update._update(deriv, previous, c)
+        if sums is not None:
+            sums[:5] += values.sum(0, dtype=sums.dtype)
+            sums[5:10] += values.square_().sum(0, dtype=sums.dtype)
+            sums[10:12] += (deriv[:, :2] * previous.unsqueeze(1)).sum(0, dtype=sums.dtype)
+            sums[12] += (do * c).sum(0, dtype=sums.dtype)
 
-    def _values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(rows, 5, C): i, f, tanh(Cp), o, tanh(c); and f_s f (rows, C)."""
+    def _values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(rows, 5, C): i, f, tanh(Cp), o, tanh(c); f_s f (rows, C); c (rows, C)."""
         dim = self.cell_dim
         parts = x[:, : 5 * dim].unflatten(1, (5, dim))
         previous = parts[:, 4]
@@ -191,7 +216,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
         c = torch.addcmul(f * previous, i, values[:, 2])
         torch.addcmul(parts[:, 3], self.params[2], c, out=values[:, 3]).sigmoid_()
         torch.tanh(c, out=values[:, 4])
-        return values, f
+        return values, f, c
 
     # ---- self-repair, statistics and update ----
 
@@ -199,28 +224,22 @@ class LstmNonlinearityComponent(UpdatableComponent):
         """(5, C): where the average derivative of a value is below its threshold."""
         return self.deriv_sum / (1.0 + self.count) < self._repair_thresholds.double()  # the count may be negative
 
-    def _self_repair(self, values: Tensor) -> Tensor | None:
-        """Returns what is subtracted from the derivatives, (rows, 5, C): (2v - 1) r_k for sigmoids, v r_k for tanh."""
+    def _self_repair(self) -> tuple[Tensor, Tensor] | None:
+        """Returns factor and offset, (5, C) each: factor v - offset, subtracted, is (2v - 1) r_k or v r_k for tanh."""
         if not any(self.self_repair_config[5:]):
             return None
         scales = torch.where(self._is_repaired(), self._repair_scales, 0.0)
-        return torch.addcmul(-scales * self._repair_centers, values, scales)
+        return scales, scales * self._repair_centers
 
-    def _store_backward_stats(self, values: Tensor, is_repaired: Tensor) -> None:
-        rows = values.shape[0]
+    def _store_backward_stats(self, values: Tensor, squares: Tensor, rows: int, is_repaired: Tensor) -> None:
+        """Takes the sums of the values and of their squares, (5, C), over this many rows."""
         self.count += rows
-        self.value_sum.add_(values.sum(0))
-        squares = values.square()
+        self.value_sum.add_(values)
         for k, is_sigmoid in enumerate(_IS_SIGMOID):
-            derivs = values[:, k] - squares[:, k] if is_sigmoid else 1.0 - squares[:, k]
-            self.deriv_sum[k].add_(derivs.sum(0))
+            self.deriv_sum[k].add_((values[k] if is_sigmoid else rows) - squares[k])
         self.self_repair_total.add_(is_repaired.sum(1), alpha=rows)
 
-    def _update(self, deriv: Tensor, previous: Tensor, c: Tensor) -> None:
-        """dw_ic = sum c' di_in; dw_fc = sum c' df_in; dw_oc = sum c do_in"""
-        inputs = (deriv[:, :2] * previous.unsqueeze(1)).sum(0)
-        output = (deriv[:, 3] * c).sum(0)
-        params_deriv = torch.cat([inputs, output.unsqueeze(0)])
+    def _update(self, params_deriv: Tensor) -> None:
         if self.is_gradient:
             self.params.add_(params_deriv, alpha=self.learning_rate)
             return
