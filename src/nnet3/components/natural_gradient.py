@@ -250,7 +250,7 @@ def _gram_schmidt(basis: Tensor) -> Tensor:
     return (q * torch.where(r.diagonal() < 0, -1.0, 1.0)).t()
 
 
-_LEAST_NORM = 0.01  # share of the squared norm that must be left: with less, factors would lose too much precision
+_LEAST_NORM = 0.01  # share of the squared norm that must be left: with less, the product would lose too much precision
 
 
 def add_natural_gradient(
@@ -266,60 +266,41 @@ def add_natural_gradient(
 
     weight is (output_dim, input_dim), x (rows, input_dim), y_deriv (rows, output_dim). With a bias (output_dim,), X is
     x with a column of ones appended, and the bias moves by that column of the product.
+
+    X' = X (I - W^T W), so that with many rows it is less work to multiply G^T X by the matrix in brackets than X.
     """
     into = preconditioner_in.directions(x, has_ones=bias is not None)
     out = preconditioner_out.directions(y_deriv)
-    if out.num_rows >= max(weight.shape) and y_deriv.device.type == "cpu":  # the same choice in all processes
-        # factors save most on the wider side; the narrower one is as well made, if it is much narrower
-        output_dim, input_dim = weight.shape
-        scale_in = _precise_scale(into) if 2 * input_dim >= output_dim else None
-        scale_out = _precise_scale(out) if 2 * output_dim >= input_dim else None
-        if scale_in is not None or scale_out is not None:
-            _add_in_factors(weight, bias, rate, into, out, scale_in, scale_out)
-            return
-    x_hat, ones_hat, scale_in = into.matrix()
-    g_hat, _, scale_out = out.matrix()
+    output_dim, input_dim = weight.shape
+    may_follow = out.num_rows / 2 if y_deriv.device.type == "cpu" else 0  # the same choice in all processes
+    scale_in = _precise_scale(into) if may_follow >= output_dim else None
+    scale_out = _precise_scale(out) if may_follow >= input_dim else None
+    w, v = into.w, out.w
+    of_rows, ones, g = into.x, w.new_ones(len(y_deriv)), y_deriv
+    if scale_in is None:
+        x_hat, ones, scale_in = into.matrix()
+        of_rows, w = RowMatrix(x_hat), w[:, :0]
+    if scale_out is None:
+        g, _, scale_out = out.matrix()
+        v = v[:, :0]
     rate *= float(scale_in * scale_out)
-    weight.addmm_(g_hat.t(), x_hat, alpha=rate)
+    if w.shape[1] == v.shape[1] == 0:
+        of_rows.add_product(weight, g, rate)
+        if bias is not None:
+            bias.addmv_(g.t(), ones, alpha=rate)
+        return
+    product, column = weight.new_zeros(weight.shape), g.t() @ ones  # G^T [X 1]
+    of_rows.add_product(product, g, 1.0)
+    product.addmm_(v, v.t() @ product, alpha=-1)
+    column.addmv_(v, v.t() @ column, alpha=-1)
+    of_w = product @ w[:input_dim]
     if bias is not None:
-        bias.addmv_(g_hat.t(), ones_hat, alpha=rate)
+        of_w.addr_(column, w[input_dim])
+        bias.add_(column, alpha=rate).addmv_(of_w, w[input_dim], alpha=-rate)
+    weight.add_(product, alpha=rate).addmm_(of_w, w[:input_dim].t(), alpha=-rate)
 
 
 def _precise_scale(directions: Directions) -> Tensor | None:
-    """The scale, if factors are precise enough for these directions."""
+    """The scale, if it need not be that of X' itself to be precise."""
     norm = directions.norm_of_product()
     return directions.scale(norm) if norm > _LEAST_NORM * directions.norm else None
-
-
-def _add_in_factors(
-    weight: Tensor,
-    bias: Tensor | None,
-    rate: float,
-    into: Directions,
-    out: Directions,
-    scale_in: Tensor | None,
-    scale_out: Tensor | None,
-) -> None:
-    """The same without making G' and X', or one of them; a side whose scale is None is made.
-
-    G'^T X' = G^T X - V^T (K^T X) - (G'^T H) W with X' = X - H W and G' = G - K V. A side that is made takes the place
-    of X or G, and its H or K has no columns.
-    """
-    columns = weight.shape[1]
-    x, h, w = into.x, into.projection, into.w
-    ones = h.new_ones(len(h), 1)
-    if scale_in is None:
-        x_hat, ones_hat, scale_in = into.matrix()
-        x, h, w, ones = RowMatrix(x_hat), h[:, :0], w[:, :0], ones_hat.unsqueeze(1)
-    g, k, v = out.x.dense(), out.projection, out.w
-    if scale_out is None:
-        g, _, scale_out = out.matrix()
-        k, v = k[:, :0], v[:, :0]
-    rate *= float(scale_in * scale_out)
-    h = torch.cat([h, ones], dim=1)
-    product = (h.t() @ g).t().addmm_(v, k.t() @ h, alpha=-1)  # G'^T [H 1]
-    of_h, of_ones = product[:, :-1], product[:, -1]
-    x.add_product(weight, g, rate)
-    weight.addmm_(torch.cat([v, of_h], dim=1), torch.cat([x.left_times(k.t()), w[:columns].t()]), alpha=-rate)
-    if bias is not None:
-        bias.add_(of_ones, alpha=rate).addmv_(of_h, w[columns], alpha=-rate)
