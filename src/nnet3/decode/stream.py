@@ -13,6 +13,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from nnet3.components import Component
 from nnet3.decode.inputs import check_ivectors_wanted, checked_inputs, checked_matrix
 from nnet3.decode.running import NetworkKernels
 from nnet3.decode.scores import Scoring, priors_of
@@ -91,8 +92,8 @@ class StreamComputer:
         self._computers = RecentComputers(_MOST_COMPUTERS)
         self._lock = threading.Lock()
         has_merged = not self.nnet.components.keys() <= nnet.components.keys()
-        of_model = [t for c in nnet.components.values() for t in c.parameters().values() if not t.is_inference()]
-        self._watched = [(weakref.ref(t), t._version) for t in of_model if has_merged and self.device == own]
+        watched = nnet.components.values() if has_merged and self.device == own else ()
+        self._watched = [(weakref.ref(component), _versions(component)) for component in watched]
         self._open: weakref.WeakSet[Stream] = weakref.WeakSet()  # who forgets a stream gives its place back
 
     @property
@@ -146,9 +147,9 @@ class StreamComputer:
 
     def _check_unchanged(self) -> None:
         """Raises ExecutionError if parameters have changed of which merged components have others."""
-        for reference, version in self._watched:
-            tensor = reference()
-            if tensor is not None and tensor._version != version:
+        for reference, versions in self._watched:
+            component = reference()
+            if component is not None and _versions(component) != versions:
                 raise ExecutionError("the network's parameters have changed since this computer was made: make another")
 
     def _check_open(self, stream: Stream) -> None:
@@ -344,6 +345,12 @@ class StreamComputer:
         while width < number:
             width += max(1, (1 << width.bit_length()) // 4)  # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
         return min(width, self.options.num_streams)
+
+
+def _versions(component: Component) -> dict[str, tuple[int, int]]:
+    """The parameters of a component as they are now: which tensors, and how often each was written to."""
+    parameters = component.parameters().items()
+    return {name: (id(tensor), tensor._version) for name, tensor in parameters if not tensor.is_inference()}
 
 
 class Stream:

@@ -197,7 +197,8 @@ class _Rewriting:
         if info is not None and info.indexes is not None:
             # The times are those of the source: a row is there as long as the one that it is made of.
             info = replace(info, indexes=info.indexes[rows.of(starts[0])])
-        hoisted = computation.new_matrix(rows.count, _output(computation, steps[0].number).num_cols, info)
+        own = info and replace(info, node=command.node)
+        hoisted = computation.new_matrix(rows.count, _output(computation, steps[0].number).num_cols, own)
         before = self._before[steps[0].number]
         before.append(AllocMatrix(hoisted, zeroed=False))
         addend = 0
