@@ -10,6 +10,13 @@ from nnet3.cn.arrays import as_array
 from nnet3.errors import ShapeError
 
 
+class SparseMatrix:
+    """What SciPy's sparse matrices have."""
+
+    def toarray(self) -> np.ndarray:
+        return np.array([[1.0, 0.0], [2.0, 3.0]])
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -20,6 +27,8 @@ from nnet3.errors import ShapeError
         torch.tensor([[1, 0], [2, 3]]),
         torch.tensor([[1.0, 0.0], [2.0, 3.0]], dtype=torch.bfloat16),
         torch.tensor([[1.0, 0.0], [2.0, 3.0]], dtype=torch.float16),
+        torch.tensor([[1.0, 0.0], [2.0, 3.0]]).to_sparse(),
+        SparseMatrix(),
     ],
 )
 def test_numbers_of_all_kinds_become_arrays(value) -> None:

@@ -181,6 +181,24 @@ def test_a_loop_is_moved_to_another_axis() -> None:
     assert str(back.find("h").shape) == "3 x S"
 
 
+def test_statistics_above_what_is_replaced_are_unknown() -> None:
+    x = cn.input("x", 2)
+    h = cn.tanh(x, name="h")
+    of_x, of_h = cn.mean(x, name="of_x"), cn.mean(h, name="of_h")
+    net = cn.Network(outputs={"y": cn.plus(h - of_h, of_x, name="y")})
+    batch = {"x": RANDOM.normal(size=(2, 5))}
+    net.compute_statistics([batch])
+    made = net.replace({"h": 2.0 * h})
+    assert (made.find("of_x") is of_x, made.find("of_h").is_computed, of_h.is_computed) == (True, False, True)
+    with pytest.raises(NetworkError, match="the statistic 'of_h' is not known yet: call compute_statistics first"):
+        made.evaluate("y", batch)
+    made.compute_statistics([batch])
+    np.testing.assert_allclose(made.find("of_h").value, 2 * of_h.value, rtol=1e-6)
+    twin = cn.clone(net.find("y"), replace={x: cn.input("other", 2)}, prefix="twin.")
+    assert not any(node.is_computed for node in cn.Network(outputs=[twin])._nodes.statistics)
+    assert all(n.is_computed for n in cn.Network(outputs=[cn.clone(net.find("y"))])._nodes.statistics)
+
+
 def test_replacements_that_cannot_be() -> None:
     net = cn.Network(outputs={"h": _recurrent(cn.input("x", 2))})
     with pytest.raises(NetworkError, match="there is no node 'hh' in the network; did you mean 'h'"):

@@ -214,6 +214,25 @@ def test_sparse_gradients_learn_as_dense_ones() -> None:
     for name, value in net.parameters().items():
         np.testing.assert_allclose(value, dense.parameters()[name], rtol=1e-10)
     assert net.tensors()["E"].grad.is_sparse
-    for options in ({"l2": 0.1}, {"l1": 0.1}):
-        with pytest.raises(TrainingError, match=r"'E' has a sparse gradient, .* say cn\.embedding"):
-            cn.train(net, batches, **options)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize("options", [{"l2": 0.1}, {"l1": 0.1}, {"l2": 0.1, "max_param_change": 0.2}])
+def test_penalties_reach_columns_that_no_word_has_chosen(options: dict[str, Any], momentum: float) -> None:
+    (net, batches), (dense, _) = table(True), table(False)
+    dense.set_parameters(net.parameters())
+    for each in (net, dense):
+        cn.train(each, batches, learning_rate=0.1, epochs=2, momentum=momentum, **options)
+    for name, value in net.parameters().items():
+        np.testing.assert_allclose(value, dense.parameters()[name], rtol=1e-10)
+    assert net.tensors()["E"].grad.is_sparse
+
+
+def test_penalties_of_sparse_gradients_for_an_optimizer() -> None:
+    (net, batches), (dense, _) = table(True), table(False)
+    dense.set_parameters(net.parameters())
+    for each in (net, dense):
+        cn.train(each, batches, torch.optim.SGD(each.tensors().values(), lr=0.1), epochs=2, l2=0.1)
+    np.testing.assert_allclose(net.parameters()["E"], dense.parameters()["E"], rtol=1e-10)
+    with pytest.raises(TrainingError, match=r"SparseAdam does not support dense .*; l1 and l2 make them dense"):
+        cn.train(net, batches, torch.optim.SparseAdam([net.tensors()["E"]]), l2=0.1)

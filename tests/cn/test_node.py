@@ -84,3 +84,8 @@ def test_a_node_is_neither_true_nor_false() -> None:
         _ = x and y
     assert x in [y, x]
     assert x != y
+
+
+def test_rows_and_columns_of_a_node() -> None:
+    W, x = cn.parameter("W", (2, 3)), cn.input("x", 3)
+    assert [(node.rows, node.cols) for node in (W, x, W @ x)] == [(2, 3), (3, None), (2, None)]

@@ -97,7 +97,6 @@ def test_a_wrong_kind_is_an_error_of_the_package(call, wrong):
 NOT_NUMBERS = {
     "complex": np.ones((3, 4), complex),
     "complex tensor": torch.ones(3, 4, dtype=torch.complex64),
-    "sparse": torch.ones(3, 4).to_sparse(),
     "without data": torch.ones(3, 4, device="meta"),
     "masked": np.ma.masked_array(np.ones((3, 4)), mask=np.eye(3, 4)),
     "objects": np.full((3, 4), None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +13,7 @@ from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import forward_order, needed_nodes, operands_of
 from nnet3.cn.registry import make_node
 from nnet3.errors import NetworkError, check_kind
@@ -34,8 +35,9 @@ def clone(
 
     `parameters`: "copy" for parameters of its own with the same numbers, "fresh" with random ones from `seed`, as new
     parameters have them, or "share" for those of the original. `replace`: nodes that take the place of others below,
-    such as another input. `prefix`: what the names of copies begin with, so that one network may hold both. Raises
-    NetworkError for replacements that are not below the node, ShapeError if one does not fit.
+    such as another input; statistics above these are unknown. `prefix`: what the names of copies begin with, so that
+    one network may hold both. Raises NetworkError for replacements that are not below the node, ShapeError if one does
+    not fit.
     """
     check_kind(node, Node, "what is cloned", "a node")
     if parameters not in ("copy", "fresh", "share"):
@@ -56,6 +58,9 @@ def clone(
             raise NetworkError(f"{name} has parameters of its own: they can be copied, not be shared or drawn anew")
     places = {old: (old, new) for old, new in (replace or {}).items()}
     copies = _copies([each for each in nodes if each not in known], known, None, prefix, places)
+    if replace:
+        users = [each for each in nodes if any(operand in replace for operand in each.operands)]
+        _forget_statistics(copies[each] for each in _above(users, nodes))
     for number, (old, new) in enumerate(copies.items()):
         if parameters == "fresh" and isinstance(new, ParameterNode) and new.operation.trainable and old is not new:
             new.initialize(seed * 1_000_003 + number)
@@ -102,6 +107,24 @@ def _copies(
     return copies
 
 
+def _above(
+    starts: Sequence[Node], nodes: Sequence[Node], operands: Callable[[Node], Sequence[Node]] = operands_of
+) -> set[Node]:
+    """Those of the nodes that are, or need, one of the first."""
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for operand in operands(node):
+            users.setdefault(operand, []).append(node)
+    return set(reached(starts, lambda node: users.get(node, ())))
+
+
+def _forget_statistics(nodes: Iterable[Node]) -> None:
+    """Let statistics be unknown: those of a data set that now looks otherwise."""
+    for node in nodes:
+        if isinstance(node, StatisticNode):
+            node.forget()
+
+
 def _on_its_axis(
     delay: DelayNode, moved: Mapping[Node, tuple[Node, Node]], operands: Callable[[Node], Sequence[Node]]
 ) -> Delay:
@@ -133,15 +156,11 @@ def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Netwo
     except NetworkError:
         names = ", ".join(f"'{network.names[old]}'" for old in others)
         raise NetworkError(f"with what takes the place of {names} there is a loop without a delay") from None
-    users: dict[Node, list[Node]] = {}
-    for node in nodes:
-        for operand in operands(node):
-            users.setdefault(operand, []).append(node)
-    others_below = [node for node in nodes if operands(node) != node.operands]
-    changed = set(reached(others_below, lambda node: users.get(node, ())))
+    changed = _above([node for node in nodes if operands(node) != node.operands], nodes, operands)
     known = {node: node for node in nodes if node not in changed}
     places = {new: (old, new) for old, new in others.items()}
     copies = _copies([node for node in ordered if node in changed], known, None, "", places, operands, shares=True)
+    _forget_statistics(copies[node] for node in changed)
     return _made_of(network, {root: copies[others.get(root, root)] for root in network._nodes.roots})
 
 

@@ -27,6 +27,7 @@ from nnet3.cn.staged import StagedRun
 from nnet3.cn.staged_views import InStages, StagesProfiler, title_of_whole
 from nnet3.drawing import MOST_SHOWN_BOXES, Picture, can_paint
 from nnet3.driver import CompileTask
+from nnet3.errors import NetworkError
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
@@ -206,13 +207,17 @@ class Network(DifferentiatedNetwork):
         """A network with other nodes in the places of some, given by themselves or by name; this one stays as it is.
 
         Both have the same parameters: nodes that the change does not reach are the same, the others are copies with
-        the same parameters. What takes a place may use what was there, as a layer that is put in between does. Raises
+        the same parameters. What takes a place may use what was there, as a layer that is put in between does.
+        Statistics above what is new are unknown, until `compute_statistics` has gone through the data. Raises
         NetworkError for names that there are not and for a loop without a delay, ShapeError if a node does not fit.
         """
         return replace_nodes(self, nodes)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Network:
         return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise NetworkError("a network is not pickled: cn.save writes it to a file, copy() makes another one")
 
     def to_nnet(self) -> Nnet:
         """The nnet3 network with the same outputs, where both sides have the operations; see `nnet3.cn.bridge`."""

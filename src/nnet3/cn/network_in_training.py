@@ -187,23 +187,24 @@ class NetworkInTraining(Trainable[Batch]):
         for name, part in self._delta.items():
             factor = -self._rate * self.by_name.of(name).learning_rate_factor * scale
             if factor:
-                self._add_penalty(name, part.parameter, part.tensor, factor / part.factor)
+                part.tensor = self._with_penalty(name, part.parameter, part.tensor, factor / part.factor)
 
     def add_penalties_to_gradient(self) -> None:
         """Adds the gradients of the penalties where the network has its gradient, for an optimizer to use."""
         for name, parameter in self.network.tensors().items():
             assert parameter.grad is not None
-            self._add_penalty(name, parameter, parameter.grad, 1.0)
+            parameter.grad = self._with_penalty(name, parameter, parameter.grad, 1.0)
 
-    def _add_penalty(self, name: str, parameter: Tensor, target: Tensor, factor: float) -> None:
-        """target += factor times the slope 2 l2 w + l1 sign(w)."""
+    def _with_penalty(self, name: str, parameter: Tensor, target: Tensor, factor: float) -> Tensor:
+        """target += factor times the slope 2 l2 w + l1 sign(w), which is dense: a sparse target becomes so."""
         own = self.by_name.of(name)
-        if (own.l1 or own.l2) and target.is_sparse:
-            raise TrainingError(f"'{name}' has a sparse gradient, and no l1 or l2: say cn.embedding(..., sparse=False)")
+        if target.is_sparse and (own.l1 or own.l2):
+            target = target.to_dense()
         if own.l2:
             target.add_(parameter, alpha=2.0 * own.l2 * factor)
         if own.l1:
             target.add_(parameter.sign(), alpha=own.l1 * factor)
+        return target
 
     def update(self, max_param_change: float, *, limit: float, scale: float) -> Update:
         max_changes = {name: self.by_name.of(name).max_change for name in self._delta}

@@ -13,6 +13,11 @@ from nnet3.errors import TrainingError, check_kind
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.trainer import MinibatchTrainer, StepResult
 
+_OF_GRADIENTS = {
+    "sparse gradients": "or say cn.embedding(..., sparse=False), whose gradients are dense",
+    "dense gradients": "l1 and l2 make them dense",
+}
+
 
 class NetworkTrainer(MinibatchTrainer[Batch]):
     """All that is drawn at random is a function of the network's generator as it is now (see `Network.seed_random`)."""
@@ -63,9 +68,10 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
         try:
             self.optimizer.step(closure)
         except RuntimeError as error:
-            if "sparse gradients" not in str(error):
+            hint = next((hint for about, hint in _OF_GRADIENTS.items() if about in str(error)), None)
+            if hint is None:
                 raise
-            raise TrainingError(f"{error}; or say cn.embedding(..., sparse=False), whose gradients are dense") from None
+            raise TrainingError(f"{error}; {hint}") from None
         if not found:
             raise TrainingError(f"{type(self.optimizer).__name__}.step(closure) has not called its closure")
         return StepResult(found[0])

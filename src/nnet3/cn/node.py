@@ -83,6 +83,16 @@ class Node:
         return self.operation.type
 
     @property
+    def rows(self) -> int:
+        """The number of rows of the value."""
+        return self.shape.rows
+
+    @property
+    def cols(self) -> int | None:
+        """The number of columns of the value; None if there is one for each sample."""
+        return self.shape.num_cols
+
+    @property
     def lag(self) -> int:
         """The number of frames by which a delay looks back; 0 for other nodes."""
         return 0

@@ -58,10 +58,15 @@ def is_registered(operation: Operation) -> bool:
 
 def check_is_registered(operation: Operation) -> None:
     """Raise NetworkError for an operation that could not be read again."""
-    if not is_registered(operation):
+    if is_registered(operation):
+        return
+    if not operation.may_be_registered:
         raise NetworkError(
-            f"'{operation.type}' cannot be read again: decorate its class {type(operation).__name__} with cn.register"
+            f"'{operation.type}' cannot be read again: a function is not written to a file; what is saved is made of a "
+            "class of your own, decorated with cn.register"
         )
+    name = type(operation).__name__
+    raise NetworkError(f"'{operation.type}' cannot be read again: decorate its class {name} with cn.register")
 
 
 def is_same_class(one: type, other: type) -> bool:

@@ -174,6 +174,23 @@ def test_labels_of_ctc_are_classes(label) -> None:
         net.criterion(batch)
 
 
+@pytest.mark.parametrize(
+    ("frames", "labels", "says"),
+    [
+        (3, [1, 2, 1, 2], r"sequence 1 has 4 labels, .* at least 4 frames were expected \(one for each\), got 3"),
+        (4, [1, 1, 2, 2], r"at least 6 frames were expected \(one for each and 2 between equal ones\), got 4"),
+        (0, [1], "at least 1 frames were expected .*, got 0"),
+    ],
+)
+def test_labels_of_ctc_that_are_longer_than_the_frames(frames: int, labels: list[int], says: str) -> None:
+    net = cn.Network(cn.ctc(X, cn.input("labels", classes=3, axis="word"), name="J"))
+    arrays = [RANDOM.normal(size=(3, 5)), RANDOM.normal(size=(3, frames))]
+    with pytest.raises(ShapeError, match=says):
+        net.criterion({"x": cn.sequences(arrays), "labels": cn.sequences([[1, 1, 2], labels])})
+    arrays[1] = RANDOM.normal(size=(3, 6))
+    assert np.isfinite(net.criterion({"x": cn.sequences(arrays), "labels": cn.sequences([[1, 1, 2], labels])}))
+
+
 def test_integers_have_no_gradient() -> None:
     table = cn.parameter("E", (2, 4))
     net = cn.Network(cn.sum_elements(cn.embedding(table, WORDS)))

@@ -202,13 +202,31 @@ class CtcCriterion(WholeOperation):
         if labels.tensor.device.type == "cpu" and (labels.tensor == self.blank).any():
             raise ShapeError(f"ctc: a label is {self.blank}, the blank, which labels never are: choose another blank")
         padded, _ = scores.padded()
-        targets, _ = labels.padded()
+        targets, there = labels.padded()
+        _check_frames(scores.samples.lengths, labels.samples.lengths, targets[:, :, 0], there)
         loss = torch.nn.functional.ctc_loss(
             torch.log_softmax(padded, 2).transpose(0, 1), targets[:, :, 0].long(),
             scores.numbers(np.array(scores.samples.lengths)), labels.numbers(np.array(labels.samples.lengths)),
             blank=self.blank, reduction="sum",
         )  # fmt: skip
         return loss.reshape(1, 1)
+
+
+def _check_frames(frames: Sequence[int], labels: Sequence[int], targets: Tensor, there: Tensor) -> None:
+    """Raise ShapeError for a sequence with fewer frames than its labels need: between two equal ones is a blank.
+
+    `targets`, (sequences, most labels), and `there` are as `SampleRows.padded` has them. Those on a device are not
+    waited for: there equal labels are not looked at.
+    """
+    repeated = (targets[:, 1:] == targets[:, :-1]) & there[:, 1:]
+    blanks = repeated.sum(1).tolist() if targets.device.type == "cpu" else [0] * len(labels)
+    for number, (given, wanted, between) in enumerate(zip(frames, labels, blanks, strict=True)):
+        if given < wanted + between:
+            more = f" and {between} between equal ones" * (between > 0)
+            raise ShapeError(
+                f"ctc: sequence {number} has {wanted} labels, so that at least {wanted + between} frames were expected "
+                f"(one for each{more}), got {given}: no alignment is that short; leave the sequence out"
+            )
 
 
 def first(x: Node, *, name: str = "") -> Node:

@@ -33,6 +33,8 @@ class Expanding(Operation):
         if x.cols == y.cols:
             return Shape(rows, x.cols)
         if not isinstance(x.cols, int) or not isinstance(y.cols, int):
+            if x.has_samples and y.has_samples:
+                raise ShapeError(f"{self.type} needs operands on one axis: see broadcast_as, gather and reductions")
             if 1 not in (x.cols, y.cols):
                 raise ShapeError(f"{self.type} can repeat over samples only an operand with one column")
             return Shape(rows, x.cols if y.cols == 1 else y.cols)
