@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
@@ -18,7 +17,7 @@ from nnet3.runtime.debug import Tracer, bad_rows, describe_rows
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.link import Constants, LinkedComputation, RunState, link
-from nnet3.runtime.memory import Lease, checked_device, pool_of
+from nnet3.runtime.memory import Lease, OneThread, checked_device, pool_of
 from nnet3.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.runtime.outside import accepted_matrix, check_outside, outside_dtype
 from nnet3.runtime.plan import Plan, Port, SegmentPlan
@@ -112,7 +111,7 @@ class NnetComputer:
         if self.debug:
             self._observer = Tracer(self.computation, self.debug_file or sys.stderr)
         self._lease: Lease | None = None
-        self._state, self._lock = RunState(), threading.Lock()
+        self._state, self._alone = RunState(), OneThread()
         self._next_segment = 0
         self._prepare(self._given_dtype or torch.float32)
 
@@ -133,6 +132,7 @@ class NnetComputer:
 
     def _prepare(self, dtype: torch.dtype) -> None:
         self.plan: Plan = plan_of(self.computation, dtype)
+        self._wanted: dict[int, list[Port]] = {}  # by segment
         check_outside(self.plan, self.outside, self.device)
         self._constants = Constants(self.device)
         self._kernels = self._look_up_kernels(self.plan)
@@ -144,7 +144,7 @@ class NnetComputer:
         they have in common stays bound. Raises what making a computer raises, and then all is as it was.
         """
         check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
-        with self._alone():
+        with self._alone:
             if computation.fingerprint is not self.computation.fingerprint:
                 check_fingerprint(computation.fingerprint, self._nnets[0])
             before, plan = self.plan, plan_of(computation, self.dtype)
@@ -153,6 +153,7 @@ class NnetComputer:
             kernels = self._kernels if goes_on else self._look_up_kernels(plan)
             self._reset()
             self.computation, self.plan, self._kernels = computation, plan, kernels
+            self._wanted.clear()
             if goes_on:
                 with torch.inference_mode(False), torch.no_grad():
                     self._constants.move(before, plan, kernels)
@@ -192,22 +193,11 @@ class NnetComputer:
             self._lease.release()
             self._lease = None
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._lock.acquire(blocking=False):
-            raise ExecutionError(
-                "two threads use one NnetComputer at the same time: make one for each thread, from the same computation"
-            )
-        try:
-            yield
-        finally:
-            self._lock.release()
-
     # ---- running ----
 
     def reset(self) -> None:
         """Begin again with the first run, whatever has been run so far; accepted inputs and outputs are dropped."""
-        with self._alone():
+        with self._alone:
             self._reset()
 
     def _reset(self) -> None:
@@ -224,7 +214,12 @@ class NnetComputer:
     def wanted(self) -> list[Port]:
         """Returns what the next run takes from `accept_input`."""
         segment = self._segment
-        return [] if segment is None else [p for p in segment.accepts if p.bound_name not in self.outside]
+        if segment is None:
+            return []
+        if self._next_segment not in self._wanted:
+            wanted = [port for port in segment.accepts if port.bound_name not in self.outside]
+            self._wanted[self._next_segment] = wanted
+        return self._wanted[self._next_segment]
 
     def accept_input(self, name: str, matrix: Tensor | np.ndarray) -> None:
         """Give a matrix of floats or integers to the next run: an input's value, or later the derivative of an output.
@@ -233,7 +228,7 @@ class NnetComputer:
         wrong size, and for anything that is not a matrix of numbers.
         """
         check_kind(name, str, "the name of an input", "a str")
-        with self._alone():
+        with self._alone:
             if self._segment is None:
                 self._reset()
             port = next((port for port in self.wanted() if port.name == name), None)
@@ -249,29 +244,31 @@ class NnetComputer:
         that the computation does not hold for it any more; NumericalError if an output is not finite. After an error
         in the middle of a run the computer is reset.
         """
-        with self._alone():
-            segment = self._segment
-            if segment is None:
-                raise ExecutionError("the computation has ended: accept the next inputs or call reset() to begin again")
-            missing = [f"'{port.name}'" for port in self.wanted() if port.name not in self._state.accepted]
-            if missing:
-                raise ExecutionError(f"missing before run(): {', '.join(missing)}; give them with accept_input()")
-            if segment.start == 0:
-                self._begin_first_run()
-            try:
-                with torch.inference_mode(False), torch.no_grad():
-                    self._run_segment(segment)
-            except BaseException as error:
-                self._reset()
-                if isinstance(error, RuntimeError):
-                    check_one_dtype(self._nnets[0], self.dtype)
-                raise
-            self._state.accepted.clear()
-            self._next_segment += 1
-            if self._segment is None:
-                self._release()
-            if self.check_finite:
-                self._check_outputs(segment)
+        with self._alone:
+            self._run()
+
+    def _run(self) -> None:
+        segment = self._segment
+        if segment is None:
+            raise ExecutionError("the computation has ended: accept the next inputs or call reset() to begin again")
+        if missing := [f"'{port.name}'" for port in self.wanted() if port.name not in self._state.accepted]:
+            raise ExecutionError(f"missing before run(): {', '.join(missing)}; give them with accept_input()")
+        if segment.start == 0:
+            self._begin_first_run()
+        try:
+            with torch.inference_mode(False), torch.no_grad():
+                self._run_segment(segment)
+        except BaseException as error:
+            self._reset()
+            if isinstance(error, RuntimeError):
+                check_one_dtype(self._nnets[0], self.dtype)
+            raise
+        self._state.accepted.clear()
+        self._next_segment += 1
+        if self._segment is None:
+            self._release()
+        if self.check_finite:
+            self._check_outputs(segment)
 
     def _begin_first_run(self) -> None:
         check_fingerprint(self.computation.fingerprint, self._nnets[0])
@@ -305,7 +302,7 @@ class NnetComputer:
 
         They are tensors on the device. Raises what `accept_input` and `run` raise.
         """
-        with self._alone():
+        with self._alone:
             if self._segment is None:
                 self._reset()
             ports = {port.name: port for port in self.wanted()}
@@ -317,8 +314,7 @@ class NnetComputer:
                     what, got = self._what(ports[name], "input"), tuple(given.shape)
                     raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {got}")
             self._state.accepted.update(inputs)
-        self.run()
-        with self._alone():
+            self._run()
             outputs = dict(self._state.provided)
             self._state.provided.clear()
         return outputs
@@ -326,7 +322,7 @@ class NnetComputer:
     def get_output(self, name: str) -> Tensor:
         """Returns an output's value after the forward run, an input's derivative after the backward run."""
         check_kind(name, str, "the name of an output", "a str")
-        with self._alone():
+        with self._alone:
             provided = self._state.provided
             if name in provided:
                 return provided[name]
@@ -340,7 +336,7 @@ class NnetComputer:
     def take_output(self, name: str) -> Tensor:
         """Returns what `get_output` returns, and forgets it: nobody else holds it."""
         output = self.get_output(name)
-        with self._alone():
+        with self._alone:
             del self._state.provided[name]
         return output
 

@@ -95,6 +95,22 @@ class Lease:
             self.release()
 
 
+class OneThread:
+    """Lets one thread in at a time; it is an error that another one comes meanwhile."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise ExecutionError(
+                "two threads use one NnetComputer at the same time: make one for each thread, from the same computation"
+            )
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 _POOLS: dict[Hashable, ArenaPool] = {}
 _POOLS_LOCK = threading.Lock()
 
@@ -103,7 +119,9 @@ def pool_of(device: torch.device) -> ArenaPool:
     """Returns the pool of a device; on CUDA of the current stream, so that runs that share memory are in order."""
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     with _POOLS_LOCK:
-        return _POOLS.setdefault((device, stream), ArenaPool(device))
+        if (device, stream) not in _POOLS:
+            _POOLS[device, stream] = ArenaPool(device)
+        return _POOLS[device, stream]
 
 
 def release_memory() -> None:
