@@ -65,6 +65,13 @@ def test_inputs_that_do_not_fit(change, says) -> None:
         net.gradients(inputs)
 
 
+def test_one_column_for_each_sequence() -> None:
+    net = cn.Network(outputs=[cn.copy(cn.input("label", 2, axis="sequence"), name="y")])
+    assert net.evaluate("y", {"label": np.ones((2, 3))}).shape == (2, 3)
+    with pytest.raises(ShapeError, match="input 'label': expected one column for each sequence, got 1 sequences of 3"):
+        net.evaluate("y", {"label": cn.sequences([np.ones((2, 3))])})
+
+
 def test_numbers_and_arrays_as_operands() -> None:
     x = cn.input("x", 2)
     net = cn.Network(

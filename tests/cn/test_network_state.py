@@ -37,7 +37,7 @@ def test_what_is_printed() -> None:
     assert "hidden  : sigmoid" in " ".join(str(net).split()) or ": sigmoid" in str(net)
     assert str(net.order("posterior")).splitlines()[-1].startswith("{softmax1 : softmax} <- times2")
     assert net.order(gradient=True)[0] == "J"
-    assert "times1" in str(net.graph(inputs))
+    assert "plus1" in str(net.graph(inputs))
     loop = recurrence()
     assert ("d", "times2", "plus1", "h") in loop.order("h")
     assert "loop over 4 nodes" in str(loop.order("h"))

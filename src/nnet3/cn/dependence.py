@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
+from nnet3.cn.operation import Operation
 
 if TYPE_CHECKING:
     from nnet3.cn.network_state import NetworkState
@@ -67,7 +69,7 @@ def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
     """Equal for questions that one program answers, and one runner while its bonds last."""
     variants = question.graph.variants(question.training)
     recorders = tuple(id(kernel) for kernel in network.recorders.values())
-    return (*question.key, variants, network.compile_options, network.dtype, network.device, recorders)
+    return (*question.key, variants, network.compile_options, network._dtype, network._device, recorders)
 
 
 class MemoryPlace(NamedTuple):
@@ -83,22 +85,39 @@ class MemoryPlace(NamedTuple):
     def of(cls, tensor: Tensor) -> MemoryPlace:
         return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tensor.shape, tensor.stride())
 
-
-def bonds(program: Program, gradient_of: Callable[[Node], Tensor]) -> list[object]:
-    """The places in memory and the objects that a runner of the program works on, as they are now."""
-    found: list[object] = []
-    for node, number in program.source.number.items():
-        if node.is_stored:
-            found.append(MemoryPlace.of(node.memory))
-            if program.source.nodes[number].gradient:
-                found.append(MemoryPlace.of(gradient_of(node)))
-        elif node not in program.question.given:
-            found += node.operation.held(program.question.training)
-    return found
+    def is_of(self, tensor: Tensor) -> bool:
+        """True if the tensor lies there."""
+        is_there = self.address == tensor.data_ptr() and self.dtype == tensor.dtype and self.device == tensor.device
+        return is_there and self.shape == tensor.shape and self.stride == tensor.stride()
 
 
-def are_the_same(one: list[object], other: list[object]) -> bool:
-    """True for lists of the same places and the same objects."""
-    return len(one) == len(other) and all(
-        a is b or (isinstance(a, MemoryPlace) and a == b) for a, b in zip(one, other, strict=True)
-    )
+class Bonds:
+    """The memory and the objects that a runner of a program works on, as they were when this was made."""
+
+    def __init__(self, program: Program, gradient_of: Callable[[Node], Tensor]):
+        source, question = program.source, program.question
+        stored = [(node, number) for node, number in source.number.items() if node.is_stored]
+        self._gradient_of, self._training = gradient_of, question.training
+        self._values = [(node, MemoryPlace.of(node.memory)) for node, _ in stored]
+        taught = [node for node, number in stored if source.nodes[number].gradient]
+        self._gradients = [(node, MemoryPlace.of(gradient_of(node))) for node in taught]
+        keepers = [n for n in source.number if not n.is_stored and n not in question.given and _keeps(n)]
+        self._objects = [(node, node.operation.held(self._training)) for node in keepers]
+
+    def hold(self) -> bool:
+        """True if all of it is the same now."""
+        for node, place in self._values:
+            if not place.is_of(node.memory):
+                return False
+        for node, place in self._gradients:
+            if not place.is_of(self._gradient_of(node)):
+                return False
+        for node, objects in self._objects:
+            now = node.operation.held(self._training)
+            if len(now) != len(objects) or not all(map(is_, now, objects)):
+                return False
+        return True
+
+
+def _keeps(node: Node) -> bool:
+    return type(node.operation).held is not Operation.held

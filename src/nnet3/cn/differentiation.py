@@ -177,7 +177,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 self, layouts, needed, (*roots, *final), {}, flags, extra, training, stores_statistics=stores
             )
             return self._backward_in_stages(run, criteria, extra, final)
-        key = (roots, tuple(criteria), extra, training, stores)
+        apart = tuple(self.recorders)
+        key = (roots, tuple(criteria), extra, training, stores, apart)
         question = self._questions.get(key)
         if question is None or question.flags is not flags or question.layout != layouts.on(""):
             question = self._questions[key] = Question(
@@ -190,6 +191,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 training=training,
                 stores_statistics=stores,
                 accumulates=False,
+                apart=apart,
             )
         runner = self._runner(question)
         self._clear_gradients(extra, runner.overwritten)

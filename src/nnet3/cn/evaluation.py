@@ -16,6 +16,7 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import SampleLayout, Sequences, as_matrix
+from nnet3.cn.shape import SEQUENCES
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.ir.matrices import warn_of_gradient
@@ -99,10 +100,10 @@ class EvaluatedNetwork(NetworkState):
         by_name = self._nodes.input_by_name
         self._follow_memory()
         needed = self._nodes.below(tuple(roots))
-        for node in needed:
-            if node.is_stored and node.memory.requires_grad:
-                warn_of_gradient(node.memory, f"the memory of '{self.names[node]}'")
-        leaves = [node for node in needed if node.operation.is_given]
+        stored, leaves = self._nodes.leaves_below(tuple(roots))
+        for keeper in stored:
+            if keeper.memory.requires_grad:
+                warn_of_gradient(keeper.memory, f"the memory of '{self.names[keeper]}'")
         missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
             hints = [
@@ -115,7 +116,10 @@ class EvaluatedNetwork(NetworkState):
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
         given = {node: self._given(node, inputs[self.names[node]]) for node in leaves}
-        layouts = Layouts({node.shape.axis: self._layout_given(node, given[node]) for node in plain[::-1]})
+        layouts = self._layouts.with_axes(
+            {node.shape.axis: self._layout_given(node, given[node]) for node in plain[::-1]}
+        )
+        self._layouts = layouts
         layout = layouts.on("")
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
             self._warn_of_lone_samples(needed, self.names[plain[0]])
@@ -123,7 +127,7 @@ class EvaluatedNetwork(NetworkState):
             name = self.names[node]
             own = layouts.on(node.shape.axis) if node.shape.has_samples else None
             rows = self._rows(node, given[node], own, states.get(node), f"input '{name}'")
-            self._check_classes(node, rows)
+            self._check_classes(node, rows, given[node])
             self._stamps.give(node, rows.to(self._device), own)
         return layouts
 
@@ -143,10 +147,16 @@ class EvaluatedNetwork(NetworkState):
         return as_matrix(value, f"input '{self.names[node]}'", self.layout == "rows")
 
     def _layout_given(self, node: Node, value: Any) -> SampleLayout:
-        return self._stamps.known(node, SampleLayout.of(value, f"input '{self.names[node]}'"))
+        last = self._stamps.layout_of(node)
+        if last is not None and last.is_of(value):
+            return last
+        layout = SampleLayout.of(value, f"input '{self.names[node]}'")
+        if node.shape.axis == SEQUENCES and set(layout.lengths) != {1}:
+            raise ShapeError(f"input '{self.names[node]}': expected one column for each sequence, got {layout}")
+        return layout
 
-    def _check_classes(self, node: Node, rows: Tensor) -> None:
-        """Raise ShapeError for values that are no class indexes, where these are expected."""
+    def _check_classes(self, node: Node, rows: Tensor, given: Any) -> None:
+        """Raise ShapeError for values that are no class indexes, where these are expected; `given`: as given."""
         classes = getattr(node.operation, "classes", None)
         if classes is None or not rows.numel():
             return
@@ -154,7 +164,8 @@ class EvaluatedNetwork(NetworkState):
         if classes > largest:
             raise ShapeError(f"input '{name}': {rows.dtype} does not tell {classes} classes apart: use a wider dtype")
         lowest, highest = (each.item() for each in rows.aminmax())
-        if not (lowest >= -1 and highest < classes and torch.equal(rows, rows.floor())):
+        are_whole = isinstance(given, np.ndarray) and given.dtype.kind in "iu"
+        if not (lowest >= -1 and highest < classes and (are_whole or torch.equal(rows, rows.floor()))):
             found = rows[(rows != rows.floor()) | (rows < -1) | (rows >= classes)][0].item()
             raise ShapeError(f"input '{name}': expected integers 0 ... {classes - 1}, or -1 for none, got {found:g}")
 

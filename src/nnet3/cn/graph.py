@@ -58,6 +58,7 @@ class NodeGraph:
         #: Programs in the cache that serve sequences of all lengths, by what they depend on.
         self.ragged: WeakValueDictionary[tuple[object, ...], CheckedLengths] = WeakValueDictionary()
         self._below: dict[tuple[Node, ...], list[Node]] = {}
+        self._leaves: dict[tuple[Node, ...], tuple[list[StoredNode], list[Node]]] = {}
         self._flags: dict[tuple[object, ...], dict[Node, bool]] = {}
 
     def below(self, roots: tuple[Node, ...]) -> list[Node]:
@@ -65,6 +66,14 @@ class NodeGraph:
         if roots not in self._below:
             self._below[roots] = needed_nodes(self.nodes, roots, ())
         return self._below[roots]
+
+    def leaves_below(self, roots: tuple[Node, ...]) -> tuple[list[StoredNode], list[Node]]:
+        """The parameters and statistics, and the inputs, that some roots need."""
+        if roots not in self._leaves:
+            below = self.below(roots)
+            stored = [node for node in below if isinstance(node, StoredNode)]
+            self._leaves[roots] = stored, [node for node in below if node.operation.is_given]
+        return self._leaves[roots]
 
     def gradient_flags(self, roots: tuple[Node, ...], wanted: tuple[Node, ...]) -> dict[Node, bool]:
         """Algorithm 1.5 for the parameters that are trained now and the nodes that are `wanted`.

@@ -17,10 +17,14 @@ class Layouts:
         if len(set(counts.values())) > 1:
             shown = ", ".join(f"{count} on axis '{axis or 'S'}'" for axis, count in counts.items())
             raise ShapeError(f"inputs of one minibatch have equally many sequences, got {shown}")
-        self._by_axis = dict(by_axis)
+        self._given, self._by_axis = by_axis, dict(by_axis)
         if counts and SEQUENCES not in self._by_axis:
             number = next(iter(counts.values()))
             self._by_axis[SEQUENCES] = SampleLayout((1,) * number, are_sequences=False)
+
+    def with_axes(self, by_axis: Mapping[str, SampleLayout]) -> Layouts:
+        """Those of these axes: the same object if they are the same."""
+        return self if by_axis == self._given else Layouts(by_axis)
 
     def on(self, axis: str) -> SampleLayout | None:
         """The samples on an axis, None if there are none."""

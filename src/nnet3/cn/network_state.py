@@ -92,6 +92,7 @@ class NetworkState:
         self._questions: dict[tuple[object, ...], Question] = {}  # the last ones about gradients
         self._has_warned = False  # of samples that are no sequences
         self._ignored: set[str] = set()  # entries of batches of which a warning was given
+        self._layouts = Layouts({})  # of what was given last
         self._last: tuple[dict[Node, int | None], Layouts, dict[Node, Tensor]] = ({}, Layouts({}), {})
         self._dtype, self._device = torch.float32, torch.device("cpu")
         self._follow_memory()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.dependence import are_the_same, bonds
+from nnet3.cn.dependence import Bonds
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
@@ -38,7 +38,7 @@ from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.structure import structure_of
-from nnet3.options import CompileOptions
+from nnet3.options import HIGHEST_LEVEL, CompileOptions
 from nnet3.runtime import NnetComputer
 
 _NO_ROWS = np.zeros((0, 3), np.int32)
@@ -51,7 +51,8 @@ class Question:
     `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
     whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes` and `training`: see
     `CnSource`. With `stores_statistics` components take from the samples what test mode normalizes by. `accumulates`:
-    whether gradients of stored nodes are added to what lies in their memory, or overwrite it.
+    whether gradients of stored nodes are added to what lies in their memory, or overwrite it. `apart`: names of nodes
+    that stay kernels of their own, as all do if it is None (see `fusing`).
     """
 
     graph: NodeGraph
@@ -64,6 +65,7 @@ class Question:
     training: bool = False
     stores_statistics: bool = False
     accumulates: bool = True
+    apart: tuple[str, ...] | None = ()
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -73,7 +75,7 @@ class Question:
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
         named = (tuple(names[node] for node in nodes) for nodes in groups)
         layout = None if self.layout is None else self.layout.sorted
-        return (layout, *named, self.training, self.stores_statistics, self.accumulates)
+        return (layout, *named, self.training, self.stores_statistics, self.accumulates, self.apart)
 
 
 class Program:
@@ -91,6 +93,7 @@ class Program:
             question.probes,
             question.training,
             question.accumulates,
+            question.apart if options.optimize and options.level >= HIGHEST_LEVEL else None,
         )
 
     def layout_of(self, node: Node) -> SampleLayout:
@@ -260,9 +263,10 @@ class Runner:
         recorders: Mapping[str, Kernel],
     ):
         """`recorders`: kernels that take the places of those with the same names."""
-        self._gradient_of, self._bonds = gradient_of, bonds(program, gradient_of)
+        self._gradient_of, self._bonds = gradient_of, Bonds(program, gradient_of)
         self.program, self.dtype, self.device = program, dtype, device
         self.names = program.source.names
+        self._seeds: dict[float, Tensor] = {}
         self.memory: dict[str, Tensor] = {}  # of values without samples, by the name under which they are bound
         for node, number in program.source.number.items():
             self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
@@ -288,7 +292,7 @@ class Runner:
 
     def is_current(self) -> bool:
         """True if the nodes still have the memory and the objects on which it works."""
-        return are_the_same(self._bonds, bonds(self.program, self._gradient_of))
+        return self._bonds.hold()
 
     def _bind(self, node: Node, memory: str, gradient: str) -> None:
         if not memory:
@@ -340,15 +344,19 @@ class Runner:
         accepted = {}
         for node in self.program.question.criteria:
             seed = seeds[node]
-            if not isinstance(seed, Tensor):
-                seed = torch.full((1, 1), seed, dtype=self.dtype, device=self.device)
-            accepted[self.names[node]] = seed
+            accepted[self.names[node]] = seed if isinstance(seed, Tensor) else self._seed(seed)
         for memory in self._cleared:
             memory.zero_()
         outputs = self.computer.compute(accepted)
         return {
             node: outputs[place] if isinstance(place, str) else place.clone() for node, place in self._found.items()
         }
+
+    def _seed(self, weight: float) -> Tensor:
+        """A number as the gradient of a criterion."""
+        if weight not in self._seeds:
+            self._seeds = {weight: torch.full((1, 1), weight, dtype=self.dtype, device=self.device)}
+        return self._seeds[weight]
 
     @cached_property
     def overwritten(self) -> set[Node]:

@@ -43,7 +43,7 @@ class Sequences(Sequence[Array]):
     def __iter__(self) -> Iterator[Array]:
         return iter(self._arrays)
 
-    @property
+    @cached_property
     def lengths(self) -> tuple[int, ...]:
         return tuple(array.shape[1] for array in self._arrays)
 
@@ -104,6 +104,14 @@ class SampleLayout:
         if not layout.num_samples:
             raise ShapeError(f"{what}: there are no samples")
         return layout
+
+    def is_of(self, value: Any) -> bool:
+        """True if `of` gives this for a matrix or sequences."""
+        if self.first:
+            return False
+        if isinstance(value, Sequences):
+            return self.are_sequences and self.lengths == value.lengths
+        return not self.are_sequences and len(self.lengths) == value.shape[1]
 
     @property
     def num_samples(self) -> int:

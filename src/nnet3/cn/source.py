@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.cn.forms import ComponentRule, PaddedRule, SlotRule, StackRule
+from nnet3.cn.fusing import FusedSum, SumOfProducts, Term, find_sums
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.delay import Delay
@@ -34,6 +35,7 @@ PROBE = ":probe"
 SEQUENCE = "sequence:number"
 VALUE = ":value"
 OPERAND = ":operand"
+EARLY = ":early"
 
 
 class CnSource:
@@ -42,7 +44,8 @@ class CnSource:
     `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
     (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of those is the
     gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`: whether
-    gradients of stored nodes are added to what lies in their memory.
+    gradients of stored nodes are added to what lies in their memory. `apart`: names of nodes that are not taken into
+    sums (see `fusing`); None if no node is.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class CnSource:
         probes: Collection[Node] = (),
         training: bool = False,
         accumulates: bool = True,
+        apart: Collection[str] | None = None,
     ):
         self._flags, self._accumulates = flags, accumulates
         self._nodes: list[SourceNode] = []
@@ -68,6 +72,11 @@ class CnSource:
         self.stepped = {node: self._stepped(node) for node in ordered if node.operation.is_whole and node not in given}
         self.sequence = -1  # the number of each row's sequence, for these
         self.operations = {node: self.stepped.get(node) or node.operation.in_mode(training) for node in ordered}
+        self._sums: dict[Node, FusedSum] = {}
+        if apart is not None:
+            kept = {*roots, *probes, *(node for node in ordered if self.names[node] in apart)}
+            self._sums, taken = find_sums(ordered, graph.composites, given, kept)
+            ordered = [node for node in ordered if node not in taken]
         for node in ordered:
             self.number[node] = self._reserve()
         clocks = (
@@ -121,6 +130,9 @@ class CnSource:
         return SourceNode(name, NodeKind.PROVIDED, shape.rows, num_rows=shape.num_cols, memory=name, gradient=gradient)
 
     def _compute(self, number: int, node: Node, name: str) -> None:
+        if node in self._sums:
+            self._sum(number, node, name)
+            return
         operation = self.operations[node]
         operands = [self.number[operand] for operand in row_operands(node)]
         shapes = [operand.shape for operand in row_operands(node)]
@@ -140,6 +152,27 @@ class CnSource:
         self._nodes[number] = SourceNode(name, form.kind, node.shape.rows, seen, form.parts, form.col_offset)
         if form.rule is not None:
             self._rules[number] = form.rule(self._clock, operands)
+
+    def _sum(self, number: int, node: Node, name: str) -> None:
+        fused, before = self._sums[node], -1
+        if fused.early:
+            before = self._reserve()
+            self._sum_of(before, node, name + EARLY, fused.early)
+        self._sum_of(number, node, name, fused.terms, before)
+
+    def _sum_of(self, number: int, node: Node, name: str, terms: Sequence[Term], before: int = -1) -> None:
+        """A node that adds up terms, and the value of the node `before` the loop, if there is one."""
+        operands = [operand for term in terms for operand in term.operands]
+        numbers, shapes = [self.number[operand] for operand in operands], [operand.shape for operand in operands]
+        is_below = self._flags.get(node, False)
+        wanted = [is_below and self._flags.get(operand, False) for operand in operands]
+        if before >= 0:
+            early = [operand for term in self._sums[node].early for operand in term.operands]
+            numbers.insert(0, before)
+            shapes.insert(0, node.shape)
+            wanted.insert(0, is_below and any(self._flags.get(operand, False) for operand in early))
+        operation = SumOfProducts.of(terms, adds_value=before >= 0)
+        self._kernel(number, name, operation, numbers, shapes, node.shape, wanted)
 
     def _kernel(
         self,

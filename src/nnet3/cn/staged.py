@@ -179,6 +179,7 @@ class StagedRun:
             probes=tuple(node for node in nodes if node in self.probes),
             training=self.training,
             stores_statistics=self.stores_statistics and has_components,
+            apart=tuple(self.network.recorders),
         )
         return ProgramPart(question, given, contexts)
 

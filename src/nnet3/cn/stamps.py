@@ -31,10 +31,9 @@ class Stamps:
     def __contains__(self, node: Node) -> bool:
         return node in self._values or node in self._given
 
-    def known(self, node: Node, layout: SampleLayout) -> SampleLayout:
-        """The layout; if that of the value given last is equal, that one, which knows the order of its rows."""
-        last = self._layouts.get(node)
-        return layout if last is None or last != layout else last
+    def layout_of(self, node: Node) -> SampleLayout | None:
+        """The layout of the value that was given last, which knows the order of its rows."""
+        return self._given[node][1] if node in self._given else self._layouts.get(node)
 
     def give(self, node: Node, value: Tensor, layout: SampleLayout | None) -> None:
         """The value of an input, and which samples its rows are."""

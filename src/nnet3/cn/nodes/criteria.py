@@ -20,7 +20,7 @@ from nnet3.errors import GradientError, NetworkError, ShapeError
 _SUM = 2  # PyTorch's number of the reduction "sum"
 _nll_loss = torch.ops.aten.nll_loss_forward.default
 _nll_loss_backward = torch.ops.aten.nll_loss_backward.default
-_log_softmax_backward = torch.ops.aten._log_softmax_backward_data.default
+_log_softmax_backward = torch.ops.aten._log_softmax_backward_data
 
 
 class Criterion(Operation):
@@ -85,43 +85,53 @@ class ClassCrossEntropy(Operation):
             raise GradientError(f"{self.type} has no gradient with respect to class indexes")
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
-        return (frozenset(), frozenset({0, 2}), frozenset({0}))[operand]
+        return (frozenset(), frozenset({2}), frozenset())[operand]
 
-    def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
+    def evaluate(self, inputs: Matrices, output: Tensor) -> tuple[Tensor, Tensor]:
         # R = log softmax(Y), v = -sum_ij w_i q_ij r_ij (as torch.nn.functional.cross_entropy has it)
-        log_posterior = torch.log_softmax(inputs[1], 1)
-        check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
+        log_posterior, labels = torch.log_softmax(inputs[1], 1), inputs[0].long()
         if self.smoothing or len(inputs) > 2:
-            terms = self._wanted(inputs[0], log_posterior) * log_posterior
+            check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
+            terms = self._wanted(labels, log_posterior) * log_posterior
             output.fill_(-(terms if len(inputs) < 3 else terms * inputs[2]).sum())
-            return log_posterior
-        value, _ = _nll_loss(log_posterior, inputs[0][:, 0].long(), None, _SUM, -1)
+            return log_posterior, labels
+        try:
+            value, _ = _nll_loss(log_posterior, labels.view(-1), None, _SUM, -1)
+        except IndexError:
+            check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
+            raise
         output.copy_(value)
-        return log_posterior
+        return log_posterior, labels
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
+        log_posterior, labels = memo
         if not self.smoothing and len(inputs) == 2:
             # dy_ij += dv (p_ij - q_ij) where there is a class
-            none, labels = memo.new_zeros(()), inputs[0][:, 0].long()
-            slope = _nll_loss_backward(gradient.view(()), memo, labels, None, _SUM, -1, none)
-            put(dx, _log_softmax_backward(slope, memo, 1, memo.dtype), accumulate)
+            dv = gradient.view(())  # also in the place of the sum of weights, by which sums are not divided
+            slope = _nll_loss_backward(
+                dv, log_posterior, labels.view(-1), None, _SUM, -1, dv
+            )  # sums are divided by no weight
+            if accumulate or not dx.is_contiguous():  # the other form writes rows that follow each other
+                put(dx, _log_softmax_backward.default(slope, log_posterior, 1, slope.dtype), accumulate)
+            else:
+                _log_softmax_backward.out(slope, log_posterior, 1, slope.dtype, out=dx)
             return
-        wanted = self._wanted(inputs[0], memo)
+        wanted = self._wanted(labels, log_posterior)
         if child == 2:
             # dw_i -= dv sum_j q_ij r_ij
-            put_scaled(dx, (wanted * memo).sum(0, keepdim=True), -gradient, accumulate)
+            put_scaled(dx, (wanted * log_posterior).sum(0, keepdim=True), -gradient, accumulate)
             return
         # dy_ij += dv (p_ij sum_k w_k q_kj - w_i q_ij)
         if len(inputs) > 2:
             wanted.mul_(inputs[2])
-        put_scaled(dx, memo.exp().mul_(wanted.sum(1, keepdim=True)).sub_(wanted), gradient, accumulate)
+        put_scaled(dx, log_posterior.exp().mul_(wanted.sum(1, keepdim=True)).sub_(wanted), gradient, accumulate)
 
     def _wanted(self, labels: Tensor, like: Tensor) -> Tensor:
         """q, (samples, classes)."""
         is_wanted = (labels >= 0).to(like.dtype)  # (samples, 1)
-        wanted = torch.zeros_like(like).scatter_(1, labels.long().clamp_(min=0), is_wanted)
+        wanted = torch.zeros_like(like).scatter_(1, labels.clamp(min=0), is_wanted)
         if not self.smoothing:
             return wanted
         return wanted.mul_(1 - self.smoothing).add_(is_wanted, alpha=self.smoothing / like.shape[1])

@@ -100,7 +100,7 @@ class Asked:
         computed = tuple(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
         has_samples = bool(self.sequences) if self.part is None else self.part.question.layout is not None
         layout = SampleLayout((frames,)) if has_samples else None
-        question = Question(self.network._nodes, computed, layout, self.given)
+        question = Question(self.network._nodes, computed, layout, self.given, apart=None)
         return Program(question, options=self.network.compile_options, cache=self.network.cache)
 
     def fixed(self, frames: int) -> FixedProgram:

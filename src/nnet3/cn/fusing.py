@@ -1,0 +1,219 @@
+"""Fusing: sums of products become one kernel each, and what a loop's sums know beforehand is summed before the loop.
+
+Of h = tanh(W x + R h(t-1) + b) a program has, instead of two products and two sums,
+
+    V' = W x + b            all frames at once: the product is added to b
+    V = V' + R h(t-1)       at each frame: the product is added to what is known
+
+A node is taken into a sum if nobody else uses its value or wants it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.products import Times
+from nnet3.cn.nodes.scaling import DiagTimes
+from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
+from nnet3.cn.operation import Matrices, Operation, put_scaled
+from nnet3.cn.order import Composite
+from nnet3.cn.shape import Shape
+from nnet3.ir.kernel import KernelInfo
+
+PRODUCT, ELEMENTS, VALUE = "product", "elements", "value"
+_SUMS = (Plus, Minus)
+_OPERANDS = {PRODUCT: 2, ELEMENTS: 2, VALUE: 1}
+
+
+@dataclass(frozen=True)
+class Term:
+    """What stands for a node in a sum: `factor` times a value, or a product of two, of matrices or of elements."""
+
+    node: Node
+    kind: str
+    factor: float
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.node,) if self.kind == VALUE else self.node.operands
+
+
+@dataclass(frozen=True)
+class FusedSum:
+    """The terms of a sum, and those that are summed before the loop in which it lies."""
+
+    terms: tuple[Term, ...]
+    early: tuple[Term, ...] = ()
+
+
+class SumOfProducts(Operation):
+    """Values of the sum's shape or columns that are repeated, and products of such values or of matrices, added up.
+
+    `terms`: kind and factor of each; the operands follow each other in the same order. A value with factor 1 stands
+    first, if there is one: the sum may lie where it lies.
+    """
+
+    type: ClassVar[str] = "sum_of_products"
+    num_operands: ClassVar[int] = -1
+    evaluates_in_place: ClassVar[bool] = True
+
+    def __init__(self, terms: Sequence[tuple[str, float]]) -> None:
+        self._terms: list[tuple[str, float, int, int]] = []  # kind, factor, numbers of operands
+        self._of_operand: list[tuple[str, float, int]] = []  # kind, factor, number of the other operand
+        for kind, factor in terms:
+            first = len(self._of_operand)
+            last = first + _OPERANDS[kind] - 1
+            self._terms.append((kind, factor, first, last))
+            self._of_operand += [(kind, factor, first + last - place) for place in range(first, last + 1)]
+        self._first = next(term for term in self._terms if term[1] == 1.0)
+        self._others = [term for term in self._terms if term is not self._first]
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], *, adds_value: bool) -> SumOfProducts:
+        """The sum of some terms, before them one more value."""
+        return cls([(VALUE, 1.0)] * adds_value + [(term.kind, term.factor) for term in terms])
+
+    def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
+        info = super().info(name, operands, value, wanted)
+        inputs = [replace(promises, propagate_in_place=False) for promises in info.inputs]
+        if self._of_operand[0][:2] == (VALUE, 1.0) and operands[0] == value:
+            inputs[0] = replace(info.inputs[0], passes_deriv=True)
+        return replace(info, inputs=tuple(inputs))
+
+    def needs_of_gradient(self, operand: int) -> frozenset[int]:
+        kind, _, other = self._of_operand[operand]
+        return frozenset() if kind == VALUE else frozenset({other})
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        kind, _, one, other = self._first
+        total = output
+        if kind == VALUE:
+            total = inputs[one]
+        elif kind == PRODUCT:
+            torch.mm(inputs[other], inputs[one], out=output)
+        else:
+            torch.mul(inputs[one], inputs[other], out=output)
+        for kind, factor, one, other in self._others:
+            if kind == PRODUCT:
+                torch.addmm(total, inputs[other], inputs[one], alpha=factor, out=output)
+            elif kind == ELEMENTS:
+                torch.addcmul(total, inputs[one], inputs[other], value=factor, out=output)
+            else:
+                torch.add(total, inputs[one], alpha=factor, out=output)
+            total = output
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        kind, factor, number = self._of_operand[child]
+        if kind == PRODUCT:
+            # dX += dV Y^T (1.58), dY += X^T dV (1.59)
+            left, right = (inputs[number].T, gradient) if child < number else (gradient, inputs[number].T)
+            if accumulate or factor != 1.0:
+                torch.addmm(dx, left, right, beta=float(accumulate), alpha=factor, out=dx)
+            else:
+                torch.mm(left, right, out=dx)
+        elif kind == VALUE and (dx.size(0) == gradient.size(0) or accumulate or factor != 1.0):
+            put_scaled(dx, fold(gradient, dx), factor, accumulate)
+        elif kind == VALUE:
+            torch.sum(gradient, 0, keepdim=True, out=dx)
+        elif dx.shape != gradient.shape:
+            put_scaled(dx, fold(gradient * inputs[number], dx), factor, accumulate)
+        elif accumulate:
+            dx.addcmul_(gradient, inputs[number], value=factor)
+        else:
+            torch.mul(gradient, inputs[number], out=dx)
+            if factor != 1.0:
+                dx.mul_(factor)
+
+
+def find_sums(
+    nodes: Sequence[Node], composites: Iterable[Composite], given: Collection[Node], kept: Collection[Node]
+) -> tuple[dict[Node, FusedSum], set[Node]]:
+    """The sums among nodes, in forward order, that take in others; and the nodes that are taken in.
+
+    The values of `given` nodes are not computed; those of `kept` nodes are wanted.
+    """
+    return _Finder(nodes, composites, given, kept).find()
+
+
+class _Finder:
+    def __init__(
+        self, nodes: Sequence[Node], composites: Iterable[Composite], given: Collection[Node], kept: Collection[Node]
+    ) -> None:
+        self._computed = [node for node in nodes if node.is_evaluated and node not in given]
+        self._loops = {node: each for each in composites if each.is_loop for node in each.nodes}
+        users = Counter(operand for node in self._computed for operand in node.operands)
+        self._free = {node for node in self._computed if users[node] == 1 and node not in kept}
+
+    def find(self) -> tuple[dict[Node, FusedSum], set[Node]]:
+        found: dict[Node, FusedSum] = {}
+        taken: set[Node] = set()
+        for node in reversed(self._computed):  # users first
+            if type(node.operation) in _SUMS and node.shape.has_samples and node not in taken:
+                terms, inner = self._terms(node)
+                early, terms = self._early(node, terms)
+                inner |= {term.node for term in (*terms, *early) if term.kind != VALUE}
+                if _can_be_summed(node, terms, early) and (inner or early):
+                    found[node] = FusedSum(_in_order(node, terms), _in_order(node, early))
+                    taken |= inner
+        return found, taken
+
+    def _terms(self, root: Node) -> tuple[list[Term], set[Node]]:
+        """The terms of a sum, and the sums in it that are dissolved."""
+        found: list[Term] = []
+        dissolved: set[Node] = set()
+        waiting = [(root, 1.0)]
+        while waiting:
+            node, factor = waiting.pop()
+            kind = type(node.operation) if node is root or self._may_be_taken(node, root) else None
+            if kind in _SUMS:
+                dissolved.add(node)
+                factors = node.operation.linear_factors
+                waiting += [(o, factor * f) for o, f in zip(node.operands[::-1], factors[::-1], strict=True)]
+            elif kind is Times:
+                found.append(Term(node, PRODUCT, factor))
+            elif kind in (ElementTimes, DiagTimes) and all(_fits(operand, node) for operand in node.operands):
+                found.append(Term(node, ELEMENTS, factor))
+            else:
+                found.append(Term(node, VALUE, factor))
+        return found, dissolved - {root}
+
+    def _may_be_taken(self, node: Node, root: Node) -> bool:
+        loop = self._loops.get(node)
+        return node in self._free and node.shape == root.shape and (loop is None or loop is self._loops.get(root))
+
+    def _early(self, root: Node, terms: Sequence[Term]) -> tuple[list[Term], list[Term]]:
+        """The terms that are summed before the loop in which the root lies, and the others."""
+        loop = self._loops.get(root)
+        early = [t for t in terms if loop is not None and all(self._loops.get(o) is not loop for o in t.operands)]
+        is_one = len(early) > 1 and any(t.node.shape == root.shape for t in early) and any(t.factor == 1 for t in early)
+        if is_one:
+            return early, [term for term in terms if term not in early]
+        return [], [replace(term, kind=VALUE) if term in early else term for term in terms]
+
+
+def _fits(operand: Node, value: Node) -> bool:
+    return operand.shape in (value.shape, Shape(value.shape.rows, 1))
+
+
+def _can_be_summed(root: Node, terms: Sequence[Term], early: Sequence[Term]) -> bool:
+    values = [term.node for term in (*terms, *early) if term.kind == VALUE]
+    return all(_fits(node, root) for node in values) and (bool(early) or any(term.factor == 1 for term in terms))
+
+
+def _in_order(root: Node, terms: Sequence[Term]) -> tuple[Term, ...]:
+    """A value with factor 1 first, then products, then other values; of values those that are repeated come last."""
+    values = [term for term in terms if term.kind == VALUE]
+    values.sort(key=lambda term: term.node.shape != root.shape)
+    first = next((term for term in values if term.factor == 1), None)
+    products = sorted((term for term in terms if term.kind != VALUE), key=lambda term: term.kind != PRODUCT)
+    others = [term for term in values if term is not first]
+    return (*([first] if first else []), *products, *others)
