@@ -33,7 +33,7 @@ _OPERANDS = {PRODUCT: 2, ELEMENTS: 2, VALUE: 1}
 
 
 @dataclass(frozen=True)
-class Term:
+class SumTerm:
     """What stands for a node in a sum: `factor` times a value, or a product of two, of matrices or of elements."""
 
     node: Node
@@ -49,8 +49,8 @@ class Term:
 class FusedSum:
     """The terms of a sum, and those that are summed before the loop in which it lies."""
 
-    terms: tuple[Term, ...]
-    early: tuple[Term, ...] = ()
+    terms: tuple[SumTerm, ...]
+    early: tuple[SumTerm, ...] = ()
 
 
 class SumOfProducts(Operation):
@@ -76,7 +76,7 @@ class SumOfProducts(Operation):
         self._others = [term for term in self._terms if term is not self._first]
 
     @classmethod
-    def of(cls, terms: Sequence[Term], *, adds_value: bool) -> SumOfProducts:
+    def of(cls, terms: Sequence[SumTerm], *, adds_value: bool) -> SumOfProducts:
         """The sum of some terms, before them one more value."""
         return cls([(VALUE, 1.0)] * adds_value + [(term.kind, term.factor) for term in terms])
 
@@ -166,9 +166,9 @@ class _Finder:
                     taken |= inner
         return found, taken
 
-    def _terms(self, root: Node) -> tuple[list[Term], set[Node]]:
+    def _terms(self, root: Node) -> tuple[list[SumTerm], set[Node]]:
         """The terms of a sum, and the sums in it that are dissolved."""
-        found: list[Term] = []
+        found: list[SumTerm] = []
         dissolved: set[Node] = set()
         waiting = [(root, 1.0)]
         while waiting:
@@ -179,18 +179,18 @@ class _Finder:
                 factors = node.operation.linear_factors
                 waiting += [(o, factor * f) for o, f in zip(node.operands[::-1], factors[::-1], strict=True)]
             elif kind is Times:
-                found.append(Term(node, PRODUCT, factor))
+                found.append(SumTerm(node, PRODUCT, factor))
             elif kind in (ElementTimes, DiagTimes) and all(_fits(operand, node) for operand in node.operands):
-                found.append(Term(node, ELEMENTS, factor))
+                found.append(SumTerm(node, ELEMENTS, factor))
             else:
-                found.append(Term(node, VALUE, factor))
+                found.append(SumTerm(node, VALUE, factor))
         return found, dissolved - {root}
 
     def _may_be_taken(self, node: Node, root: Node) -> bool:
         loop = self._loops.get(node)
         return node in self._free and node.shape == root.shape and (loop is None or loop is self._loops.get(root))
 
-    def _early(self, root: Node, terms: Sequence[Term]) -> tuple[list[Term], list[Term]]:
+    def _early(self, root: Node, terms: Sequence[SumTerm]) -> tuple[list[SumTerm], list[SumTerm]]:
         """The terms that are summed before the loop in which the root lies, and the others."""
         loop = self._loops.get(root)
         early = [t for t in terms if loop is not None and all(self._loops.get(o) is not loop for o in t.operands)]
@@ -204,12 +204,12 @@ def _fits(operand: Node, value: Node) -> bool:
     return operand.shape in (value.shape, Shape(value.shape.rows, 1))
 
 
-def _can_be_summed(root: Node, terms: Sequence[Term], early: Sequence[Term]) -> bool:
+def _can_be_summed(root: Node, terms: Sequence[SumTerm], early: Sequence[SumTerm]) -> bool:
     values = [term.node for term in (*terms, *early) if term.kind == VALUE]
     return all(_fits(node, root) for node in values) and (bool(early) or any(term.factor == 1 for term in terms))
 
 
-def _in_order(root: Node, terms: Sequence[Term]) -> tuple[Term, ...]:
+def _in_order(root: Node, terms: Sequence[SumTerm]) -> tuple[SumTerm, ...]:
     """A value with factor 1 first, then products, then other values; of values those that are repeated come last."""
     values = [term for term in terms if term.kind == VALUE]
     values.sort(key=lambda term: term.node.shape != root.shape)

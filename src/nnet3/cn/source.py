@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.cn.forms import ComponentRule, PaddedRule, SlotRule, StackRule
-from nnet3.cn.fusing import FusedSum, SumOfProducts, Term, find_sums
+from nnet3.cn.fusing import FusedSum, SumOfProducts, SumTerm, find_sums
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.delay import Delay
@@ -160,7 +160,7 @@ class CnSource:
             self._sum_of(before, node, name + EARLY, fused.early)
         self._sum_of(number, node, name, fused.terms, before)
 
-    def _sum_of(self, number: int, node: Node, name: str, terms: Sequence[Term], before: int = -1) -> None:
+    def _sum_of(self, number: int, node: Node, name: str, terms: Sequence[SumTerm], before: int = -1) -> None:
         """A node that adds up terms, and the value of the node `before` the loop, if there is one."""
         operands = [operand for term in terms for operand in term.operands]
         numbers, shapes = [self.number[operand] for operand in operands], [operand.shape for operand in operands]

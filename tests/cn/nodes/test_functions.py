@@ -55,6 +55,10 @@ def test_where():
     condition = (random(4, 5, seed=3) > 0).double()
     node = cn.where(cn.input("c", 4), x, y)
     check_node(node, [condition, random(4, 5), random(4, 5, seed=1)], lambda c, a, b: torch.where(c != 0, a, b))
+    number = cn.where(cn.input("c", 4), cn.parameter("p", (1, 1)), y)
+    operands = [condition, random(1, 1), random(4, 5, seed=1)]
+    check_node(number, operands, lambda c, a, b: torch.where(c != 0, a, b), gradients=[1, 2])
+    assert cn.Network(outputs={"y": cn.where(x < 0, 0, x)}).evaluate("y", {"x": -np.ones((4, 2))}).any() == np.False_
     with pytest.raises(ShapeError, match="where needs operands of equal shape"):
         cn.where(one, x, y)
 

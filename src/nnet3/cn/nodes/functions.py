@@ -123,15 +123,18 @@ COMPARISONS = tuple(made.type for made in _TWO if made.slopes is None)  # type: 
 
 @dataclass(frozen=True)
 class Where(Operation):
-    """V = X where C is not 0, and Y elsewhere; all of one shape. C gets no gradient."""
+    """V = X where C is not 0, and Y elsewhere; X and Y have the shape of C or are numbers. C gets no gradient."""
 
     type: ClassVar[str] = "where"
     num_operands: ClassVar[int] = 3
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset({0}), frozenset({0}))
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        condition, x, y = operands
-        return equal_shapes(self.type, equal_shapes(self.type, condition, x), y)
+        condition, *values = operands
+        for value in values:
+            if not value.is_scalar:
+                equal_shapes(self.type, condition, value)
+        return condition
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         output.copy_(torch.where(inputs[0] != 0, inputs[1], inputs[2]))
@@ -143,7 +146,7 @@ class Where(Operation):
         if child == 0:
             put(dx, torch.zeros_like(dx), accumulate)
             return
-        put(dx, torch.where((inputs[0] != 0) == (child == 1), gradient, 0.0), accumulate)
+        put(dx, torch.where((inputs[0] != 0) == (child == 1), gradient, 0.0).sum_to_size(dx.shape), accumulate)
 
 
 def _made(type: str, *operands: Any, name: str = "", **options: Any) -> Node:
@@ -211,5 +214,5 @@ def equal(x: Node, y: Node, *, name: str = "") -> Node:
 
 
 def where(condition: Node, x: Node, y: Node, *, name: str = "") -> Node:
-    """X where the condition is not 0, and Y elsewhere, element by element; all of one shape."""
+    """X where the condition is not 0, else Y, element by element; all of one shape, but X and Y may be numbers."""
     return Node(Where(), (condition, x, y), name)
