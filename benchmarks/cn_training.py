@@ -63,12 +63,15 @@ class LastFrames(nn.Module):
         return found.flatten(0, 1)
 
 
-def _lstms(rng: np.random.Generator) -> tuple[cn.Network, dict[str, cn.Sequences], nn.Module, Tensor, Tensor]:
-    """LSTMs over 16 sequences of 100 frames (ours has peepholes), what they are given, and labels."""
+def _lstms(
+    rng: np.random.Generator, *, is_one_node: bool = False
+) -> tuple[cn.Network, dict[str, cn.Sequences], nn.Module, Tensor, Tensor]:
+    """LSTMs over 16 sequences of 100 frames (ours of nodes has peepholes), what they are given, and labels."""
     x = rng.normal(size=(SEQUENCES, INPUTS, FRAMES)).astype(np.float32)
     labels = rng.integers(0, CLASSES, (SEQUENCES, FRAMES))
-    cell = cn.macros.lstm(cn.input("x", INPUTS), CELLS)
-    scores = cn.macros.affine(cell.h, CLASSES, name="scores")
+    x_node = cn.input("x", INPUTS)
+    h = cn.macros.fast_lstm(x_node, CELLS) if is_one_node else cn.macros.lstm(x_node, CELLS).h
+    scores = cn.macros.affine(h, CLASSES, name="scores")
     criterion = cn.cross_entropy_with_softmax(cn.input("labels", classes=CLASSES), scores)
     net = cn.Network(criterion, {"scores": scores})
     batch = {"x": cn.sequences(x), "labels": cn.sequences(labels)}
@@ -76,8 +79,8 @@ def _lstms(rng: np.random.Generator) -> tuple[cn.Network, dict[str, cn.Sequences
     return net, batch, LastFrames(), theirs, torch.from_numpy(labels.T.copy()).flatten()
 
 
-def lstm(rng: np.random.Generator) -> Pair:
-    net, batch, module, x, labels = _lstms(rng)
+def lstm(rng: np.random.Generator, *, is_one_node: bool = False) -> Pair:
+    net, batch, module, x, labels = _lstms(rng, is_one_node=is_one_node)
     return {"ours": lambda: net.backward(batch), "PyTorch": gradients(module, x, labels)}
 
 
@@ -142,6 +145,7 @@ CASES: dict[str, Callable[[np.random.Generator], Pair]] = {
     "MLP 1024 x 3, 256 samples": partial(mlp, minibatch=256, dims=(1024, 1024, 1024, 1024, CLASSES)),
     "LSTM 512, 16 x 100": lstm,
     "LSTM 512, 16 x 100, forward": lstm_forward,
+    "LSTM 512, 16 x 100, as one node": partial(lstm, is_one_node=True),
     "CNN 32 and 64, 64 images": partial(cnn, channels_made=(32, 64)),
     "embedding, 100,000 words": embedding,
 }

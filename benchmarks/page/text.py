@@ -161,7 +161,7 @@ def _training(results: Sequence[Result], memory: Sequence[Result]) -> Iterator[s
 
 def _graphs(results: Sequence[Result]) -> Iterator[str]:
     yield "Forward and gradient unless it says otherwise, milliseconds, one thread, beside modules of PyTorch and"
-    yield "autograd (`nn.LSTM` for the LSTM, which has no peepholes; ours has)."
+    yield "autograd (`nn.LSTM` for the LSTM, which has no peepholes; ours of nodes has)."
     yield ""
     rows = [
         (r["name"], _milliseconds(r, "ours"), _milliseconds(r, "PyTorch"),

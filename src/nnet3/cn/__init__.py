@@ -46,6 +46,7 @@ from nnet3.cn.nodes.leaves import constant, input, parameter
 from nnet3.cn.nodes.norms import l1_norm, l2_norm, squared_norm, sum_elements
 from nnet3.cn.nodes.pooling import average_pooling, max_pooling
 from nnet3.cn.nodes.products import khatri_rao_product, times
+from nnet3.cn.nodes.recurrent import lstm_layer
 from nnet3.cn.nodes.rows import row_slice, row_stack
 from nnet3.cn.nodes.scaling import diag_times, scale
 from nnet3.cn.nodes.sequence import additive_attention, attention, broadcast_as, ctc
@@ -69,9 +70,9 @@ __all__ = [
     "cos", "cross_entropy", "cross_entropy_with_softmax", "ctc", "delay", "diag_times", "divide", "dropout",
     "element_times", "embedding", "equal", "exp", "from_nnet", "from_text", "greater", "greater_equal", "input",
     "inv_std_dev", "khatri_rao_product", "l1_norm", "l2_norm", "layer_norm", "less", "less_equal", "load", "log",
-    "log_softmax", "log_sum_exp_rows", "macros", "max_pooling", "max_rows", "maximum", "mean", "mean_rows",
-    "min_rows", "minimum", "minus", "negate", "parameter", "per_dim_mean_var_norm", "plus", "power", "register",
-    "relu", "row_slice", "row_stack", "row_step", "save", "scale", "scope", "sequence", "sequences", "sgd_step",
-    "sigmoid", "softmax", "sqrt", "square_error", "squared_norm", "sum_elements", "sum_rows", "tanh", "times",
-    "to_text", "torch_function", "train", "transpose", "transposed_convolution", "truncated", "where",
+    "log_softmax", "log_sum_exp_rows", "lstm_layer", "macros", "max_pooling", "max_rows", "maximum", "mean",
+    "mean_rows", "min_rows", "minimum", "minus", "negate", "parameter", "per_dim_mean_var_norm", "plus", "power",
+    "register", "relu", "row_slice", "row_stack", "row_step", "save", "scale", "scope", "sequence", "sequences",
+    "sgd_step", "sigmoid", "softmax", "sqrt", "square_error", "squared_norm", "sum_elements", "sum_rows", "tanh",
+    "times", "to_text", "torch_function", "train", "transpose", "transposed_convolution", "truncated", "where",
 ]  # fmt: skip

@@ -53,7 +53,6 @@ class Operation:
     gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
     is_given: ClassVar[bool] = False  # whether the value comes from outside with each run
-    may_be_registered: ClassVar[bool] = True  # see `nnet3.cn.register`
     is_whole: ClassVar[bool] = False  # whether PyTorch computes it of whole sequences, between programs
     #: Factors of the operands of which the value is a linear combination; () if it is none.
     linear_factors: ClassVar[tuple[float, ...]] = ()

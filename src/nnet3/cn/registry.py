@@ -60,7 +60,7 @@ def check_is_registered(operation: Operation) -> None:
     """Raise NetworkError for an operation that could not be read again."""
     if is_registered(operation):
         return
-    if not operation.may_be_registered:
+    if not all(map(is_kind, operation.option_kinds().values())):
         raise NetworkError(
             f"'{operation.type}' cannot be read again: a function is not written to a file; what is saved is made of a "
             "class of your own, decorated with cn.register"

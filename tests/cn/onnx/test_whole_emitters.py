@@ -63,6 +63,7 @@ def nodes() -> dict[str, cn.Node]:
         "reverse": cn.delay(cn.sequence.reverse(h), 1) + h,
         "scores": scores,
         "J": cn.cross_entropy_with_softmax(label, cn.sequence.mean(h)) + cn.squared_norm(scores),
+        "lstm": cn.macros.fast_lstm(h, 3, name="forward") - cn.macros.fast_lstm(h, 3, name="backward", reverse=True),
         "attention": cn.attention(scores, h, h, scale=0.7),
         "additive attention": cn.additive_attention(scores, h, h, cn.parameter("v", (4, 1))),
     }

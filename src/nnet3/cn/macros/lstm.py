@@ -9,6 +9,7 @@ from nnet3.cn.node import Node, checked_name
 from nnet3.cn.nodes.activations import sigmoid, tanh
 from nnet3.cn.nodes.delay import delay
 from nnet3.cn.nodes.leaves import input, parameter
+from nnet3.cn.nodes.recurrent import lstm_layer
 from nnet3.cn.nodes.rows import row_stack
 from nnet3.cn.nodes.scaling import diag_times
 from nnet3.cn.nodes.sums import element_times, plus
@@ -73,6 +74,18 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     Hd.connect(h)
     Cd.connect(c)
     return Lstm(h, c, h0, c0)
+
+
+def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False) -> Node:
+    """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): its outputs, called `name`.
+
+    Parameters are `name.W`, `name.R` and `name.b`; with `reverse` it runs backward in time.
+    """
+    check_kind(x, Node, "the input of an LSTM", "a node")
+    check_kind(cells, int, "the number of cells of an LSTM", "an integer")
+    checked_name(name)
+    W, R = parameter(f"{name}.W", (4 * cells, x.shape.rows)), parameter(f"{name}.R", (4 * cells, cells))
+    return lstm_layer(x, W, R, parameter(f"{name}.b", (4 * cells, 1)), reverse=reverse, name=name)
 
 
 def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) -> Node:

@@ -22,7 +22,6 @@ class TorchFunction(Operation):
     """V = f(X, Y, ...), of `rows` rows; `cols`: their columns if the value has no samples."""
 
     type: ClassVar[str] = "torch_function"
-    may_be_registered: ClassVar[bool] = False
     num_operands: ClassVar[int] = -1
     function: Callable[..., Tensor]
     rows: int

@@ -75,3 +75,23 @@ def additive_attention(
     column = made.op("Transpose", made.matrix(weights), perm=[1, 0])
     scores = made.op("Squeeze", made.op("MatMul", made.op("Tanh", both), column), integers(3))
     return made.op("MatMul", made.op("Softmax", scores, axis=2), values)
+
+
+@emitter("lstm_layer")
+def lstm_layer(
+    made: NodeEmission, operation: Any, x: ir.Value, weights: ir.Value, recurrent: ir.Value, bias: ir.Value
+) -> ir.Value:
+    cells, integers = made.shape.rows, made.graph.integers
+    order = integers(*(gate * cells + row for gate in (0, 3, 1, 2) for row in range(cells)))  # i, o, f, g
+
+    def rows_of_gates(matrix: ir.Value) -> ir.Value:
+        turned = made.op("Transpose", made.matrix(matrix), perm=[1, 0])
+        return made.op("Unsqueeze", made.op("Gather", turned, order, axis=0), integers(0))
+
+    own = made.op("Squeeze", rows_of_gates(bias), integers(2))  # (1, 4 cells)
+    both = made.op("Concat", own, made.op("Sub", own, own), axis=1)
+    frames = made.op("Transpose", x, perm=[1, 0, 2])
+    direction = "reverse" if operation.reverse else "forward"
+    inputs = frames, rows_of_gates(weights), rows_of_gates(recurrent), both
+    y = made.op("LSTM", *inputs, hidden_size=cells, direction=direction)  # (frames, 1, batch, cells)
+    return made.op("Transpose", made.op("Squeeze", y, integers(1)), perm=[1, 0, 2])

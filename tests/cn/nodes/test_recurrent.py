@@ -1,0 +1,83 @@
+"""A recurrent layer as one node: PyTorch's LSTM, in both directions, on sequences of any lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import cn
+from nnet3.errors import ShapeError
+from tests.seeds import RANDOM
+
+X = cn.input("x", 3)
+
+
+def network(reverse: bool = False) -> cn.Network:
+    h = cn.macros.fast_lstm(X, 4, name="h", reverse=reverse)
+    net = cn.Network(cn.squared_norm(h, name="J"), {"y": h}, dtype=torch.float64)
+    net.set_parameters({name: RANDOM.normal(size=value.shape) for name, value in net.parameters().items()})
+    return net
+
+
+def pytorch(net: cn.Network) -> torch.nn.LSTM:
+    """The same layer; both of its biases are there, one of them zero."""
+    module = torch.nn.LSTM(3, 4).double()
+    p = {name: torch.from_numpy(value) for name, value in net.parameters().items()}
+    state = {"weight_ih_l0": p["h.W"], "weight_hh_l0": p["h.R"], "bias_ih_l0": p["h.b"][:, 0]}
+    module.load_state_dict(state | {"bias_hh_l0": torch.zeros(16)})
+    return module
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("lengths", [(5, 5), (2, 4, 1), (3,), (0, 2)])
+def test_values_are_pytorchs(lengths: tuple[int, ...], reverse: bool) -> None:
+    net = network(reverse)
+    module, arrays = pytorch(net), [RANDOM.normal(size=(3, length)) for length in lengths]
+    for value, array in zip(net.evaluate("y", {"x": cn.sequences(arrays)}), arrays, strict=True):
+        assert value.shape == (4, array.shape[1])
+        if array.size:
+            given = torch.from_numpy((array[:, ::-1] if reverse else array).T.copy())
+            expected = module(given)[0].detach().numpy().T
+            np.testing.assert_allclose(value, expected[:, ::-1] if reverse else expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("lengths", [(4, 4), (2, 4, 1)])
+def test_gradients(lengths: tuple[int, ...], reverse: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, length)) for length in lengths])}
+    assert cn.check_gradients(network(reverse), batch).worst < 1e-5
+
+
+def test_what_pytorch_learns_on_equal_lengths() -> None:
+    net = network()
+    module, arrays = pytorch(net), RANDOM.normal(size=(2, 3, 5))
+    module(torch.from_numpy(arrays.transpose(2, 0, 1).copy()))[0].square().sum().backward()
+    gradients = net.gradients({"x": cn.sequences(arrays)})
+    np.testing.assert_allclose(gradients["h.W"], module.weight_ih_l0.grad, rtol=1e-8)
+    np.testing.assert_allclose(gradients["h.R"], module.weight_hh_l0.grad, rtol=1e-8)
+    np.testing.assert_allclose(gradients["h.b"][:, 0], module.bias_ih_l0.grad, rtol=1e-8)
+
+
+def test_samples_that_are_no_sequences_are_sequences_of_one_frame() -> None:
+    net, array = network(), RANDOM.normal(size=(3, 4))
+    alone = net.evaluate("y", {"x": cn.sequences(array.T[:, :, None])})
+    np.testing.assert_allclose(net.evaluate("y", {"x": array}), np.concatenate(alone, axis=1), rtol=1e-12)
+
+
+def test_saved_and_among_other_nodes(tmp_path) -> None:
+    h = cn.macros.fast_lstm(cn.relu(cn.macros.affine(X, 4, name="below")), 3, name="h", reverse=True)
+    scores = cn.macros.affine(h, 2, name="scores")
+    net = cn.Network(cn.cross_entropy_with_softmax(cn.input("y", classes=2), scores), {"scores": scores})
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, n)) for n in (4, 2)]), "y": cn.sequences([[0, 1, 1, 0], [1, 1]])}
+    cn.train(net, [batch], learning_rate=0.1, epochs=2)
+    cn.save(net, tmp_path / "net.cn")
+    assert cn.load(tmp_path / "net.cn").criterion(batch) == pytest.approx(net.criterion(batch), rel=1e-6)
+
+
+def test_operands_that_do_not_fit() -> None:
+    W, R, b = cn.parameter("W", (8, 3)), cn.parameter("R", (8, 2)), cn.parameter("b", (8, 1))
+    assert cn.lstm_layer(X, W, R, b).shape == cn.Shape(2)
+    for operands in ((X, R, W, b), (X, W, R, W), (cn.input("z", 4), W, R, b)):
+        with pytest.raises(ShapeError, match="lstm_layer needs X: D x S, W: 4C x D, R: 4C x C and b: 4C x 1"):
+            cn.lstm_layer(*operands)
