@@ -183,7 +183,7 @@ def test_examples_are_made_of_tables(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert {key[0] for key in made} == {"a", "e"}
     for message in ("c is left out: ", "has no supervision of it", "has no ivectors of it", "are not of 4 pdfs"):
         assert message in caplog.text
-    assert "b is left out: no chunk could be made of its 5 frames" in caplog.text
+    assert "b is left out: its 5 frames are too few for a chunk" in caplog.text
 
 
 def test_generators_take_any_seed() -> None:

@@ -26,6 +26,8 @@ from nnet3.kaldi_io import (
 )
 from nnet3.options import ChainMakingOptions
 
+_SHORT = "no chunk could be made of its %d frames"  # or the normalization graph has none of their sequences
+
 
 def make(
     normalization: str | None,
@@ -84,13 +86,13 @@ def _write(
 ) -> MakingStatistics:
     counts = MakingStatistics()
     with open_general_matrix_table(features) as table:
-        write(CHAIN_EXAMPLES, output, examples_of(table, make, counts), counts)
+        write(CHAIN_EXAMPLES, output, examples_of(table, make, counts, _SHORT), counts)
     return counts
 
 
 def normalize(normalization: str, examples: str, output: str, scale: float) -> None:
     """Examples with weights."""
-    weights, left_out = _weights(normalization, scale), LeftOut("{} is left out")
+    weights, left_out = _weights(normalization, scale), LeftOut("{} is left out: {}")
     with ExampleReader(examples, CHAIN_EXAMPLES) as entries:
         made = left_out.each(entries, lambda _, example: normalized(example, weights))
         count = write(CHAIN_EXAMPLES, output, made)

@@ -153,7 +153,7 @@ def make_supervision(
     tree: str, model: str, phones: str, output: str, lattice_input: bool, settings: SupervisingOptions
 ) -> int:
     """Writes the supervision of all utterances; returns the exit status."""
-    hmms, left_out = PhoneHmms(load_tree(tree), load_transitions(model)), LeftOut("{} is left out")
+    hmms, left_out = PhoneHmms(load_tree(tree), load_transitions(model)), LeftOut("{} is left out: {}")
     table: TableReader[Any] = open_lattice_table(phones) if lattice_input else open_pair_table(phones)
     timed = partial(phones_of_lattice, lm_scale=settings.lm_scale) if lattice_input else phones_of_durations
     with table, TableWriter(output, write_supervision) as writer:

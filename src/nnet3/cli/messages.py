@@ -35,7 +35,8 @@ def print_warnings(warnings: Iterable[str]) -> None:
 class LeftOut:
     """Counts in `failed` the entries that are left out since something is wrong with them, and warns of each."""
 
-    def __init__(self, warning: str = "utterance '{}' left out") -> None:
+    def __init__(self, warning: str = "utterance '{}' left out: {}") -> None:
+        """`warning` takes a key and an error."""
         self.failed, self._warning = 0, warning
 
     def made(self, key: str, make: Callable[..., M], *given: Any) -> M | None:
@@ -44,7 +45,7 @@ class LeftOut:
             return make(*given)
         except Nnet3Error as error:
             self.failed += 1
-            say(f"warning: {self._warning.format(key)}: {error}")
+            say(f"warning: {self._warning.format(key, error)}")
             return None
 
     def each(self, entries: Iterable[tuple[str, T]], make: Callable[[str, T], M]) -> Iterator[tuple[str, M]]:

@@ -95,8 +95,12 @@ def examples_of(
     features: TableReader[GeneralMatrix],
     make: Callable[[str, GeneralMatrix], list[tuple[str, E]]],
     counts: MakingStatistics,
+    short: str = "its %d frames are too few for a chunk",
 ) -> Iterator[tuple[str, E]]:
-    """Yields what `make` makes of each utterance in a table; one that cannot be used is left out with a warning."""
+    """Yields what `make` makes of each utterance in a table; one that cannot be used is left out with a warning.
+
+    `short`: what the warning says where nothing is made of so many frames.
+    """
     for key, matrix in features:
         counts.utterances += 1
         try:
@@ -107,7 +111,7 @@ def examples_of(
             continue
         if not examples:
             counts.short += 1
-            _LOG.warning("%s is left out: no chunk could be made of its %d frames", key, matrix.shape[0])
+            _LOG.warning(f"%s is left out: {short}", key, matrix.shape[0])
         counts.examples += len(examples)
         yield from examples
 
