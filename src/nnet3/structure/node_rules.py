@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -40,10 +39,14 @@ class NodeRules:
     @cached_property
     def period(self) -> int | None:
         """See `GraphRules`."""
-        nodes, component = self.parts.nodes, self.parts.component
-        slots = (slot.period for node in nodes if isinstance(node, DescriptorNode) for slot in node.descriptor.slots())
-        kernels = (component(node).rules_period for node in nodes if isinstance(node, ComponentNode))
-        return common_period(chain(slots, kernels))
+        return common_period(map(self.period_of, range(len(self.parts.nodes))))
+
+    def period_of(self, node: int) -> int | None:
+        """Returns the frames after which the rules of a node are the same again; None if that is not known."""
+        own = self.parts.nodes[node]
+        if isinstance(own, DescriptorNode):
+            return common_period(slot.period for slot in own.descriptor.slots())
+        return self.parts.component(own).rules_period if isinstance(own, ComponentNode) else 1
 
     def component(self, number: int) -> Component:
         """The component of a component node."""

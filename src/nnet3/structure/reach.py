@@ -16,7 +16,7 @@ from nnet3.components import Component
 from nnet3.index import T
 from nnet3.schedule import reached
 from nnet3.structure.node_rules import NodeRules
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, InputNode
 from nnet3.structure.parts import NetworkParts
 
 
@@ -30,7 +30,7 @@ class _Look(NamedTuple):
 
 def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> float:
     """Returns the frames of input after an output on which it may depend at most; infinity without a bound."""
-    looks = list(_looks(parts))
+    looks = list(_looks(NodeRules(parts)))
     users, sources = (np.array([look[column] for look in looks], np.intp) for column in (0, 1))
     ahead = np.array([look.ahead for look in looks])
     if np.isinf(ahead).any():
@@ -54,7 +54,7 @@ def component_reach(component: Component) -> float:
 def depends_on_what_is_there(parts: NetworkParts) -> bool:
     """True if an output depends on which frames of input are given, or on where t = 0 is."""
     rules = NodeRules(parts)
-    if any(math.isinf(look.ahead) for look in _looks(parts)):
+    if any(math.isinf(look.ahead) for look in _looks(rules)):
         return True
     return any(_has_optional_slots(rules, number) for number in _needed(parts))
 
@@ -80,32 +80,27 @@ def _needed(parts: NetworkParts) -> set[int]:
     return set(reached(outputs, parts.sources))
 
 
-def _looks(parts: NetworkParts) -> Iterator[_Look]:
+def _looks(rules: NodeRules) -> Iterator[_Look]:
     """Yields the looks of nodes that outputs need at nodes that depend on frames of input."""
-    needed = _needed(parts)
-    timed, grows = set(_timed_inputs(parts)), True
+    needed = _needed(rules.parts)
+    timed, grows = set(_timed_inputs(rules.parts)), True
     while grows:
-        more = {number for number in needed - timed if not timed.isdisjoint(parts.sources(number))}
+        more = {number for number in needed - timed if not timed.isdisjoint(rules.may_use(number))}
         timed |= more
         grows = bool(more)
     for number in sorted(needed):
-        for source, ahead in _looks_of(parts, number):
-            if source in timed:
-                yield _Look(number, source, ahead)
+        yield from (look for look in _looks_of(rules, number) if look.source in timed)
 
 
-def _looks_of(parts: NetworkParts, number: int) -> Iterator[tuple[int, float]]:
-    node = parts.nodes[number]
-    if isinstance(node, DescriptorNode):
-        for slot in node.descriptor.slots():
-            nodes, indexes = slot.map_to_input(_times(slot.period), parts.node_number)
-            ahead = _farthest(indexes[:, np.newaxis], slot.period)
-            yield from ((source, ahead) for source in np.unique(nodes).tolist())
-    elif isinstance(node, ComponentNode):
-        for source in parts.sources(number):
-            yield source, component_reach(parts.component(node))
-    elif isinstance(node, DimRangeNode):
-        yield parts.node_number[node.source], 0
+def _looks_of(rules: NodeRules, number: int) -> Iterator[_Look]:
+    period = rules.period_of(number)
+    if period is None:
+        yield from (_Look(number, source, math.inf) for source in rules.may_use(number))
+        return
+    nodes, indexes = rules.slots(number, _times(period))
+    for slot in range(nodes.shape[1]):
+        ahead = _farthest(indexes[:, slot : slot + 1], period)
+        yield from (_Look(number, source, ahead) for source in np.unique(nodes[:, slot]).tolist())
 
 
 def _times(period: int) -> np.ndarray:
