@@ -34,9 +34,9 @@ def random_lattice(rows: int = 4) -> RawLattice:
     emits = row_of[src] != row_of[dst]
     final = np.where(row_of == rows, RANDOM.random(len(row)), np.inf)
     word = RANDOM.integers(0, 3, len(src))
-    return RawLattice.sorted(
-        row_of, src, dst, word, emits * 1, RANDOM.random(len(src)), RANDOM.normal(size=len(src)), final, row_of
-    )
+    graph, acoustic = RANDOM.random(len(src)), RANDOM.normal(size=len(src))
+    arcs = {"src": src, "dst": dst, "word": word, "transition_id": emits * 1, "graph_cost": graph}
+    return RawLattice.sorted(row_of, **arcs, acoustic_cost=acoustic, final_graph=final, graph_state=row_of)
 
 
 def random_word_lattice() -> Lattice:

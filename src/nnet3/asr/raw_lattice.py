@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nnet3.asr.arrays import Doubles, Flags, Integers
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.levels import Levels, longest_paths
 from nnet3.kaldi_io.lattice import Strings, no_strings
+
+_OF_STATES = ("row_of_state", "level", "final_graph", "graph_state")
+_OF_ARCS = ("word", "transition_id", "graph_cost", "acoustic_cost")  # besides their ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,39 +41,19 @@ class RawLattice(Levels):
     has_ended: bool = True
 
     @classmethod
-    def sorted(
-        cls,
-        row_of_state: Integers,
-        src: Integers,
-        dst: Integers,
-        word: Integers,
-        transition_id: Integers,
-        graph_cost: Doubles,
-        acoustic_cost: Doubles,
-        final_cost: Doubles,
-        graph_state: Integers,
-        has_ended: bool = True,
-    ) -> RawLattice:
-        """Makes a lattice of states and arcs in any order; the first state of the first row at depth 0 is the start."""
-        within = row_of_state[src] == row_of_state[dst]
-        depth = longest_paths(len(row_of_state), src[within], dst[within])
+    def sorted(cls, row_of_state: Integers, **columns: Any) -> RawLattice:
+        """Makes a lattice of states and arcs in any order; the first state of the first row at depth 0 is the start.
+
+        `columns` are all other fields but `level`, by name.
+        """
+        found = cls(row_of_state=row_of_state, level=np.zeros(len(row_of_state), np.int64), **columns)
+        within = row_of_state[found.src] == row_of_state[found.dst]
+        depth = longest_paths(len(row_of_state), found.src[within], found.dst[within])
         order = np.lexsort((depth, row_of_state))
         number = np.argsort(order)
-        arcs = np.argsort(number[src], kind="stable")
         step = (np.diff(row_of_state[order]) != 0) | (np.diff(depth[order]) != 0)
-        return cls(
-            row_of_state[order],
-            np.append(0, np.cumsum(step)),
-            number[src[arcs]],
-            number[dst[arcs]],
-            word[arcs],
-            transition_id[arcs],
-            graph_cost[arcs],
-            acoustic_cost[arcs],
-            final_cost[order],
-            graph_state[order],
-            has_ended,
-        )
+        chosen = found._chosen(order, np.argsort(number[found.src], kind="stable"), number)
+        return replace(chosen, level=np.append(0, np.cumsum(step)))
 
     @property
     def num_rows(self) -> int:
@@ -94,17 +79,11 @@ class RawLattice(Levels):
 
     def _part(self, states: Flags, arcs: Flags, ends: Flags) -> RawLattice:
         """Keeps these states and arcs; only these states are final."""
-        number = np.cumsum(states) - 1
-        return RawLattice(
-            self.row_of_state[states],
-            self.level[states],
-            number[self.src[arcs]],
-            number[self.dst[arcs]],
-            self.word[arcs],
-            self.transition_id[arcs],
-            self.graph_cost[arcs],
-            self.acoustic_cost[arcs],
-            np.where(ends, self.final_graph, np.inf)[states],
-            self.graph_state[states],
-            self.has_ended,
-        )
+        ending = replace(self, final_graph=np.where(ends, self.final_graph, np.inf))
+        return ending._chosen(states, arcs, np.cumsum(states) - 1)
+
+    def _chosen(self, states: npt.NDArray[Any], arcs: npt.NDArray[Any], number: Integers) -> RawLattice:
+        """Returns these states and arcs, numbers or masks; `number` (states,) has the new numbers of states."""
+        columns = {name: getattr(self, name)[states] for name in _OF_STATES}
+        columns |= {name: getattr(self, name)[arcs] for name in _OF_ARCS}
+        return replace(self, **columns, src=number[self.src[arcs]], dst=number[self.dst[arcs]])

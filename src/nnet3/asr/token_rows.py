@@ -186,7 +186,7 @@ class TokenRows:
             "transition_id": self.graph.ilabel[arcs],
             "graph_cost": graph_cost,
             "acoustic_cost": costs - graph_cost,
-            "final_cost": finals,
+            "final_graph": finals,
             "graph_state": np.concatenate([row.state for row in rows]),
         }
         if first > 0:
@@ -196,7 +196,7 @@ class TokenRows:
                 "src": np.full(len(tokens), base[-1]),
                 "dst": tokens,
                 "graph_cost": rows[0].cost,
-                "final_cost": [np.inf],
+                "final_graph": [np.inf],
                 "graph_state": [_NONE],
             }
             columns |= {name: np.append(columns[name], more) for name, more in entry.items()}
