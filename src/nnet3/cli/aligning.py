@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -21,6 +20,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     NO_TABLE,
     Fst,
+    TableReader,
     fst_writer,
     int_vector_writer,
     open_fst_table,
@@ -35,40 +35,22 @@ from nnet3.options import AlignmentOptions, TrainingGraphOptions
 G = TypeVar("G")
 
 
-@dataclass(frozen=True)
-class TrainingGraphFiles:
-    """The files that training graphs are made of; `disambiguation`: labels of the lexicon that are no phones, or ""."""
+def compile_graphs(
+    said: str, output: str, tree: str, model: str, lexicon: str, disambiguation: str, options: TrainingGraphOptions,
+    *, of_fsts: bool = False,
+) -> int:  # fmt: skip
+    """Writes the training graph of each transcript, or acceptor of words. Returns 1, an exit status, if there was none.
 
-    tree: str
-    model: str
-    lexicon: str
-    disambiguation: str
-
-    def load(self, options: TrainingGraphOptions) -> TrainingGraphs:
-        """Raises Nnet3Error for files that do not fit together."""
-        hmms = PhoneHmms(load_tree(self.tree), load_transitions(self.model))
-        symbols = read_integers(self.disambiguation) if self.disambiguation else ()
-        return TrainingGraphs(hmms, read_fst(open_file(self.lexicon)), options, symbols)
-
-
-def compile_graphs(files: TrainingGraphFiles, texts: str, output: str, options: TrainingGraphOptions) -> int:
-    """Writes the training graph of each transcript. Returns 1, an exit status, if there was none, else 0."""
-    graphs = files.load(options)
-    with open_int_vector_table(texts) as table:
-        return _write_graphs(table, graphs.make, output)
-
-
-def compile_graphs_of_fsts(files: TrainingGraphFiles, fsts: str, output: str, options: TrainingGraphOptions) -> int:
-    """Writes the training graph of each acceptor of words. Returns 1, an exit status, if there was none, else 0."""
-    graphs = files.load(options)
-    with open_fst_table(fsts) as table:
-        return _write_graphs(table, graphs.make_of, output)
-
-
-def _write_graphs(said: Iterable[tuple[str, G]], make: Callable[[G], Fst], output: str) -> int:
-    left_out = LeftOut()
-    with fst_writer(output) as writer:
-        for key, graph in left_out.each(said, lambda _, each: make(each)):
+    `disambiguation`: labels of the lexicon that are no phones, "" for none. Raises Nnet3Error for files that do not fit
+    together.
+    """
+    hmms, left_out = PhoneHmms(load_tree(tree), load_transitions(model)), LeftOut()
+    symbols = read_integers(disambiguation) if disambiguation else ()
+    graphs = TrainingGraphs(hmms, read_fst(open_file(lexicon)), options, symbols)
+    make: Callable[[Any], Fst] = graphs.make_of if of_fsts else graphs.make
+    table: TableReader[Any] = open_fst_table(said) if of_fsts else open_int_vector_table(said)
+    with table, fst_writer(output) as writer:
+        for key, graph in left_out.each(table, lambda _, each: make(each)):
             writer.write(key, graph)
         say(f"succeeded for {writer.count} graphs, failed for {left_out.failed}")
         return int(writer.count == 0)
@@ -76,16 +58,6 @@ def _write_graphs(said: Iterable[tuple[str, G]], make: Callable[[G], Fst], outpu
 
 class WaitingToAlign(deque[tuple[G, int]]):
     """The transcripts of the utterances that are being computed, each with its number of frames."""
-
-
-@dataclass(frozen=True)
-class AlignedTables:
-    """Kaldi's specifiers of what is aligned and written; scores and log-likelihoods may be empty."""
-
-    graphs: str
-    alignments: str
-    scores: str
-    loglikes: str
 
 
 class AlignmentTally(LeftOut):
@@ -104,28 +76,32 @@ class AlignmentTally(LeftOut):
 
 
 def align_tables(
-    model: str, inputs: ComputedTables, tables: AlignedTables, options: AlignmentOptions, settings: ComputeSettings
-) -> int:
-    """Aligns all utterances that have a graph. Returns 1, an exit status, if none could be aligned, else 0."""
+    model: str, inputs: ComputedTables, options: AlignmentOptions, settings: ComputeSettings,
+    *, graphs: str, alignments: str, scores: str, loglikes: str,
+) -> int:  # fmt: skip
+    """Aligns all utterances that have a graph. Returns 1, an exit status, if none could be aligned, else 0.
+
+    Tables of scores and of log-likelihoods may be "".
+    """
     acoustic = load_acoustic_model(model)
     compute = batch_runner(
         acoustic.nnet.to(device=settings.device), Scoring(log_priors(acoustic), options.acoustic_scale), settings
     )
     aligner, tally, waiting = Aligner(acoustic.transition_model, options), AlignmentTally(), WaitingToAlign[Fst]()
     with (
-        open_fst_table(tables.graphs) as graphs,
-        int_vector_writer(tables.alignments) as alignments,
-        real_writer(tables.scores or NO_TABLE) as scores,
-        vector_writer(tables.loglikes or NO_TABLE) as loglikes,
+        open_fst_table(graphs) as said,
+        int_vector_writer(alignments) as aligned,
+        real_writer(scores or NO_TABLE) as scored,
+        vector_writer(loglikes or NO_TABLE) as likely,
     ):
-        computed = compute(utterances_to_align(graphs, inputs, waiting, tally))
+        computed = compute(utterances_to_align(said, inputs, waiting, tally))
         for key, alignment in tally.each(
             computed, lambda key, rows: _aligned(aligner, key, waiting.popleft()[0], rows, tally)
         ):
             tally.add(alignment)
-            alignments.write(key, alignment.transition_ids)
-            scores.write(key, alignment.score)
-            loglikes.write(key, alignment.acoustic / np.float32(options.acoustic_scale))
+            aligned.write(key, alignment.transition_ids)
+            scored.write(key, alignment.score)
+            likely.write(key, alignment.acoustic / np.float32(options.acoustic_scale))
     report(tally, options)
     return int(tally.done == 0)
 

@@ -209,21 +209,19 @@ def align_utterances(model: str, chunks: UtteranceOptions, options: AlignmentOpt
     names = {name: given.pop(name) for name in ("graphs", "alignments", "scores", "loglikes")}
     tables, running = _tables(given | {"output": names["alignments"]}), _running({"device_name": None})
     settings = _settings(chunks, tables, running, given)
-    status: int = later.aligning.align_tables(model, tables, later.aligning.AlignedTables(**names), options, settings)
+    status: int = later.aligning.align_tables(model, tables, options, settings, **names)
     return status
 
 
 def align_words(model: str, texts: str, options: WordTimesOptions, chunks: UtteranceOptions, **given: Any) -> int:
     """Writes when words were said in the utterances of a table; returns the exit status."""
-    modules = later.word_times
     names = {name: given.pop(name) for name in ("ctm", "phone_ctm", "textgrid", "alignments")}
-    files = modules.WordTimesFiles(**names if any(names.values()) else names | {"ctm": "-"})
+    files = names if any(names.values()) else names | {"ctm": "-"}
+    lexicon = ("lexicon", "phones", "tree", "silence", "silence_probability", "unknown")
+    files |= {name: given.pop(name) for name in lexicon}
     tables, running = _tables(given | {"output": ""}), _running({"device_name": None})
     settings = _settings(chunks, tables, running, given)
-    lexicon = modules.LexiconFiles(
-        **{name: given[name] for name in ("lexicon", "phones", "tree", "silence", "silence_probability", "unknown")}
-    )
-    status: int = modules.write_word_times(model, texts, tables, files, lexicon, options, settings)
+    status: int = later.word_times.write_word_times(model, texts, tables, options, settings, **files)
     return status
 
 

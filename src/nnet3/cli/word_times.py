@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -28,56 +29,16 @@ from nnet3.kaldi_io import NO_TABLE, Writer, int_vector_writer, open_words_table
 from nnet3.options import WordTimesOptions
 
 
-@dataclass(frozen=True)
-class WordTimesFiles:
-    """The files that times are written to; empty names are none. `textgrid` is a folder."""
-
-    ctm: str
-    phone_ctm: str
-    textgrid: str
-    alignments: str
-
-    def check_different(self) -> None:
-        """Raises Nnet3Error if words and phones would go to one file."""
-        if self.ctm and self.phone_ctm and os.path.realpath(self.ctm) == os.path.realpath(self.phone_ctm):
-            raise Nnet3Error(f"--ctm and --phone-ctm are one file, {self.ctm}: give each a name of its own")
-
-
-@dataclass(frozen=True)
-class LexiconFiles:
-    """A lexicon, the phones of the model (by default phones.txt beside it), and its tree, "" for none."""
-
-    lexicon: str
-    phones: str
-    tree: str
-    silence: str
-    silence_probability: float
-    unknown: str
-
-    def load(self, model: str) -> Lexicon:
-        """Raises Nnet3Error for a phones.txt that is not there."""
-        phones = self.phones or str(Path(model).parent / "phones.txt")
-        if not Path(phones).is_file():
-            raise Nnet3Error(f"{phones}: no such file: say with --phones where the names of the model's phones are")
-        return Lexicon.load(
-            *(self.lexicon, phones),
-            silence=self.silence,
-            silence_probability=self.silence_probability,
-            unknown=self.unknown or None,
-        )
-
-
 def write_word_times(
-    model: str,
-    texts: str,
-    inputs: ComputedTables,
-    files: WordTimesFiles,
-    lexicon: LexiconFiles,
-    options: WordTimesOptions,
-    settings: ComputeSettings,
-) -> int:
-    """Aligns all utterances of a table of words. Returns 1, an exit status, if none could be aligned, else 0."""
-    files.check_different()
+    model: str, texts: str, inputs: ComputedTables, options: WordTimesOptions, settings: ComputeSettings,
+    *, alignments: str, ctm: str, phone_ctm: str, textgrid: str, tree: str, **lexicon: Any,
+) -> int:  # fmt: skip
+    """Aligns all utterances of a table of words. Returns 1, an exit status, if none could be aligned, else 0.
+
+    Times go to the files `ctm` and `phone_ctm` and the folder `textgrid`, alignments to a table; "" for none.
+    """
+    if ctm and phone_ctm and os.path.realpath(ctm) == os.path.realpath(phone_ctm):
+        raise Nnet3Error(f"--ctm and --phone-ctm are one file, {ctm}: give each a name of its own")
     acoustic = load_acoustic_model(model)
     search, factor = resolved(options, acoustic.transition_model, _factor_beside(model))
     chunks = replace(settings.chunks, frame_subsampling_factor=factor)
@@ -86,26 +47,35 @@ def write_word_times(
         Scoring(log_priors(acoustic), search.acoustic_scale),
         replace(settings, chunks=chunks),
     )
-    tree = load_tree(lexicon.tree) if lexicon.tree else None
-    transcripts = Transcripts(acoustic.transition_model, lexicon.load(model), tree)
+    transcripts = Transcripts(acoustic.transition_model, _lexicon(model, **lexicon), load_tree(tree) if tree else None)
     aligner, times = Aligner(acoustic.transition_model, search), FrameTimes(options.frame_shift, factor)
-    tally, waiting, output = AlignmentTally(), WaitingToAlign[Transcript](), _Output(files)
+    tally, waiting, output = AlignmentTally(), WaitingToAlign[Transcript](), _Output(ctm, phone_ctm, textgrid)
 
     def timed(_: str, rows: Tensor | Nnet3Error) -> tuple[Alignment, AlignedUtterance]:
         transcript, frames = waiting.popleft()
         found = best_alignment(aligner, transcript, scores_of(rows))
         return found, aligned_utterance(found, transcript, transcripts, times, frames, search.acoustic_scale)
 
-    with open_words_table(texts) as table, int_vector_writer(files.alignments or NO_TABLE) as alignments:
+    with open_words_table(texts) as table, int_vector_writer(alignments or NO_TABLE) as aligned:
         said = tally.each(table, lambda _, words: transcripts.make(words))
         for key, (found, result) in tally.each(compute(utterances_to_align(said, inputs, waiting, tally)), timed):
             tally.add(found)
             output.add(key, result)
-            alignments.write(key, found.transition_ids)
+            aligned.write(key, found.transition_ids)
     if tally.done:
         output.close()
     report(tally, search)
     return int(tally.done == 0)
+
+
+def _lexicon(model: str, lexicon: str, phones: str, silence: str, silence_probability: float, unknown: str) -> Lexicon:
+    """Returns a lexicon with the model's phones, by default phones.txt beside it. Nnet3Error if that is not there."""
+    phones = phones or str(Path(model).parent / "phones.txt")
+    if not Path(phones).is_file():
+        raise Nnet3Error(f"{phones}: no such file: say with --phones where the names of the model's phones are")
+    return Lexicon.load(
+        *(lexicon, phones), silence=silence, silence_probability=silence_probability, unknown=unknown or None
+    )
 
 
 def _factor_beside(model: str) -> int:
@@ -120,25 +90,25 @@ def _factor_beside(model: str) -> int:
 class _Output:
     """Collects lines of ctm files, and writes a TextGrid for each utterance as it comes."""
 
-    def __init__(self, files: WordTimesFiles):
-        self._files, self._lines = files, {"words": list[str](), "phones": list[str]()}
-        if files.textgrid:
+    def __init__(self, ctm: str, phone_ctm: str, textgrid: str):
+        self._files, self._textgrid = {"words": ctm, "phones": phone_ctm}, textgrid
+        self._lines = {"words": list[str](), "phones": list[str]()}
+        if textgrid:
             try:
-                Path(files.textgrid).mkdir(parents=True, exist_ok=True)
+                Path(textgrid).mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise Nnet3Error(f"{files.textgrid}: no folder for TextGrids can be made: {error.strerror}") from None
+                raise Nnet3Error(f"{textgrid}: no folder for TextGrids can be made: {error.strerror}") from None
 
     def add(self, key: str, result: AlignedUtterance) -> None:
-        if self._files.ctm:
-            self._lines["words"].append(result.ctm(key))
-        if self._files.phone_ctm:
-            self._lines["phones"].append(result.ctm(key, phones=True))
-        if self._files.textgrid:
-            path = Path(self._files.textgrid) / f"{key.replace('/', '_')}.TextGrid"
+        for what in self._files:
+            if self._files[what]:
+                self._lines[what].append(result.ctm(key, phones=what == "phones"))
+        if self._textgrid:
+            path = Path(self._textgrid) / f"{key.replace('/', '_')}.TextGrid"
             write_atomically(path, result.textgrid().encode())
 
     def close(self) -> None:
-        for name, what in ((self._files.ctm, "words"), (self._files.phone_ctm, "phones")):
+        for what, name in self._files.items():
             if name:
                 writer = Writer(binary=False)
                 writer.text("".join(self._lines[what]))

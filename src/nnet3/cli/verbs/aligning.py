@@ -38,16 +38,11 @@ def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
         tree="TREE",
         model="MODEL",
         lexicon="LEXICON-FST",
-        texts=f"{'FSTS' if of_fsts else 'TRANSCRIPTS'}-RSPECIFIER",
+        said=f"{'FSTS' if of_fsts else 'TRANSCRIPTS'}-RSPECIFIER",
         output="GRAPHS-WSPECIFIER",
     )
-    def command(
-        tree: str, model: str, lexicon: str, texts: str, output: str, options: TrainingGraphOptions, disambiguation: str
-    ) -> int:
-        files = later.aligning.TrainingGraphFiles(tree, model, lexicon, disambiguation)
-        if of_fsts:
-            return later.aligning.compile_graphs_of_fsts(files, texts, output, options)
-        return later.aligning.compile_graphs(files, texts, output, options)
+    def command(**given: Any) -> int:
+        return later.aligning.compile_graphs(**given, of_fsts=of_fsts)
 
     return command
 

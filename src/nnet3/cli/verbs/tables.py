@@ -51,9 +51,8 @@ def _audio_features_verb(kind: str, what: str, options: type[MfccOptions | Fbank
     @click.option("--write-utt2dur", "durations", default="", metavar="WSPECIFIER", help="Table of seconds.")
     @click.option("--output-format", type=click.Choice(["kaldi"]), default="kaldi", expose_value=False, hidden=True)
     @arguments(recordings="RECORDINGS-RSPECIFIER", output="FEATURES-WSPECIFIER")
-    def command(recordings: str, output: str, options: MfccOptions | FbankOptions, **chosen: Any) -> int:
-        recording_options = later.audio_features.RecordingOptions(**chosen)
-        return later.audio_features.write_audio_features(recordings, output, options, recording_options)
+    def command(**given: Any) -> int:
+        return later.audio_features.write_audio_features(**given)
 
     return command
 
