@@ -219,7 +219,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             torch.autograd.backward([run.values[node] for node in wanted], weights)
         self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():
-            if leaf.grad is not None:
+            if leaf.grad is not None and leaf.grad.is_sparse:
+                self._gradients[node] = leaf.grad  # there was nothing
+            elif leaf.grad is not None:
                 self._gradient(node).add_(leaf.grad)
         found = dict(run.probed)
         for node in extra:

@@ -68,7 +68,8 @@ def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
 
     `turned`: rows and columns change places.
     """
-    array = as_array(value, what)
+    is_plain = type(value) is np.ndarray and value.dtype.kind in "fiub"
+    array = value if is_plain else as_array(value, what)
     if array.ndim == 1 and (array.dtype.kind in "iu" or not array.size):
         return array[np.newaxis]
     if array.ndim != 2:

@@ -38,11 +38,14 @@ class Embedding(WholeOperation):
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         table, classes = (operand.tensor for operand in operands)
-        numbers = classes.detach()[:, 0].long()
-        if len(numbers) and int(numbers.max()) >= len(table):
-            raise ShapeError(f"embedding: the table has {len(table)} columns, got class {int(numbers.max())}")
-        found = torch.nn.functional.embedding(numbers.clamp(min=0), table, sparse=self.sparse and table.is_leaf)
-        return torch.where((numbers < 0)[:, None], 0.0, found) if (numbers < 0).any() else found
+        numbers, is_sparse = classes.detach()[:, 0].long(), self.sparse and table.is_leaf
+        lowest, highest = map(int, numbers.aminmax()) if len(numbers) else (0, 0)
+        if highest >= len(table):
+            raise ShapeError(f"embedding: the table has {len(table)} columns, got class {highest}")
+        if lowest >= 0:
+            return torch.embedding(table, numbers, -1, False, is_sparse)
+        found = torch.embedding(table, numbers.clamp(min=0), -1, False, is_sparse)
+        return torch.where((numbers < 0)[:, None], 0.0, found)
 
 
 def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = "") -> Node:

@@ -44,6 +44,9 @@ class SequenceReduction(WholeOperation):
         if self.how in ("first", "last"):
             frame = np.zeros_like(lengths) if self.how == "first" else lengths - 1
             return x.at(x.samples.rows_at(np.arange(len(lengths)), frame))
+        if x.samples.num_alike:  # rows are frame by frame
+            frames = x.tensor.unflatten(0, (-1, len(lengths)))
+            return frames.amax(0) if self.how == "max" else frames.sum(0) if self.how == "sum" else frames.mean(0)
         total = x.tensor.new_zeros(len(lengths), x.tensor.shape[1])
         if self.how == "max":
             places = x.sequence[:, None].expand_as(x.tensor)
