@@ -75,6 +75,9 @@ _IVECTORS: Decorator = all_of(
 )
 
 
+_DEVICE = click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1.")
+
+
 def chunk_options(options: type[Options], *omit: str) -> Decorator:
     """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances, but for some."""
     return all_of(_IVECTORS, takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit)))
@@ -85,7 +88,7 @@ score_options: Decorator = all_of(
     number("--acoustic-scale", default=1.0, help="Multiplies the result."),
     flag("--apply-exp", help="Write exp(output), for instance posteriors."),
     flag("--use-priors", help="Subtract the log-priors of an acoustic model."),
-    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    _DEVICE,
     flag("--resume", help="Skip what the output, an ark,scp:, already has."),
     arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="MATRIX-WSPECIFIER"),
 )
@@ -100,7 +103,7 @@ decoding_options: Decorator = all_of(
     click.option(
         "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
     ),
-    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    _DEVICE,
     arguments(
         model="MODEL",
         graph="GRAPH",
@@ -227,7 +230,7 @@ def align_words(model: str, texts: str, options: WordTimesOptions, chunks: Utter
 
 xvector_options = all_of(
     takes("precision", PrecisionOptions),
-    click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+    _DEVICE,
     click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
     click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
     ignored("--cache-capacity", kind=integer()),

@@ -14,10 +14,21 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import arguments, flag, kaldi_option, learning_rates_option, port_option, whole_number
+from nnet3.cli.options import all_of, arguments, flag, kaldi_option, learning_rates_option, port_option, whole_number
 from nnet3.cli.text_table import Column, format_table
 from nnet3.cli.verb import run_on_cpu, take_use_gpu, verb
 from nnet3.options import HIGHEST_LEVEL
+
+#: Options of several verbs: times at inputs and outputs; which passes are run.
+_times = all_of(
+    click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input."),
+    click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted."),
+)
+_optimizing = all_of(
+    flag("--optimize", default=True, show_default=True, help="Run the passes."),
+    click.option("-O", "level", type=click.IntRange(0, HIGHEST_LEVEL), default=HIGHEST_LEVEL, show_default=True,
+                 metavar="LEVEL", help="Run the passes up to -O0, none, -O1, -O2 or -O3, all."),
+)  # fmt: skip
 
 
 @verb("describe an acoustic model", program="nnet3-am-info", program_defaults={"kaldi": True})
@@ -151,8 +162,7 @@ def _range(option: str, text: str) -> tuple[int, int]:
 
 
 @verb("make a page of a network, its program, memory and profile, for a browser")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input.")
-@click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted.")
+@_times
 @whole_number("--frames", least=1, default=10, help="Frames of each output without that.")
 @whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
 @flag("--backward", show_default=True, help="With derivatives and update.")
@@ -212,9 +222,7 @@ def info(network: str, kaldi: bool, print_learning_rates: bool) -> None:
 @whole_number("--frames", least=1, default=50, help="Output frames of each.")
 @whole_number("--frame-subsampling-factor", "factor", least=1, default=3, help="Input frames per output.")
 @flag("--train", show_default=True, help="A training step, not test mode.")
-@flag("--optimize", default=True, show_default=True, help="Run the passes.")
-@click.option("-O", "level", type=click.IntRange(0, HIGHEST_LEVEL), default=HIGHEST_LEVEL, show_default=True,
-              metavar="LEVEL", help="Run the passes up to -O0, none, -O1, -O2 or -O3, all.")  # fmt: skip
+@_optimizing
 @click.option(
     "--by",
     default="kind,type",
@@ -238,13 +246,10 @@ def profile(network: str, device: str | None, **options: Any) -> None:
 
 
 @verb("compile for a request and print every stage")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input.")
-@click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted.")
+@_times
 @whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
 @flag("--backward", show_default=True, help="With derivatives and update.")
-@flag("--optimize", default=True, show_default=True, help="Run the passes.")
-@click.option("-O", "level", type=click.IntRange(0, HIGHEST_LEVEL), default=HIGHEST_LEVEL, show_default=True,
-              metavar="LEVEL", help="Run the passes up to -O0, none, -O1, -O2 or -O3, all.")  # fmt: skip
+@_optimizing
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
 @flag("--graph", show_default=True, help="Print the graph in full.")
 @flag("--schedule", "--show-steps", "steps", show_default=True, help="Print every step of the schedule, in full.")
