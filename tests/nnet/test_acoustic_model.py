@@ -12,7 +12,7 @@ import torch
 from nnet3.errors import ModelFormatError, NetworkError
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Reader
-from nnet3.nnet import AcousticModel, Nnet, load
+from nnet3.nnet import AcousticModel, Nnet, device_of, load, network_of
 from nnet3.nnet.load import read_model
 from nnet3.nnet.model_file import read_nnet
 from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
@@ -187,3 +187,32 @@ def test_the_parts_can_be_read_one_by_one() -> None:
     assert TransitionModel.read(reader).num_transition_ids == 6
     assert read_nnet(reader).output_names == ["output"]
     assert reader.peek_token() == "<LeftContext>"
+
+
+# ---- networks of models, and where they are ----
+
+
+def test_the_network_of_a_model_is_in_it_or_is_the_model() -> None:
+    model = _read(MDL_TEXT)
+    assert network_of(model) is model.nnet is network_of(model.nnet)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("NaturalGradientAffineComponent input-dim=2 output-dim=2", "linear_params"),
+        ("ConstantComponent output-dim=2 is-updatable=false", "output"),
+    ],
+)
+def test_a_network_is_where_its_parameters_or_constants_are(line: str, name: str) -> None:
+    nnet = Nnet.from_config(
+        f"input-node name=input dim=2\ncomponent name=c type={line}\ncomponent-node name=c component=c input=input\n"
+        "output-node name=output input=c\n"
+    )
+    assert device_of(nnet) == torch.device("cpu")
+    setattr(nnet.components["c"], name, torch.empty(2, 2, device="meta"))
+    assert device_of(nnet) == torch.device("meta")
+
+
+def test_a_network_without_tensors_is_on_the_cpu() -> None:
+    assert device_of(Nnet((), {})) == torch.device("cpu")

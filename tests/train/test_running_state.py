@@ -1,13 +1,12 @@
-"""The state of networks in training by name, and where networks lie."""
+"""The state of networks in training by name."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions, evaluate
-from nnet3.train.running_state import device_of, natural_gradients, statistics
+from nnet3.train.running_state import natural_gradients, statistics
 from tests.train.networks import everything, many, random_minibatch
 
 
@@ -32,11 +31,6 @@ def test_a_statistic_that_is_set_has_memory_of_its_own() -> None:
             component.scale_stats_(0.5)
         assert all(bool((value == 4.0).all()) for value in values.values())
         assert all(bool((each.copy() == 2.0).all()) for each in statistics(nnet).values())
-
-
-def test_a_network_without_tensors_is_on_the_cpu() -> None:
-    assert device_of(many()) == torch.device("cpu")
-    assert device_of(Nnet((), {})) == torch.device("cpu")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")

@@ -31,7 +31,7 @@ from nnet3.kaldi_io import (
     random_access_vectors,
     vector_writer,
 )
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.options import CompileOptions, EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def load_scored(
     """Returns the network of the model in a file, on a device, and what makes scores of its outputs."""
     model = load_model(path)
     priors = _priors(model, path) if use_priors else None
-    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    nnet = network_of(model)
     return on_device(nnet, device, precision), Scoring(priors, acoustic_scale, apply_exp)
 
 

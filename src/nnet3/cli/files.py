@@ -17,7 +17,7 @@ from nnet3.kaldi_io.files import check_can_write, read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.text import decode_config
 
@@ -31,7 +31,7 @@ def load_model(name: str) -> Nnet | AcousticModel:
 
 def load_network(name: str) -> Nnet:
     """The network of a model file, raw or not."""
-    return _network(load_model(name))
+    return network_of(load_model(name))
 
 
 def load_network_to(device: str, name: str) -> Nnet:
@@ -104,7 +104,7 @@ def read_network_or_config(name: str, seed: int = 0) -> Nnet:
         return load_network(name)
     contents = _read(name)  # once: it may be a pipe
     if _begins_as_model(contents):
-        return _network(read_model(Reader(contents, _source(name))))
+        return network_of(read_model(Reader(contents, _source(name))))
     nnet = Nnet((), {})
     _apply_config(nnet, _decode(contents, name), name, seed)
     return nnet
@@ -166,10 +166,6 @@ def _is_model_path(name: str) -> bool:
 
 def _begins_as_model(contents: Buffer) -> bool:
     return contents[:64].lstrip().startswith((b"\0B", b"<Nnet3>", b"<TransitionModel>"))
-
-
-def _network(model: Nnet | AcousticModel) -> Nnet:
-    return model.nnet if isinstance(model, AcousticModel) else model
 
 
 def _source(name: str) -> str:

@@ -34,7 +34,7 @@ _OPERANDS = {PRODUCT: 2, ELEMENTS: 2, VALUE: 1}
 
 @dataclass(frozen=True)
 class SumTerm:
-    """What stands for a node in a sum: `factor` times a value, or a product of two, of matrices or of elements."""
+    """A node or a product in a sum: `factor` times a value, or a product of two, of matrices or of elements."""
 
     node: Node
     kind: str

@@ -20,7 +20,7 @@ from nnet3.decode.scores import Scoring
 from nnet3.errors import ExecutionError, Nnet3Error, check_kind
 from nnet3.ir.matrices import Matrix
 from nnet3.kaldi_io.background import Background
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, device_of, network_of
 from nnet3.options import BatchOptions, CompileOptions
 
 Utterance = tuple[str, Matrix, Matrix | None]
@@ -86,9 +86,8 @@ class BatchComputer:
         if options is not None and named:
             raise ExecutionError(f"give options in one object or by name, not both: {', '.join(named)}")
         self.options = options or BatchOptions.named(**named)
-        nnet = model.nnet if isinstance(model, AcousticModel) else model
-        parameters = (tensor for c in nnet.components.values() for tensor in c.parameters().values())
-        self.device = device or next((tensor.device for tensor in parameters), torch.device("cpu"))
+        nnet = network_of(model)
+        self.device = device or device_of(nnet)
         self._runner = ChunkRunner(
             *(nnet, self.options, self.device),
             overlaps=not short_last_chunk,

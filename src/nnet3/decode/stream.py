@@ -22,7 +22,7 @@ from nnet3.decode.stream_progress import Batch, StreamProgress, gathered
 from nnet3.decode.stream_state import from_bytes, model_digest, to_bytes
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.ir.matrices import Matrix
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, device_of, network_of
 from nnet3.options import (
     CompileOptions,
     StreamOptions as StreamOptions,  # also a public name of nnet3.decode
@@ -73,15 +73,14 @@ class StreamComputer:
         Raises NetworkError or RequestError for a network that cannot be run in chunks for ever, ExecutionError for
         numbers that cannot be meant.
         """
-        nnet = model.nnet if isinstance(model, AcousticModel) else model
+        nnet = network_of(model)
         self.options = StreamOptions(
             frame_subsampling_factor=frame_subsampling_factor,
             frames_per_chunk=frames_per_chunk,
             extra_left_context_initial=extra_left_context_initial,
             num_streams=num_streams,
         )
-        tensors = (tensor for c in nnet.components.values() for tensor in c.parameters().values())
-        own = next((tensor.device for tensor in tensors), torch.device("cpu"))
+        own = device_of(nnet)
         self.device = own if device is None else torch.device(device)
         self.program = StreamProgram.of(
             nnet if self.device == own else nnet.copy().to(device=self.device), self.options

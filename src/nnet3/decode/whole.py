@@ -17,7 +17,7 @@ from nnet3.decode.running import ChunkRunner
 from nnet3.decode.scores import Scoring, priors_of
 from nnet3.errors import check_kind
 from nnet3.ir.matrices import Matrix
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, device_of, network_of
 from nnet3.nnet.fingerprint import with_parts
 from nnet3.options import CompileOptions, Options, UtteranceOptions
 
@@ -96,7 +96,7 @@ def compute_utterance(
 ) -> Tensor:
     """Returns output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
     check_kind(use_priors, bool, "use_priors", "True or False")
-    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    nnet = network_of(model)
     scoring = Scoring(priors_of(model) if use_priors else None)
     computer = kept_computer(nnet, UtteranceOptions.named(**options), UtteranceComputer)
     rows = computer.compute(features, ivector, online_ivectors)
@@ -105,9 +105,7 @@ def compute_utterance(
 
 def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device], C]) -> C:
     """Returns the computer that the last call made, with what it has compiled, unless something has changed."""
-    components = nnet.components.values()
-    held = (getattr(each, key) for each in components for key in each.parameter_names + each.constant_names)
-    device = next((tensor.device for tensor in held), torch.device("cpu"))
+    device = device_of(nnet)
     objects, facts = _state(nnet)
     facts += [options, device, make]
     with _LOCK:

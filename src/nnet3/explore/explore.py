@@ -13,7 +13,7 @@ from nnet3.explore.histograms import histograms
 from nnet3.explore.html import page
 from nnet3.explore.network_data import network_data
 from nnet3.explore.program_data import profile_data, program_data
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import profile
 
@@ -98,7 +98,7 @@ def explore(
     if isinstance(model, Network):
         data |= _of_graph(model, cast("Mapping[str, Any] | None", request), profiled)
     else:
-        nnet = model.nnet if isinstance(model, AcousticModel) else model
+        nnet = network_of(model)
         data |= _of_nnet(nnet, cast("ComputationRequest | None", request), profiled)
     return page(f"{title or 'Network'} - nnet3", data, SCRIPTS)
 

@@ -23,7 +23,7 @@ from nnet3.export.smaller import WRITERS, set_metadata
 from nnet3.export.sources import FeatureRows, Form, Source
 from nnet3.export.streams import STATE, Streams, streams_of
 from nnet3.export.wave import FRAMES, WAVE, read_wave
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.options import OnnxOptions
 
 
@@ -55,7 +55,7 @@ def export_onnx(
     check_kind(model, (Nnet, AcousticModel), "what is exported", "a network or an acoustic model")
     given = {"frames_per_chunk": frames_per_chunk, "streaming": streaming, "quantize": quantize}
     settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
-    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    nnet = network_of(model)
     outputs = _outputs(nnet, settings)
     dim = nnet.node_dim("input")
     source: Source = read_wave(settings.features, dim) if settings.features else FeatureRows(dim)

@@ -13,6 +13,7 @@ from nnet3.components.summary import format_number
 from nnet3.errors import NetworkError
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.nnet.fingerprint import with_parts
 from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.utterances import RunsUtterances
@@ -142,3 +143,15 @@ class AcousticModel(RunsUtterances):
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)
+
+
+def network_of(model: Nnet | AcousticModel) -> Nnet:
+    """Returns the network of a model, which may be a network itself."""
+    return model.nnet if isinstance(model, AcousticModel) else model
+
+
+def device_of(nnet: Nnet) -> torch.device:
+    """Returns the device of a network's parameters and constants; the CPU if it has none."""
+    leaves = with_parts(nnet.components.values())
+    held = (getattr(leaf, name) for leaf in leaves for name in (*leaf.parameter_names, *leaf.constant_names))
+    return next((tensor.device for tensor in held), torch.device("cpu"))

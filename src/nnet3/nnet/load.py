@@ -8,7 +8,7 @@ from nnet3.components import COMPONENT_TYPES
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Reader
 from nnet3.kaldi_io.files import check_is_path
-from nnet3.nnet.acoustic_model import AcousticModel
+from nnet3.nnet.acoustic_model import AcousticModel, network_of
 from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.network import Nnet
 from nnet3.structure.config_reader import LINE_TYPES
@@ -36,8 +36,7 @@ def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
 
 def load_nnet(path: str | os.PathLike[str]) -> Nnet:
     """Loads the network in a file, which may be a `.mdl` file. Raises ModelFormatError."""
-    model = load(path)
-    return model.nnet if isinstance(model, AcousticModel) else model
+    return network_of(load(path))
 
 
 def load_transition_model(path: str | os.PathLike[str]) -> TransitionModel:

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import AcousticModel, Nnet, load_nnet
+from nnet3.nnet import AcousticModel, Nnet, device_of, load_nnet
 from nnet3.runs.nnet_run import NnetRun
 from nnet3.train.combine import combine
 from nnet3.train.priors import mean_posterior
-from nnet3.train.running_state import device_of
 
 
 def finish_run(run: NnetRun) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.runs.plugs import RunObjectives
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.training_run import LoopSettings, TrainingRun
@@ -40,7 +40,7 @@ class NnetRun(TrainingRun):
 
     @property
     def nnet(self) -> Nnet:
-        return self.model.nnet if isinstance(self.model, AcousticModel) else self.model
+        return network_of(self.model)
 
     @property
     def task_names(self) -> Sequence[str]:

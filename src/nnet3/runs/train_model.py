@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.options import StepOptions, TrainerOptions, declared
 from nnet3.runs import lda
 from nnet3.runs.around_run import begin_run, checkpoint_to_go_on_from, recording_errors
@@ -138,7 +138,7 @@ def _model(
     settings: RunSettings, device: torch.device, matrices: Mapping[str, np.ndarray]
 ) -> tuple[Nnet | AcousticModel, Nnet]:
     model = load_start(settings, matrices)
-    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    nnet = network_of(model)
     nnet.to(device=device)
     return model, nnet
 

@@ -16,11 +16,10 @@ from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import LostError, Nnet3Error, TrainingError
 from nnet3.ir.computation import NnetComputation
 from nnet3.kaldi_io.sparse import SparseMatrix
-from nnet3.nnet import Nnet
+from nnet3.nnet import Nnet, device_of
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import ChangedComputers
-from nnet3.train.running_state import device_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,11 +45,6 @@ class StoredStatistic:
             setattr(self._holder, self._name, value.to(now.device, copy=True))
 
 
-def device_of(nnet: Nnet) -> torch.device:
-    """Returns the device of a network's parameters; the CPU if it has none."""
-    return next((tensor.device for tensor in parameters(nnet).values()), torch.device("cpu"))
-
-
 def statistics(nnet: HasComponents) -> dict[str, StoredStatistic]:
     """Returns all statistics by `COMPONENT.NAME`."""
     return {

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.nnet.conversion import check_number
 from nnet3.structure.context import node_contexts
 from nnet3.train.autograd import checked_lengths, uncompiled
@@ -135,7 +135,7 @@ class TorchModule(nn.Module):
 
     @property
     def _network(self) -> Nnet:
-        return self._model.nnet if isinstance(self._model, AcousticModel) else self._model
+        return network_of(self._model)
 
     def _begin(self) -> None:
         """Makes what copies do not take along."""
