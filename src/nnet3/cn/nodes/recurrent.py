@@ -37,7 +37,7 @@ class LstmLayer(WholeOperation):
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         # i, f, o = sigmoid(W x + R h(t-1) + b), g = tanh(...), c = f c(t-1) + i g, h = o tanh(c): `torch.nn.LSTM`
-        x, weights = operands[0], [operand.tensor.T for operand in operands[1:3]]
+        x, weights = operands[0], [operand.tensor.T.contiguous() for operand in operands[1:3]]  # else they are slow
         if self.reverse:
             turned = SequenceReversal()
             forward = SampleRows(turned.compute([x], own), x.layout)
