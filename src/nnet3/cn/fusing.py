@@ -25,6 +25,7 @@ from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
 from nnet3.cn.operation import Matrices, Operation, put_scaled
 from nnet3.cn.order import Composite
 from nnet3.cn.shape import Shape
+from nnet3.components.large_products import is_by_onednn, product_by_onednn
 from nnet3.ir.kernel import KernelInfo
 
 PRODUCT, ELEMENTS, VALUE = "product", "elements", "value"
@@ -101,7 +102,11 @@ class SumOfProducts(Operation):
         else:
             torch.mul(inputs[one], inputs[other], out=output)
         for kind, factor, one, other in self._others:
-            if kind == PRODUCT:
+            if kind == PRODUCT and is_by_onednn(inputs[other], inputs[one]):
+                bias = total[0] if factor == 1.0 and total.size(0) == 1 < output.size(0) else None
+                found = product_by_onednn(inputs[other], inputs[one], bias)
+                torch.add(total, found, alpha=factor, out=output) if bias is None else output.copy_(found)
+            elif kind == PRODUCT:
                 torch.addmm(total, inputs[other], inputs[one], alpha=factor, out=output)
             elif kind == ELEMENTS:
                 torch.addcmul(total, inputs[one], inputs[other], value=factor, out=output)
@@ -116,7 +121,9 @@ class SumOfProducts(Operation):
         if kind == PRODUCT:
             # dX += dV Y^T (1.58), dY += X^T dV (1.59)
             left, right = (inputs[number].T, gradient) if child < number else (gradient, inputs[number].T)
-            if accumulate or factor != 1.0:
+            if child > number and is_by_onednn(left, right):
+                put_scaled(dx, product_by_onednn(left, right), factor, accumulate)
+            elif accumulate or factor != 1.0:
                 torch.addmm(dx, left, right, beta=float(accumulate), alpha=factor, out=dx)
             else:
                 torch.mm(left, right, out=dx)

@@ -12,6 +12,7 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Matrices, Operation, equal_columns, put
 from nnet3.cn.shape import Shape
+from nnet3.components.large_products import is_by_onednn, product_by_onednn
 from nnet3.errors import ShapeError
 
 
@@ -32,14 +33,19 @@ class Times(Operation):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # V = X Y (1.57); what lies in memory is V^T = Y^T X^T
-        torch.mm(inputs[1], inputs[0], out=output)
+        if is_by_onednn(inputs[1], inputs[0]):
+            output.copy_(product_by_onednn(inputs[1], inputs[0]))
+        else:
+            torch.mm(inputs[1], inputs[0], out=output)
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += dV Y^T (1.58), dY += X^T dV (1.59)
         left, right = (inputs[1].T, gradient) if child == 0 else (gradient, inputs[0].T)
-        if accumulate:
+        if child == 1 and is_by_onednn(left, right):
+            put(dx, product_by_onednn(left, right), accumulate)
+        elif accumulate:
             dx.addmm_(left, right)
         else:
             torch.mm(left, right, out=dx)
