@@ -8,6 +8,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.postpone_derivatives import postpone_derivatives
 from tests.ir.passes.wide_recurrence import returning
 from tests.ir.programs import lines, run
+from tests.ir.toy_kernels import DIM
 
 STEPS = 4
 
@@ -67,4 +68,26 @@ def test_outputs_that_do_not_stay_what_they_were() -> None:
 
 def test_a_step_alone_stays() -> None:
     c = returning([3], [1, 2, 3, 4])
+    assert postpone_derivatives(c) is c
+
+
+def test_what_is_added_to_other_columns_of_the_step_stays() -> None:
+    """The command that sends some columns reads others of the same step, to which nobody else looks before the end."""
+    c = returning([3, 2, 1, 0], [1, 2, 3, 4])
+    rooms = [c.new_matrix(1, 2 * DIM) for _ in range(STEPS)]
+    commands, copies = list[cmd.Command](), list[cmd.Command]()
+    for command in c.commands:
+        if isinstance(command, cmd.Backprop):
+            room = rooms[len(copies)]
+            left, right = (c.new_submatrix(room, 0, 1, at, DIM) for at in (0, DIM))
+            commands += [cmd.with_values(command, input_derivs=(room,)), cmd.MatrixAdd(right, left)]
+        elif isinstance(command, cmd.MatrixCopy):
+            copies.append(cmd.MatrixCopy(command.dest, right))
+        elif isinstance(command, cmd.ProvideOutput) and command.name == "input":
+            commands += [*copies, command]
+        elif not isinstance(command, cmd.MatrixAdd):
+            commands.append(command)
+    c.commands = [*(cmd.AllocMatrix(room, zeroed=False) for room in rooms), *commands]
+    c.commands += [cmd.DeallocMatrix(room) for room in rooms]
+    check_computation(c)
     assert postpone_derivatives(c) is c

@@ -152,18 +152,18 @@ class _Finder:
         step = LateStep(number, own.num_cols, {}, [])
         for reader in distinct(np.array(self._readers_of(command.input_derivs[0], number), np.int64)).tolist():
             sending = self._computation.commands[reader]
-            for access in sending.accesses(self._computation):
-                block = blocks[access.submatrix]
-                first = max(block.col_offset - own.col_offset, 0)
-                end = min(block.col_offset + block.num_cols - own.col_offset, own.num_cols)
-                if block.matrix != own.matrix or access.kind == AccessKind.WRITE or first >= end:
-                    continue
-                columns = InputColumns(first, end)
-                step.read_by.append((reader, columns))
-                if isinstance(sending, Sending) and sending.scale == 1 and block == _some(own, columns):
-                    readers = self._readers_of(access.submatrix, number)
-                    if readers == [reader] * len(self._analysis.variables_of(access.submatrix)):
-                        step.sent_by[columns] = reader
+            touched = [
+                (access, columns)
+                for access in sending.accesses(self._computation)
+                if (columns := _common_columns(own, blocks[access.submatrix])) is not None
+            ]
+            step.read_by.extend((reader, columns) for access, columns in touched if access.kind != AccessKind.WRITE)
+            if not isinstance(sending, Sending) or sending.scale != 1 or len(touched) > 1:
+                continue
+            [(_, columns)] = touched
+            readers = self._readers_of(sending.source, number) if blocks[sending.source] == _some(own, columns) else []
+            if readers == [reader] * len(self._analysis.variables_of(sending.source)):
+                step.sent_by[columns] = reader
         return step
 
     def _readers_of(self, submatrix: int, number: int) -> list[int]:
@@ -226,6 +226,13 @@ def _step(computation: NnetComputation, step: LateStep) -> Backprop:
 def _some(block: SubMatrix, columns: InputColumns) -> SubMatrix:
     """Returns some columns of a block."""
     return block._replace(col_offset=block.col_offset + columns.first, num_cols=columns.end - columns.first)
+
+
+def _common_columns(own: SubMatrix, other: SubMatrix) -> InputColumns | None:
+    """Returns the columns of a block that another one has too, whatever its rows are; None if there are none."""
+    first = max(other.col_offset - own.col_offset, 0)
+    end = min(other.col_offset + other.num_cols - own.col_offset, own.num_cols)
+    return InputColumns(first, end) if other.matrix == own.matrix and first < end else None
 
 
 def _columns(block: SubMatrix) -> SubMatrix:
