@@ -22,6 +22,11 @@ class Span(NamedTuple):
         return Span(self.source, self.line, self.column + start, length, self.text)
 
     @property
+    def words(self) -> str:
+        """The stretch itself."""
+        return self.text[self.column - 1 : self.column - 1 + self.length]
+
+    @property
     def place(self) -> str:
         return f"{self.source}:{self.line}:{self.column}"
 

@@ -71,6 +71,8 @@ def test_answers_are_those_of_kaldi(folder: Path, name: str) -> None:
     for count in ("num_pdfs", "num_phones", "num_transition_ids"):
         assert getattr(model, count) == said[count]
     assert model.pdf(ids).tolist() == said["transition_id_to_pdf"]
+    assert model.transition_ids.tolist() == ids.tolist()
+    assert model.pdf_of_label.tolist() == [-1, *said["transition_id_to_pdf"]]
     assert model.phone(ids).tolist() == said["transition_id_to_phone"]
     assert model.is_self_loop(ids).tolist() == [bool(value) for value in said["is_self_loop"]]
     assert np.allclose(model.log_prob(ids), said["log_prob"], rtol=1e-5, atol=0)

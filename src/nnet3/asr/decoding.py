@@ -49,7 +49,7 @@ class DecodingGraph:
     @classmethod
     def load(cls, files: GraphFiles, model: TransitionModel) -> DecodingGraph:
         """Reads the graph of a model directory. Raises ModelFormatError for one of another model."""
-        columns = np.append(-1, model.pdf(np.arange(1, model.num_transition_ids + 1)))
+        columns = model.pdf_of_label
         phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:

@@ -30,7 +30,7 @@ class SilenceWeighting:
         frame_subsampling_factor: int,
         first_frame: int = 0,
     ):
-        phones = transition_model.phone(np.arange(1, transition_model.num_transition_ids + 1))
+        phones = transition_model.phone(transition_model.transition_ids)
         silence = np.isin(phones, np.array(list(silence_phones), np.int64))
         if not silence.any():
             raise ArgumentError("no phone of the model is one of the silence phones")

@@ -47,7 +47,7 @@ def phone_loop(model: TransitionModel, phone_cost: float = 0.0) -> Fst:
     of its probability; self-loops come behind the transition that leaves their state. State 0, the only end, is between
     phones; there is a state in front of each other HMM state of each phone, and one behind each transition.
     """
-    ids = np.arange(1, model.num_transition_ids + 1)
+    ids = model.transition_ids
     loops, ids = ids[model.is_self_loop(ids)], ids[~model.is_self_loop(ids)]
     flat, phone, state = model.topology.flat, model.phone(ids), model.hmm_state(ids)
     entry = model.topology.entry_of_phone[phone]

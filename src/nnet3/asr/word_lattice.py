@@ -41,7 +41,7 @@ class PhoneLabels:
     """Labels that tell a word and, where one begins, a phone, as one number."""
 
     def __init__(self, model: TransitionModel):
-        ids = np.arange(1, model.num_transition_ids + 1)
+        ids = model.transition_ids
         begins = (model.hmm_state(ids) == 0) & ~model.is_self_loop(ids)
         self._base = int(model.num_phones) + 1
         self._phone_begun = np.append(0, np.where(begins, model.phone(ids), 0))

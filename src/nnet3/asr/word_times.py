@@ -22,7 +22,7 @@ class WordBoundaries:
 
     def __init__(self, model: TransitionModel, begins_word: Flags, is_inside: Flags):
         """begins_word, is_inside (behind the first phone of a word): by phone, from 0."""
-        ids = np.arange(1, model.num_transition_ids + 1)
+        ids = model.transition_ids
         flat, phone = model.topology.flat, model.phone(ids)
         entry = model.topology.entry_of_phone[phone]
         arc = flat.first_arc[flat.first_state[entry] + model.hmm_state(ids)] + model.transition_index(ids)

@@ -37,7 +37,6 @@ from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from nnet3.hmm import TransitionModel
     from nnet3.nnet import Nnet
     from nnet3.options import PrecisionOptions
 
@@ -76,11 +75,11 @@ def decode_tables(
     scores = runner(on_device(acoustic.nnet, device, precision), Scoring(log_priors(acoustic), acoustic_scale))
     symbols = None if tables.word_symbol_table is None else load_symbols(tables.word_symbol_table)
     if is_table(tables.graph):
-        features = _GraphedFeatures(tables.graph, inputs.features, _columns(decoder.model))
+        features = _GraphedFeatures(tables.graph, inputs.features, decoder.model.pdf_of_label)
         inputs = replace(inputs, opened=lambda _: features)
         graphs: Graphs = features.graph
     else:
-        graphs = _one_graph(SearchGraph(read_graph(open_rxfilename(tables.graph)).fst, _columns(decoder.model)))
+        graphs = _one_graph(SearchGraph(read_graph(open_rxfilename(tables.graph)).fst, decoder.model.pdf_of_label))
     inputs = replace(inputs, writer=lambda *_: _Outputs(tables, plain=not decoder.lattices.determinize_lattice))
     decoding = _Decoding(scores, graphs, decoder, symbols, num_threads)
     tally = compute_share(inputs, decoding)
@@ -88,11 +87,6 @@ def decode_tables(
         mean = -decoding.cost / decoding.rows
         say(f"Overall log-likelihood per frame is {mean:g} over {decoding.rows} frames.")
     conclude(inputs, tally)
-
-
-def _columns(model: TransitionModel) -> np.ndarray:
-    """The column of the scores that each label of a graph takes, (transition-ids + 1,)."""
-    return np.append(-1, model.pdf(np.arange(1, model.num_transition_ids + 1)))
 
 
 def _one_graph(graph: SearchGraph) -> Graphs:

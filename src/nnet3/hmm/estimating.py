@@ -37,7 +37,7 @@ def estimate_transitions(
     Transition-states share their counts with others of the same pdf if the options say so. Raises NetworkError if such
     states have different numbers of transitions.
     """
-    ids = np.arange(1, model.num_transition_ids + 1)
+    ids = model.transition_ids
     first = np.searchsorted(model.transition_state(ids), np.arange(1, model.num_transition_states + 1)) + 1
     sizes = np.diff(np.append(first, model.num_transition_ids + 1))
     log_probs = model.log_probs.copy()
@@ -77,8 +77,7 @@ def _pools(model: TransitionModel, share: bool) -> list[npt.NDArray[np.integer]]
 
 def pdf_priors(model: TransitionModel, counts: npt.NDArray[np.float64], floor: float) -> npt.NDArray[np.float32]:
     """Returns the share of each pdf in counts (transition-ids + 1,), none below the floor, (pdfs,)."""
-    ids = np.arange(1, model.num_transition_ids + 1)
-    of_pdf = np.bincount(model.pdf(ids), counts[1:], model.num_pdfs)
+    of_pdf = np.bincount(model.pdf(model.transition_ids), counts[1:], model.num_pdfs)
     if of_pdf.sum() <= 0:
         raise NetworkError("there are no alignments to count pdfs in")
     shares = np.maximum(of_pdf / of_pdf.sum(), floor)

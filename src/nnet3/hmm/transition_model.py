@@ -104,6 +104,11 @@ class TransitionModel:
         return len(self._pdf) - 1
 
     @property
+    def transition_ids(self) -> np.ndarray:
+        """All of them: 1, 2, ..."""
+        return np.arange(1, self.num_transition_ids + 1)
+
+    @property
     def num_transition_states(self) -> int:
         return len(self.tuples)
 
@@ -123,6 +128,11 @@ class TransitionModel:
         return int(self.phones[-1])
 
     # ---- what a transition-id is ----
+
+    @property
+    def pdf_of_label(self) -> np.ndarray:
+        """The pdf of each label of a graph, (transition-ids + 1,): -1 for 0, which is no transition."""
+        return np.append(-1, self._pdf[1:])
 
     def pdf(self, transition_id: ArrayLike) -> Any:
         """The pdf, which is a column of the network's output: the one of self-loops for a self-loop."""

@@ -97,7 +97,7 @@ class Nnet(RunsUtterances, Shown):
     def replace_parts(self, parts: NetworkParts) -> None:
         """Replaces nodes and components by parts that the caller has checked."""
         self._parts = parts
-        for name in ("_context", "_nodes_digest", "node_number"):
+        for name in ("_context", "_nodes_digest"):
             self.__dict__.pop(name, None)
 
     @property
@@ -116,10 +116,10 @@ class Nnet(RunsUtterances, Shown):
 
     # ---- asking ----
 
-    @cached_property
+    @property
     def node_number(self) -> dict[str, int]:
         """Position of each node by name."""
-        return {node.name: number for number, node in enumerate(self.nodes)}
+        return self._parts.node_number
 
     def node(self, name: str) -> NnetNode:
         """The node of this name. Raises NetworkError if there is none."""

@@ -53,8 +53,7 @@ class _Word:
 
 def parse_expression(span: Span) -> Expression:
     """Parse the descriptor that stands at `span`. Raises ConfigError at the offending word."""
-    text = span.text[span.column - 1 : span.column - 1 + span.length]
-    tokens = [_Word(m.group(), m.start(), span) for m in _TOKEN.finditer(text)]
+    tokens = [_Word(m.group(), m.start(), span) for m in _TOKEN.finditer(span.words)]
     parser = _ExpressionParser(tokens, span)
     expression = parser.descriptor(0)
     parser.expect_end()

@@ -120,9 +120,8 @@ class ConfigLine:
         warnings = []
         for value in self.repeated:
             span = value.key_span
-            key = span.text[span.column - 1 : span.column - 1 + span.length]
             warnings.append(
-                f"{span.place}: '{key}' is given twice on this line\n{span.excerpt('the first one counts')}"
+                f"{span.place}: '{span.words}' is given twice on this line\n{span.excerpt('the first one counts')}"
             )
         return warnings
 
@@ -150,7 +149,7 @@ def read_config_lines(text: str, source: str = "<config>") -> list[ConfigLine]:
 
 def parse_config_line(span: Span) -> ConfigLine:
     """Parse the stretch of text that `span` marks."""
-    text = span.text[span.column - 1 : span.column - 1 + span.length]
+    text = span.words
     position = len(text) - len(text.lstrip())
     first = text[position:].split(None, 1)[0] if text.strip() else ""
     line = ConfigLine("", {}, span)

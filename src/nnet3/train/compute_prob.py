@@ -40,10 +40,7 @@ def evaluated(
 
 def report_line(what: str, stats: ObjectiveStats) -> str:
     """Returns an objective in the words of Kaldi's log, with its auxiliary term if there is one."""
-    value = f"{stats.average:g}"
-    if stats.auxiliary != 0.0:
-        value += f" + {stats.average_auxiliary:g} = {stats.average + stats.average_auxiliary:g}"
-    return f"Overall {what} is {value} per frame, over {stats.weight:g} frames."
+    return f"Overall {what} is {stats.terms} per frame, over {stats.weight:g} frames."
 
 
 def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:

@@ -40,6 +40,13 @@ class ObjectiveStats:
         return self.auxiliary / self.weight if self.weight else 0.0
 
     @property
+    def terms(self) -> str:
+        """The average and, if there is an auxiliary term, this and the sum of both."""
+        if self.auxiliary == 0.0:
+            return f"{self.average:g}"
+        return f"{self.average:g} + {self.average_auxiliary:g} = {self.average + self.average_auxiliary:g}"
+
+    @property
     def accuracy(self) -> float:
         return self.correct / self.counted if self.counted else 0.0
 

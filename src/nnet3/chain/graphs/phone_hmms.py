@@ -25,12 +25,12 @@ class TransitionTables:
     """
 
     def __init__(self, model: TransitionModel):
-        ids = np.arange(1, model.num_transition_ids + 1)
+        ids = model.transition_ids
         state_of_id = model.transition_state(ids)
         self.num_ids, self.num_pdfs = model.num_transition_ids, model.num_pdfs
         self.state_of_id = np.append(0, state_of_id)
         self.phone_of_id = np.append(0, model.phone(ids))
-        self.pdf_of_id = np.append(-1, model.pdf(ids))
+        self.pdf_of_id = model.pdf_of_label
         self.is_self_loop = np.append(False, model.is_self_loop(ids))
         self.first_id = np.searchsorted(state_of_id, np.arange(model.num_transition_states + 2)) + 1
         loops = np.flatnonzero(self.is_self_loop)
