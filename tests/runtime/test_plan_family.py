@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,9 @@ from nnet3.runtime import Plan, plan, plan_of
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan_family import PlanFamily
 from nnet3.runtime.planner import outline
-from tests.families.networks import BLSTM, TDNN, request_for
+from tests.effort import EFFORT
+from tests.families.networks import BLSTM, POOLING, TDNN, request_for
+from tests.random_networks import random_network
 from tests.seeds import shifted
 
 NEAR_BLSTM = BLSTM.replace(", 3))", ", 1))")  # tables of both directions go on by one row
@@ -70,6 +73,42 @@ def test_plans_of_members(config: str, train: bool, sequences: int) -> None:
             assert_nothing_overlaps(found, outline(alone))
             assert found.num_bytes <= 1.1 * plan(alone).num_bytes
     assert plans >= 5
+
+
+def check_all_members(nnet: nnet3.Nnet, frames: int, sequences: int, *, train: bool) -> int:
+    """Compares the plans of members up to 40 steps longer with those of their programs; returns how many there were."""
+    cache = nnet3.ComputationCache()
+    programs = [cache.compile(nnet, request_for(nnet, each, sequences, train=train)) for each in (frames, frames // 2)]
+    member = programs[-1].member
+    if member is None:
+        return 0
+    family, found = PlanFamily("float32"), 0
+    for k in (48, 47, *range(0, 41, 1 if EFFORT > 1 else 3)):
+        made = family.plan(replace(member, k=k))
+        if made is not None:
+            found += 1
+            alone = member.at(k).copy()
+            assert_same(made, plan(alone))
+            assert_nothing_overlaps(made, outline(alone))
+    return found
+
+
+@pytest.mark.parametrize(("config", "frames"), [(TDNN, 80), (BLSTM, 240), (POOLING, 400)])
+@pytest.mark.parametrize("sequences", [1, 2, 7, 64])
+def test_plans_of_all_members(config: str, frames: int, sequences: int) -> None:
+    """From the shortest on; those of programs whose calls are more in longer ones are made for each alone."""
+    nnet = nnet3.Nnet.from_config(config, seed=1)
+    found = check_all_members(nnet, frames, sequences, train=sequences % 2 == 1)
+    assert found >= 10 or config is not TDNN
+
+
+def test_plans_of_random_networks() -> None:
+    found = 0
+    for seed in range(4 * EFFORT):
+        nnet = random_network(shifted(seed)).nnet()
+        with suppress(nnet3.Nnet3Error):
+            found += check_all_members(nnet, 60 * nnet.modulus, 1 + 5 * (seed % 2), train=bool(seed % 3))
+    assert found > 0
 
 
 def test_a_program_is_not_made_to_be_run() -> None:
