@@ -122,11 +122,10 @@ class _Cuts:
         gaps = first[1:] - first[:-1] - count[:-1]
         self._overlap, self._touch = bool((gaps < 0).any()), not gaps.any()
         self._first, self._count = first.tolist(), count.tolist()
-        self._sizes = self._count
-        if not self._touch:
-            sizes = np.zeros(2 * len(count) - 1, dtype=np.int64)
-            sizes[::2], sizes[1::2] = count, gaps
-            self._sizes = sizes.tolist()
+        apart = np.flatnonzero(gaps)  # mostly few
+        self._sizes = np.insert(count, apart + 1, gaps[apart]).tolist()
+        #: The numbers of the blocks among these pieces.
+        self._numbers = (np.arange(len(count)) + np.searchsorted(apart, np.arange(len(count)))).tolist()
 
     def of(self, flat: Tensor, start: int, strides: tuple[int, int], cols: int) -> Sequence[Tensor]:
         """Returns the blocks of the matrix that begins at `start`, with so many columns."""
@@ -141,6 +140,6 @@ class _Cuts:
         else:
             shape = self._first[-1] + self._count[-1] - self._first[0], cols
             whole = flat.as_strided(shape, strides, start + self._first[0] * strides[0])
-            tensors = whole.unsafe_split_with_sizes(self._sizes)
-            tensors = tensors if self._touch else tensors[::2]
+            pieces = whole.unsafe_split_with_sizes(self._sizes)
+            tensors = pieces if self._touch else [pieces[number] for number in self._numbers]
         return tensors[::-1] if self._backward else tensors
