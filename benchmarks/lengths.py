@@ -276,25 +276,28 @@ def measure_module(folder: Path, name: str, sequences: int, count: int) -> tuple
     )
 
 
-def first_seconds(folder: Path, name: str, frames: int, rounds: int = 5) -> tuple[float, float, float]:
-    """Median processor time of compiling and linking with a new cache, of running, and of running again."""
+def first_seconds(folder: Path, name: str, frames: int, rounds: int = 5) -> float:
+    """Median processor time of compiling and linking with a new cache."""
     nnet = read_network(folder / name, train=False)
-    times = []
-    for _ in range(rounds + 1):
-        kept: list[NnetComputer] = []
-        request = request_for(nnet, Case(name, 1, frames, False))
-        cache = ComputationCache()
-        linked, first = seconds_of(cache.compile, nnet, request, kept)
-        times.append((linked, first, sum(seconds_of(cache.compile, nnet, request, kept))))
-    made, first, again = (median(each) for each in zip(*times[1:], strict=True))
-    return made, first, again
+    request = request_for(nnet, Case(name, 1, frames, False))
+
+    def make() -> None:
+        computer = NnetComputer(ComputationCache().compile(nnet, request), nnet)
+        with torch.no_grad():
+            computer._linked()
+
+    make()
+    return median(seconds(make) for _ in range(rounds))
 
 
 def measure_first(folder: Path) -> Iterator[tuple[str, ...]]:
     """Programs that are made for the first time: a short one, and those of recurrences of two lengths."""
-    made, _, run = first_seconds(folder, "tdnnf", 50)
+    made = first_seconds(folder, "tdnnf", 50)
+    nnet = read_network(folder / "tdnnf", train=False)
+    request, kept = request_for(nnet, Case("tdnnf", 1, 50, False)), list[NnetComputer]()
+    run = median(seconds_of(compiled, nnet, request, kept)[1] for _ in range(7))
     yield "tdnnf 1 x 50: first compile and link / run", f"{made * 1e3:.0f} / {run * 1e3:.0f} ms", f"{made / run:.2f}"
-    few, many = (first_seconds(folder, "blstm", frames)[0] for frames in (50, 5000))
+    few, many = (first_seconds(folder, "blstm", frames) for frames in (50, 5000))
     yield (
         "blstm 1 x 5000 / 1 x 50: first compile and link",
         f"{many * 1e3:.0f} / {few * 1e3:.0f} ms",
@@ -305,33 +308,27 @@ def measure_first(folder: Path) -> Iterator[tuple[str, ...]]:
     for _ in range(4):
         net = lstm_network(ComputationCache())
         times.append([seconds(net.backward, {"x": cn.sequences(xs), "labels": cn.sequences(labels)}) for _ in range(3)])
-    compiled = median(first - min(again) for first, *again in times[1:])
-    yield f"LSTM {CELLS} cells, {SEQUENCES} sequences of 800: first compile", f"{compiled * 1e3:.0f} ms", ""
+    making = median(first - min(again) for first, *again in times[1:])
+    yield f"LSTM {CELLS} cells, {SEQUENCES} sequences of 800: first compile", f"{making * 1e3:.0f} ms", ""
 
 
 def measure_memory(count: int) -> tuple[str, ...]:
-    """Resident memory that each new set of lengths takes, after some have been seen."""
+    """Resident memory that each new set of lengths takes, after ten have been seen."""
     net, rng = lstm_network(ComputationCache()), np.random.default_rng(1)
 
     def resident() -> int:
         gc.collect()
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
-    sizes = []
-    for number in range(3 * count):
-        if number % count == 0:
-            sizes.append(resident())
+    before = 0
+    for number in range(10 + count):
+        if number == 10:
+            before = resident()
         lengths = [*rng.integers(*FRAMES, size=SEQUENCES).tolist(), FRAMES[1]]  # one is always as long as can be
-        batch = {"x": (INPUTS, np.float32), "labels": (CLASSES, np.float32)}
-        net.backward(
-            {
-                name: cn.sequences([np.zeros((rows, length), kind) for length in lengths])
-                for name, (rows, kind) in batch.items()
-            }
-        )
-    sizes.append(resident())
-    grown = [f"{(after - before) / count / 1e3:.0f}" for before, after in itertools.pairwise(sizes)]
-    return f"LSTM: resident memory per new set of lengths, {count} sets after the other", f"{', '.join(grown)} kB", ""
+        x, labels = ([np.zeros((rows, length), np.float32) for length in lengths] for rows in (INPUTS, CLASSES))
+        net.backward({"x": cn.sequences(x), "labels": cn.sequences(labels)})
+    grown = (resident() - before) / count
+    return f"LSTM: resident memory per new set of lengths, mean of {count}", f"{grown / 1e3:.0f} kB", ""
 
 
 @click.command()
