@@ -92,8 +92,7 @@ class ChainExampleMaker:
         """
         options, factor = self.options, self.options.chunks.frame_subsampling_factor
         num_frames = utterance.features.shape[0]
-        if utterance.ivectors is not None:
-            check_ivectors(utterance.ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
+        check_ivectors(utterance.ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
         lengths = (num_frames,) if options.chunks.num_frames == WHOLE else options.chunks.num_frames
         length = min(lengths, key=lambda frames: abs(frames - num_frames))
         if abs(length - num_frames) > _MOST_OFF:
@@ -127,8 +126,7 @@ class ChainExampleMaker:
             raise TrainingError("its supervision must be of one sequence, and not end to end")
         tolerance = options.supervision_length_tolerance
         check_length("frames of supervision", frames, num_frames, factor, tolerance)
-        if utterance.ivectors is not None:
-            check_ivectors(utterance.ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
+        check_ivectors(utterance.ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
         if utterance.deriv_weights is not None and abs(len(utterance.deriv_weights) - frames) > tolerance:
             raise TrainingError(f"it has {len(utterance.deriv_weights)} deriv-weights, but {frames} output frames")
         if self.transitions is not None and supervision.label_dim != self.transitions.num_ids:

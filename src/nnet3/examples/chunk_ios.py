@@ -56,9 +56,9 @@ def check_length(what: str, count: int, num_frames: int, factor: int, tolerance:
         )
 
 
-def check_ivectors(ivectors: np.ndarray, period: int, num_frames: int, tolerance: int) -> None:
-    """Raise TrainingError unless the ivectors are for so many frames, within `tolerance`."""
-    if len(ivectors) == 0 or abs(len(ivectors) * period - num_frames) > tolerance:
+def check_ivectors(ivectors: np.ndarray | None, period: int, num_frames: int, tolerance: int) -> None:
+    """Raise TrainingError unless the ivectors, if there are any, are for so many frames, within `tolerance`."""
+    if ivectors is not None and (len(ivectors) == 0 or abs(len(ivectors) * period - num_frames) > tolerance):
         raise TrainingError(
             f"{len(ivectors)} ivectors, one every {period} frames, do not belong to {num_frames} frames of features "
             f"(off by more than {tolerance})"

@@ -44,8 +44,7 @@ class ExampleMaker:
         check_length(
             "frames of supervision", supervision.shape[0], num_frames, factor, options.targets_length_tolerance
         )
-        if ivectors is not None:
-            check_ivectors(ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
+        check_ivectors(ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
         examples = []
         for chunk in self.splitter.split(num_frames, self._rng):
             ios = [

@@ -37,7 +37,7 @@ def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
             else:
                 contents = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
-        raise ModelFormatError(f"cannot read this file: {_reason(error)}", os.fspath(path)) from None
+        raise ModelFormatError(f"cannot read this file: {reason_of(error)}", os.fspath(path)) from None
     if len(contents) == 0:
         raise ModelFormatError("this file is empty", os.fspath(path))
     return contents
@@ -75,7 +75,7 @@ def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[by
             return
         _replace(Path(os.path.realpath(path)), chunks)
     except (OSError, ValueError) as error:
-        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {_reason(error)}") from None
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
 
 
 def check_can_write(path: str | os.PathLike[str]) -> None:
@@ -88,7 +88,7 @@ def check_can_write(path: str | os.PathLike[str]) -> None:
         file.close()
         temporary.unlink()
     except (OSError, ValueError) as error:
-        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {_reason(error)}") from None
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
@@ -120,5 +120,6 @@ def _replace(target: Path, chunks: Iterable[bytes]) -> None:
         os.close(folder)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Returns what the system says of an error, or what the error says itself."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

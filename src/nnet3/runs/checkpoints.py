@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.kaldi_io.files import reason_of
 from nnet3.runs.packing import Tensors, load_parts, put_together, save_parts, take_apart
 from nnet3.runs.world import World
 
@@ -146,11 +147,10 @@ class Checkpoints:
         try:
             write_folder(target, fill)
         except (OSError, Nnet3Error) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             kept = f"the last good checkpoint is {before[-1]}" if before else "there is no earlier checkpoint"
             raise Nnet3Error(
-                f"{target}: this checkpoint cannot be written: {reason}; {kept}: when this is put right, go on with "
-                "--resume"
+                f"{target}: this checkpoint cannot be written: {reason_of(error)}; {kept}: when this is put right, "
+                "go on with --resume"
             ) from None
         for path in self._paths()[: -self.keep]:
             remove_folder(path)
