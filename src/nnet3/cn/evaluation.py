@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class EvaluatedNetwork(NetworkState):
         self._layouts = layouts
         layout = layouts.on("")
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
-            self._warn_of_lone_samples(needed, self.names[plain[0]])
+            self._warn_of_lone_samples(self._nodes.looks_at_others(tuple(roots)), self.names[plain[0]])
         for node in leaves:
             name = self.names[node]
             own = layouts.on(node.shape.axis) if node.shape.has_samples else None
@@ -177,17 +177,15 @@ class EvaluatedNetwork(NetworkState):
                     f"the statistic '{self.names[statistic]}' is not known yet: call compute_statistics first"
                 )
 
-    def _warn_of_lone_samples(self, needed: Iterable[Node], given: str) -> None:
+    def _warn_of_lone_samples(self, node: Node | None, given: str) -> None:
         """Warn, once, if a node looks at other frames: of samples that are no sequences there are none."""
-        for node in needed:
-            if node.needs_other_frames:
-                self._has_warned = True
-                warn_user(
-                    f"'{given}' is a matrix, whose columns are samples that have nothing to do with each other, but "
-                    f"'{self.names[node]}' ({node.type}) looks at other frames: it sees none. A sequence is given as "
-                    f"cn.sequences([{given}])"
-                )
-                return
+        if node is not None:
+            self._has_warned = True
+            warn_user(
+                f"'{given}' is a matrix, whose columns are samples that have nothing to do with each other, but "
+                f"'{self.names[node]}' ({node.type}) looks at other frames: it sees none. A sequence is given as "
+                f"cn.sequences([{given}])"
+            )
 
     def _rows(self, node: Node, value: Any, layout: SampleLayout | None, lag: int | None, what: str) -> Tensor:
         if not node.shape.has_samples:

@@ -59,6 +59,7 @@ class NodeGraph:
         self.ragged: WeakValueDictionary[tuple[object, ...], CheckedLengths] = WeakValueDictionary()
         self._below: dict[tuple[Node, ...], list[Node]] = {}
         self._leaves: dict[tuple[Node, ...], tuple[list[StoredNode], list[Node]]] = {}
+        self._looks_at_others: dict[tuple[Node, ...], Node | None] = {}
         self._flags: dict[tuple[object, ...], dict[Node, bool]] = {}
 
     def below(self, roots: tuple[Node, ...]) -> list[Node]:
@@ -74,6 +75,12 @@ class NodeGraph:
             stored = [node for node in below if isinstance(node, StoredNode)]
             self._leaves[roots] = stored, [node for node in below if node.operation.is_given]
         return self._leaves[roots]
+
+    def looks_at_others(self, roots: tuple[Node, ...]) -> Node | None:
+        """The first node that some roots need and that depends on other frames; None if there is none."""
+        if roots not in self._looks_at_others:
+            self._looks_at_others[roots] = next((node for node in self.below(roots) if node.needs_other_frames), None)
+        return self._looks_at_others[roots]
 
     def gradient_flags(self, roots: tuple[Node, ...], wanted: tuple[Node, ...]) -> dict[Node, bool]:
         """Algorithm 1.5 for the parameters that are trained now and the nodes that are `wanted`.
