@@ -26,6 +26,7 @@ NODES: dict[str, tuple[list[str], dict[str, object]]] = {
     "embedding": (["E", "w"], {"sparse": False}),
     "attention": (["x", "x", "x"], {"scale": 0.5}),
     "ctc": (["x", "w"], {"blank": 1}),
+    "lstm_layer": (["x", "V", "R", "b"], {"reverse": True}),
     "class_cross_entropy": (["w", "x"], {"smoothing": 0.1}),
     "delay": (["x"], {"rows": 32, "lag": 1, "default": 0.0, "axis": None}),
     "row_slice": (["x"], {"first": 1, "rows": 2}),
@@ -103,6 +104,7 @@ IMPOSSIBLE = [
 def in_python(type: str, options: dict[str, object]) -> cn.Node:
     operands = {"x": cn.input("x", 32), "w": cn.input("w", classes=32), "K": cn.parameter("K", (3, 8))}
     operands |= {"E": cn.parameter("E", (3, 32)), "L": cn.parameter("L", (2, 8))}
+    operands |= {name: cn.parameter(name, (8, cols)) for name, cols in (("V", 32), ("R", 2), ("b", 1))}
     operation = OPERATIONS[type].from_options(**options)
     return cn.Node(operation, [operands[name] for name in NODES[type][0]])
 
@@ -116,6 +118,7 @@ def as_text(type: str, options: dict[str, object]) -> str:
         "K = parameter(rows=3, cols=8)",
         "E = parameter(rows=3, cols=32)",
         "L = parameter(rows=2, cols=8)",
+        *(f"{name} = parameter(rows=8, cols={cols})" for name, cols in (("V", 32), ("R", 2), ("b", 1))),
     ]
     return "\n".join([*lines, f"y = {type}({', '.join([*NODES[type][0], *given])})", "output y = y"])
 
@@ -150,7 +153,7 @@ def test_nodes_that_cannot_be(type, wrong) -> None:
     options = {**NODES[type][1], **wrong}
     with pytest.raises(Nnet3Error):
         in_python(type, options)
-    with pytest.raises(ModelFormatError, match=r"net\.txt: line 7: "):
+    with pytest.raises(ModelFormatError, match=r"net\.txt: line 10: "):
         cn.from_text(as_text(type, options), "net.txt")
 
 

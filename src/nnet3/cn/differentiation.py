@@ -219,8 +219,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             torch.autograd.backward([run.values[node] for node in wanted], weights)
         self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():
-            if leaf.grad is not None and leaf.grad.is_sparse:
-                self._gradients[node] = leaf.grad  # there was nothing
+            if leaf.grad is not None and node in self._nodes.looked_up:
+                self._gradients[node] = leaf.grad  # nobody else gives any
             elif leaf.grad is not None:
                 self._gradient(node).add_(leaf.grad)
         found = dict(run.probed)
