@@ -7,8 +7,8 @@ import gc
 import pytest
 import torch
 
-from nnet3 import NnetComputer
 from nnet3.errors import ExecutionError
+from nnet3.runtime.link import LinkedComputation
 from tests.decode.stream_networks import make_features, make_streams
 
 
@@ -37,7 +37,7 @@ def test_a_chunk_that_was_interrupted_is_computed_again(monkeypatch: pytest.Monk
     rows = [stream.accept(features[:15])]
     state = stream.state()
     with monkeypatch.context() as patch:
-        patch.setattr(NnetComputer, "run", _interrupted)
+        patch.setattr(LinkedComputation, "run_segment", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             stream.accept(features[15:40])
     assert stream.state() != state  # it has the frames
@@ -45,5 +45,5 @@ def test_a_chunk_that_was_interrupted_is_computed_again(monkeypatch: pytest.Monk
     assert torch.equal(torch.cat(rows), streams.compute(features))
 
 
-def _interrupted(computer: NnetComputer) -> None:
+def _interrupted(linked: LinkedComputation, number: int) -> None:
     raise KeyboardInterrupt

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import nnet3
 from nnet3.errors import NumericalError
 from nnet3.index import NO_TIME
 from nnet3.ir import commands as cmd
@@ -19,6 +20,15 @@ from nnet3.runtime.debug import describe_rows
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net
+
+RECURRENCE = """
+    input-node name=input dim=2
+    component name=f type=AffineComponent input-dim=5 output-dim=3
+    component name=r type=TanhComponent dim=3
+    component-node name=f component=f input=Append(input, IfDefined(Offset(r, -1)))
+    component-node name=r component=r input=f
+    output-node name=output input=r
+"""
 
 
 def debugging(nnet: Any, **options: Any) -> tuple[NnetComputer, io.StringIO]:
@@ -154,6 +164,19 @@ def test_rows_without_times_or_indexes() -> None:
     rows = np.array([1])
     assert describe_rows(program.computation, ivector, rows) == "node 'ivector' (value), one time step of n=0, row 1"
     assert describe_rows(program.computation, other, rows) == "node 'other' (value), row 1"
+
+
+def test_what_a_kernel_computes_is_of_its_node() -> None:
+    """A matrix may have the times of another node, as products that were taken out of a recurrence have."""
+    nnet = nnet3.Nnet.from_config(RECURRENCE, seed=1)
+    nnet.components["f"].linear_params[0, 0] = torch.nan
+    frames = [(0, t) for t in range(40)]
+    request = nnet3.ComputationRequest(
+        [nnet3.IoSpecification("input", frames)], [nnet3.IoSpecification("output", frames)]
+    )
+    computer = NnetComputer(nnet3.compile(nnet, request), nnet, debug=True, debug_file=io.StringIO())
+    with pytest.raises(NumericalError, match=r"f\[0:2\].* \[node f\]: written to node 'f' \(value\), rows 0\.\.39"):
+        computer.compute({"input": torch.ones(40, 2)})
 
 
 def test_outside_memory_is_looked_at_where_it_lies() -> None:

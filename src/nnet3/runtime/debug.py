@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.errors import NumericalError
 from nnet3.index import NO_TIME, N, T, distinct, format_time_span
-from nnet3.ir.commands import AccessKind, Backprop
+from nnet3.ir.commands import AccessKind, Backprop, Propagate
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import commands_in_bodies, format_submatrix, numbered_command
 from nnet3.runtime.link import LinkedComputation
@@ -52,7 +52,7 @@ class Tracer:
         print("  ".join([text, *norms]), file=self.stream)
         for submatrix, value in written:
             if not torch.isfinite(value).all():
-                what = describe_rows(self.computation, submatrix, bad_rows(value), turn)
+                what = describe_rows(self.computation, submatrix, bad_rows(value), turn, self._node(number))
                 raise NumericalError(f"{_kind(value)} in {text}: written to {what}")
         self._look_at_update(number, text)
 
@@ -61,6 +61,11 @@ class Tracer:
         command = self.computation.commands[number]
         accesses = command.accesses(self.computation)
         return list(dict.fromkeys(a.submatrix for a in accesses if a.kind is not AccessKind.READ))
+
+    def _node(self, number: int) -> str:
+        """Returns the node whose values command `number` computes, "" if it is no forward pass of a kernel."""
+        command = self.computation.commands[number]
+        return command.node if isinstance(command, Propagate) else ""
 
     def _look_at_update(self, number: int, text: str) -> None:
         command = self.computation.commands[number]
@@ -80,16 +85,19 @@ def bad_rows(value: Tensor) -> np.ndarray:
     return np.flatnonzero((~torch.isfinite(value)).any(dim=1).cpu().numpy())
 
 
-def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray, turn: int = 0) -> str:
-    """Describes rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0"."""
+def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray, turn: int = 0, node: str = "") -> str:
+    """Describes rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0".
+
+    `node`: whose values they are, where that is known; a matrix may have the times of another one.
+    """
     block = computation.block_at(submatrix, turn)
     row_text = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[0]}..{rows[-1]} ({len(rows)} of them)"
     info = computation.matrix_info.get(block.matrix)
     if info is None:
         return f"{format_submatrix(computation, submatrix)}, {row_text}"
     kind = "derivative" if info.is_deriv else "value"
-    if info.indexes is None:
-        return f"node '{info.node}' ({kind}), {row_text}"
+    if info.indexes is None or (node and node != info.node):
+        return f"node '{node or info.node}' ({kind}), {row_text}"
     indexes = info.indexes[block.row_offset + rows]
     sequences = [str(n) for n in distinct(indexes[:, N])]
     if len(sequences) > _MAX_SHOWN:

@@ -32,12 +32,6 @@ def test_forward_in_time() -> None:
     ]
 
 
-def test_what_is_hoisted_is_called_as_the_kernels_node() -> None:
-    """An error that names it leads to the component, not to what is multiplied."""
-    result = hoist_products(recurrence([0, 1, 2, 3], [1, 2, 3, 4]))
-    assert result.matrix_info[4].node == "wide"
-
-
 def test_backward_in_time_rows_stay_where_they_are() -> None:
     found = hoisted(recurrence([3, 2, 1, 0], [1, 2, 3, 4]))
     assert found[0] == "wide[0:3].Propagate(m1(1:4, :), &m4) [node wide]"

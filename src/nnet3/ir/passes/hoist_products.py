@@ -195,10 +195,9 @@ class _Rewriting:
         rows = _Rows(starts[0], counts)
         info = computation.matrix_info.get(columns[0].matrix)
         if info is not None and info.indexes is not None:
-            # The times are those of the source: a row is there as long as the one that it is made of.
+            # Node and times are those of the source: a row is there as long as the one that it is made of.
             info = replace(info, indexes=info.indexes[rows.of(starts[0])])
-        own = info and replace(info, node=command.node)
-        hoisted = computation.new_matrix(rows.count, _output(computation, steps[0].number).num_cols, own)
+        hoisted = computation.new_matrix(rows.count, _output(computation, steps[0].number).num_cols, info)
         before = self._before[steps[0].number]
         before.append(AllocMatrix(hoisted, zeroed=False))
         addend = 0
