@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,27 @@ def test_a_mistake_in_an_xconfig_is_shown_in_it(cli: Cli) -> None:
     outcome = cli("init", "network.xconfig", "out.raw")
     assert outcome.status == 1
     assert "network.xconfig:2:40: relu-layer 'a': 'bottleneck-dim' must be < dim (6), got 7\n" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "nothing"),
+    [
+        *((f"chain-{name}", "--lwf-scale=0.5", "--lwf-scale=0") for name in ("train", "train2", "compute-prob")),
+        *((f"chain-{name}", "--lwf-scale=0.5", "--lwf-scale=0") for name in ("combine", "combine2")),
+        ("compute-mfcc-feats", "--vtln-warp=1.1", "--vtln-warp=1.0"),
+        ("compute-fbank-feats", "--vtln-map=ark:map", "--vtln-map="),
+        ("compute-fbank-feats", "--utt2spk=ark:utt2spk", "--utt2spk="),
+    ],
+)
+def test_options_that_only_what_changes_nothing_may_have(cli: Cli, verb: str, option: str, nothing: str) -> None:
+    files = ["a", "b", "c", "d"][: 2 if verb.startswith("compute") else 3 if verb.endswith("prob") else 4]
+    outcome = cli(verb, option, *files)
+    assert (outcome.status, f"{option}: " in outcome.err) == (2, True)
+    assert cli(verb, nothing, *files).status == 1  # it goes on to the files
+
+
+def test_options_that_kaldi_ignores_too(cli: Cli) -> None:
+    Path("phones").write_text("a 1 2 3\n")
+    if find_spec("kaldifst"):
+        cli.good("chain-est-phone-lm", "--binary=false", "ark:phones", "lm.fst")
+    assert cli("merge-egs", "--multilingual-eg=true", "ark:nothing", "ark:-").status == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +66,19 @@ def test_a_tree_is_described(cli: Cli) -> None:
     lines = cli.good("tree-info", GOLDEN / "chain" / "mono" / "tree").out.splitlines()
     assert [line.split()[0] for line in lines] == ["num-pdfs", "context-width", "central-position"]
     assert lines[1:] == ["context-width 1", "central-position 0"]
+
+
+@pytest.mark.parametrize("kind", ["htk", "sphinx"])
+def test_features_of_other_toolkits(cli: Cli, kind: str) -> None:
+    rows = np.arange(26, dtype=np.float32).reshape(2, 13)
+    header = struct.pack(">iihH", 2, 100000, 52, 6) if kind == "htk" else struct.pack(">i", 26)
+    Path("a.feats").write_bytes(header + rows.astype(">f4").tobytes())
+    Path("feats.scp").write_text("a a.feats\nb a.feats\n")
+    Path("feats.ark").write_bytes(b"a " + Path("a.feats").read_bytes() + b"b " + Path("a.feats").read_bytes())
+    for source in ("scp:feats.scp", "ark:feats.ark"):
+        assert "Copied 2 " in cli.good("copy-feats", f"--{kind}-in=true", source, "ark:out.ark").err
+        with open_general_matrix_table("ark:out.ark") as table:
+            assert [(key, matrix.tolist()) for key, matrix in table] == [("a", rows.tolist()), ("b", rows.tolist())]
+    cli.good("copy-feats", f"--{kind}-in", "a.feats", "a.mat")
+    assert load_matrix("a.mat").tolist() == rows.tolist()
+    assert cli("copy-feats", "--htk-in", "--sphinx-in", "a.feats", "a.mat").status == 2

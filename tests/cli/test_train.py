@@ -83,6 +83,11 @@ def test_show_progress_says_differences_and_changes(cli: Cli) -> None:
     log = cli.good("show-progress", "--num-segments=2", TDNN / "start.raw", TDNN / "plain.raw", EGS).err
     assert "At position 0.25, objf per frame for 'output' is -2.2" in log
     assert "Total objf change per component is [ " in log
+    assert log.count("Overall accuracy for 'output' is 0.") == 2
+    options = ("--compute-accuracy=false", "--compute-per-dim-accuracy=false")
+    for given, lines in ((options[0], (0, 0)), (options[1].replace("false", "true"), (1, 1))):
+        log = cli.good("show-progress", given, TDNN / "start.raw", TDNN / "plain.raw", EGS).err
+        assert tuple(log.count(f"Overall {what} ") for what in ("accuracy", "per-dim accuracy")) == lines
 
 
 @needs_shared

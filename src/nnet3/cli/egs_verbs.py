@@ -75,12 +75,15 @@ CHAIN_KIND = EgsKind(
 )
 
 _IGNORED = ignored("--measure-output-frames", "--discard-partial-minibatches")
+_LANGUAGES_IGNORED = ignored("--multilingual-eg")  # of plain examples by Kaldi, too
 
 
 def merge_verb(kind: EgsKind) -> Verb:
     """The verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
 
-    @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, _IGNORED)
+    without_effect = [_IGNORED, *([_LANGUAGES_IGNORED] if kind is PLAIN else [])]
+
+    @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *without_effect)
     def command(examples: str, output: str, options: MergingOptions) -> None:
         later.egs_tables.merge(kind.examples(), examples, output, options, kind.key_of(options))
 

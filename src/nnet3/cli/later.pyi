@@ -46,6 +46,7 @@ from nnet3.cli import (
 from nnet3.cli.demo import run_demo as run_demo
 from nnet3.edits import config_dir as config_dir, copy_operations as copy_operations
 from nnet3.examples import making as making
+from nnet3.kaldi_io import other_features as other_features
 from nnet3.nnet import acoustic_model as acoustic_model, network as network, picture as picture, unrolled as unrolled
 from nnet3.runs import (
     kinds as kinds,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 import numpy as np
@@ -12,6 +13,7 @@ from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     CompressionMethod,
+    Reader,
     TableReader,
     Writer,
     compress,
@@ -30,6 +32,8 @@ from nnet3.kaldi_io import (
     write_wxfilename,
 )
 from nnet3.kaldi_io.general import GeneralMatrix, dense
+from nnet3.kaldi_io.specifiers import parse_rxfilename
+from nnet3.kaldi_io.streams import read_whole
 
 
 def copy_int_vectors(source: str, output: str, binary: bool) -> None:
@@ -45,18 +49,30 @@ def copy_int_vectors(source: str, output: str, binary: bool) -> None:
     save(output, binary, lambda writer: write_alignment(writer, vector))
 
 
-def copy_features(source: str, output: str, binary: bool, method: int | None, lengths: str) -> None:
-    """Copies a table of matrices, or the one in a file; with a `method` they become compressed, else full."""
+def copy_features(
+    source: str,
+    output: str,
+    binary: bool,
+    method: int | None,
+    lengths: str,
+    read: Callable[[Reader], np.ndarray] | None = None,
+) -> None:
+    """Copies a table of matrices, or the one in a file; with a `method` they become compressed, else full.
+
+    `read` reads the matrices of another toolkit.
+    """
     _check_both(source, output)
 
     def changed(matrix: GeneralMatrix) -> GeneralMatrix:
         return dense(matrix) if method is None else compress(dense(matrix), CompressionMethod(method))
 
     if not is_table(source):
-        only = changed(open_file(source).general_matrix())
+        file = open_file(source) if read is None else Reader(read_whole(parse_rxfilename(source)), source, binary=True)
+        only = changed(file.general_matrix() if read is None else read(file))
         save(output, binary, lambda file: file.general_matrix(only))
         return
-    with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
+    tables: TableReader[Any] = TableReader(source, read, header=False) if read else open_general_matrix_table(source)
+    with tables as table, matrix_writer(output) as writer:
         counts = {}
         for key, matrix in table:
             writer.write(key, changed(matrix))

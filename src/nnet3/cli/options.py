@@ -96,6 +96,21 @@ def ignored(*names: str, kind: click.ParamType[Any] = KALDI_BOOL) -> Decorator:
     return all_of(*(click.option(name, type=kind, hidden=True, expose_value=False) for name in names))
 
 
+def refused(*names: str, why: str, unless: float | None = None) -> Decorator:
+    """Decorator: options of a program of Kaldi that are not supported; the value that changes nothing is taken.
+
+    That is `unless`, a number, or for texts only to leave them out. Any other one raises UsageError, which says `why`.
+    """
+
+    def check(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value != unless:
+            raise click.UsageError(f"{parameter.opts[0]}={value}: {why}", context)
+
+    kind = click.STRING if unless is None else click_type(Number())
+    settings: dict[str, Any] = {"type": kind, "default": unless, "hidden": True, "expose_value": False}
+    return all_of(*(click.option(name, callback=check, **settings) for name in names))
+
+
 def port_option(name: str, *, help: str) -> Decorator:
     """An option that takes a port of TCP, as `port`."""
     kind = click_type(Integer(within(0, 65535)))
@@ -146,6 +161,13 @@ def test_mode_options(*, batchnorm: bool) -> Decorator:
         flag("--batchnorm-test-mode", default=batchnorm, show_default=True, help="Batch-norm by stored statistics."),
         flag("--dropout-test-mode", default=True, show_default=True, help="Without dropout."),
     )
+
+
+#: Whether accuracies are counted, as `accuracy` and `accuracy_by_column`.
+accuracy_options = all_of(
+    flag("--compute-accuracy", "accuracy", default=True, show_default=True, help="How often it is right."),
+    flag("--compute-per-dim-accuracy", "accuracy_by_column", help="Also by the column that would be right."),
+)
 
 
 TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")

@@ -140,7 +140,9 @@ class Archive:
 class ScriptObjects:
     """Reads the objects that lines of a script name; keeps the file of the last one open."""
 
-    def __init__(self) -> None:
+    def __init__(self, header: bool = True) -> None:
+        """`header`: binary objects begin with 00 42."""
+        self._has_headers = header
         self._last: tuple[str, Buffer] = ("", b"")
 
     def load(self, entry: ScriptEntry, read: Callable[[Reader], T]) -> T:
@@ -151,9 +153,10 @@ class ScriptObjects:
             data = self._last[1]
             if file.offset >= len(data):
                 raise TableError(f"{file.name}: there is nothing at position {file.offset} of {len(data)} bytes")
-            reader = Reader(data, file.name, binary=False)
+            reader = Reader(data, file.name, binary=not self._has_headers)
             reader.position = file.offset
-            reader.read_header()
+            if self._has_headers:
+                reader.read_header()
             value = read(reader)
             return cut(value, entry.range) if entry.range else value  # type: ignore[return-value]
         except (ModelFormatError, TableError) as error:

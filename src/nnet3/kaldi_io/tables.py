@@ -33,15 +33,15 @@ class _OpenTable(Generic[T]):
     ):
         """`begins`: a token that every object begins with, by which the next one is found behind a damaged one.
 
-        `permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects of an archive begin with
-        Kaldi's 00 42; recordings do not.
+        `permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects begin with Kaldi's 00 42;
+        those of other programs do not.
         """
         self.specifier = parse_rspecifier(rspecifier)
         self.num_skipped = 0  # entries that could not be read and were left out
         self._permissive = permissive or self.specifier.permissive
         self._begins = begins
         self._read = read
-        self._script = ScriptObjects()
+        self._script = ScriptObjects(header)
         self._archive: Archive | None = None
         self._entries: list[ScriptEntry] = []
         with naming(rspecifier):

@@ -49,10 +49,16 @@ def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
     for name, own in stats.items():
         what = "log-likelihood" if objective_name(nnet, name) == "linear" else "objective"
         lines.append(report_line(f"{what} for '{name}'", own))
-    for name, own in stats.items():
-        if own.counted:
-            lines.append(f"Overall accuracy for '{name}' is {own.accuracy:g} per frame, over {own.counted:g} frames.")
-    return lines
+    return lines + accuracy_lines(stats)
+
+
+def accuracy_lines(stats: dict[str, ObjectiveStats]) -> list[str]:
+    """Returns the lines about how often the largest outputs are right, for nodes where that was counted."""
+    return [
+        f"Overall accuracy for '{name}' is {own.accuracy:g} per frame, over {own.counted:g} frames."
+        for name, own in stats.items()
+        if own.counted
+    ]
 
 
 def column_lines(evaluator: Evaluator) -> list[str]:

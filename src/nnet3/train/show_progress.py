@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.train.compute_prob import accuracy_lines, column_lines
 from nnet3.train.evaluation import Evaluator, with_modes
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective
@@ -30,12 +31,15 @@ def objective_changes(
     num_segments: int = 1,
     batchnorm_test_mode: bool = True,
     dropout_test_mode: bool = True,
+    accuracy: bool = False,
+    accuracy_by_column: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, float]:
     """Returns, by component, how much its change has changed the objective per unit of weight, to first order.
 
-    The gradient is taken in the middle of each of `num_segments` parts of the straight line from old to new. Raises
-    TrainingError without minibatches.
+    The gradient is taken in the middle of each of `num_segments` parts of the straight line from old to new; `say` is
+    told of the objective there and, with `accuracy`, of how often the outputs are right, `accuracy_by_column` also by
+    the column that would be. Raises TrainingError without minibatches.
     """
     if not minibatches:
         raise TrainingError("there are no examples to show the progress on")
@@ -49,12 +53,14 @@ def objective_changes(
         between.add_(1.0 - middle, old)
         tested = with_modes(between, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
         gradient = tested.gradient_copy()
-        evaluator = Evaluator(tested, objective(tested) if objective else None, accuracy=False, gradient=gradient)
+        evaluator = Evaluator(tested, objective(tested) if objective else None, accuracy=accuracy, gradient=gradient)
         evaluator.add_all(minibatches)
         weight = 0.0
         for name, stats in evaluator.stats.items():
             say(f"At position {middle:g}, objf per frame for '{name}' is {stats.average:g}")
             weight += stats.weight
+        for line in [*accuracy_lines(evaluator.stats), *(column_lines(evaluator) if accuracy_by_column else ())]:
+            say(line)
         for name in changes:
             updatable = gradient.components[name].updatable
             assert updatable is not None

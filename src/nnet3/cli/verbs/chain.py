@@ -20,6 +20,7 @@ from nnet3.cli.egs_verbs import (
 )
 from nnet3.cli.messages import say
 from nnet3.cli.options import (
+    all_of,
     arguments,
     binary_option,
     caching_options,
@@ -27,6 +28,7 @@ from nnet3.cli.options import (
     ignored,
     integer,
     max_evaluations_option,
+    refused,
     test_mode_options,
 )
 from nnet3.cli.verb import Verb, verb
@@ -50,6 +52,11 @@ _WORDS = {
     False: {"number": "", "argument": "DEN-FST", "graphs": "den.fst", "more": ""},
     True: {"number": "2", "argument": "DEN-FST-DIR", "graphs": "dens", "more": _OF_LANGUAGES},
 }
+#: Options of objectives that change nothing here.
+_WITHOUT_EFFECT = all_of(
+    ignored("--numerator-graph-threads", kind=integer()),
+    refused("--lwf-scale", unless=0.0, why="posteriors of another network in examples are not supported: leave it out"),
+)
 
 
 @verb("gather statistics for an LDA-like transform of chain examples", program="nnet3-chain-acc-lda-stats")
@@ -71,7 +78,7 @@ def chain_acc_lda_stats(**given: Any) -> None:
 @test_mode_options(batchnorm=True)
 @takes("denominator", DenominatorOptions)
 @takes("options", ChainOptions)
-@ignored("--numerator-graph-threads", kind=integer())
+@_WITHOUT_EFFECT
 @ignored("--compute-accuracy", "--compute-per-dim-accuracy")
 @flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
 @arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
@@ -147,6 +154,7 @@ def chain_e2e_get_egs(
 
 @verb("estimate the phone language model of a denominator graph", program="chain-est-phone-lm")
 @takes("options", PhoneLmOptions)
+@ignored("--binary")  # by Kaldi, too
 @arguments(sequences="PHONES-RSPECIFIER", output="PHONE-LM-OUT")
 def chain_est_phone_lm(sequences: str, output: str, options: PhoneLmOptions) -> None:
     """Estimate a language model of sequences of phones: an n-gram without smoothing and without back-off arcs.
@@ -254,7 +262,7 @@ def _train_verb(*, by_language: bool) -> Verb:
     @caching_options
     @takes("denominator", DenominatorOptions)
     @takes("objective", ChainOptions)
-    @ignored("--numerator-graph-threads", kind=integer())
+    @_WITHOUT_EFFECT
     @flag("--apply-deriv-weights", default=True, show_default=True, help="Scale derivatives of frames.")
     @binary_option
     @arguments(model="RAW-IN", den_fst=words["argument"], examples="EGS-RSPECIFIER", output="RAW-OUT")
@@ -286,7 +294,7 @@ def _combine_verb(*, by_language: bool) -> Verb:
     @max_evaluations_option
     @takes("denominator", DenominatorOptions)
     @takes("options", ChainOptions)
-    @ignored("--numerator-graph-threads", kind=integer())
+    @_WITHOUT_EFFECT
     @arguments(names=f"{words['argument']} RAW-IN... EGS-RSPECIFIER RAW-OUT")
     def command(
         names: tuple[str, ...], denominator: DenominatorOptions, options: ChainOptions, **settings: Any

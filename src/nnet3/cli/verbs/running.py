@@ -22,6 +22,7 @@ from nnet3.cli.compute_options import (
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import say
 from nnet3.cli.options import (
+    accuracy_options,
     arguments,
     binary_option,
     caching_options,
@@ -149,11 +150,10 @@ def compute_looped(**given: Any) -> None:
 @verb("objective and accuracy of a network on examples", program="nnet3-compute-prob")
 @test_mode_options(batchnorm=True)
 @flag("--collapse-model", "collapse", default=True, show_default=True, help="Merge layers first.")
-@flag("--compute-accuracy", "accuracy", default=True, show_default=True, help="How often it is right.")
-@flag("--compute-per-dim-accuracy", help="Also by the column that would be right.")
+@accuracy_options
 @flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
-def compute_prob(model: str, examples: str, output: str, compute_per_dim_accuracy: bool, **settings: Any) -> None:
+def compute_prob(model: str, examples: str, output: str, accuracy_by_column: bool, **settings: Any) -> None:
     """Print the objective per frame, and the accuracy, of a raw network on merged examples (on stderr, as Kaldi does).
 
     With --compute-deriv=true layers stay as they are, and the gradient of the objective, summed over all frames, is
@@ -170,7 +170,7 @@ def compute_prob(model: str, examples: str, output: str, compute_per_dim_accurac
     evaluator = later.compute_prob.evaluated(nnet, later.outputs_of_egs.minibatches(examples, nnet), **settings)
     for line in later.compute_prob.report_lines(nnet, evaluator.stats):
         say(line)
-    if compute_per_dim_accuracy:
+    if accuracy_by_column:
         for line in later.compute_prob.column_lines(evaluator):
             say(line)
     later.outputs_of_egs.report_gradient(evaluator.gradient, output)
@@ -201,6 +201,7 @@ def serve(model: str, options: ServeOptions, graph: str | None) -> None:
     default=1,
     help="Parts of the line from the old to the new network, in the middle of which gradients are taken.",
 )
+@accuracy_options
 @arguments(old="OLD-RAW", new="NEW-RAW")
 @click.argument("examples", metavar="[EGS-RSPECIFIER]", required=False)
 def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> None:

@@ -18,6 +18,7 @@ from nnet3.cli.options import (
     ignored,
     integer,
     number,
+    refused,
     whole_number,
 )
 from nnet3.cli.verb import Verb, verb
@@ -25,8 +26,12 @@ from nnet3.options import FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnO
 from nnet3.text.values import Number, at_least
 
 _KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}
+_NO_VTLN = "frequencies cannot be warped for speakers (VTLN): leave it out"
 _WITHOUT_EFFECT = all_of(
-    ignored("--vtln-low", "--vtln-high", "--max-feature-vectors", kind=click_type(Number())), ignored("--debug-mel")
+    ignored("--vtln-low", "--vtln-high", "--max-feature-vectors", kind=click_type(Number())),
+    ignored("--debug-mel"),
+    refused("--vtln-warp", unless=1.0, why=_NO_VTLN),
+    refused("--vtln-map", "--utt2spk", why=_NO_VTLN),
 )
 
 
@@ -166,15 +171,22 @@ compute_mfcc_feats = _audio_features_verb("mfcc", "mel frequency cepstral coeffi
     help="How --compress does it: 1: by the number of rows; 2: speech features; 3 to 7: fixed-size codes.",
 )
 @click.option("--write-num-frames", "lengths", default="", metavar="WSPECIFIER", help="Table of numbers of frames.")
+@flag("--htk-in", "of_htk", help="Read features of HTK.")
+@flag("--sphinx-in", "of_sphinx", help="Read features of Sphinx, 13 a frame.")
 @arguments(source="IN", output="OUT")
-def copy_feats(source: str, output: str, binary: bool, compress: bool, method: int, lengths: str) -> None:
+def copy_feats(
+    source: str, output: str, binary: bool, compress: bool, method: int, lengths: str, of_htk: bool, of_sphinx: bool
+) -> None:
     """Copy a table of features, or one matrix in a file. --binary is about a file.
 
     \b
     Example:
       nnet3 copy-feats --compress=true --write-num-frames=ark,t:utt2num_frames scp:feats.scp ark,scp:out.ark,out.scp
     """
-    later.number_tables.copy_features(source, output, binary, method if compress else None, lengths)
+    if of_htk and of_sphinx:
+        raise click.UsageError("give --htk-in or --sphinx-in, not both")
+    foreign = later.other_features.read_htk if of_htk else later.other_features.read_sphinx if of_sphinx else None
+    later.number_tables.copy_features(source, output, binary, method if compress else None, lengths, foreign)
 
 
 @verb("copy vectors of integers, such as alignments", program="copy-int-vector")
