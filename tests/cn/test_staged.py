@@ -35,6 +35,40 @@ def test_gradients_of_nodes_of_all_stages():
     assert found["K"] == pytest.approx(0.1)
 
 
+def test_gradients_of_what_several_stages_use():
+    """An input, and what PyTorch computes of inputs alone: each has the parts of programs and of PyTorch."""
+    x = cn.input("x", 2)
+    last = cn.sequence.last(x, name="last")
+    everywhere = cn.sequence.sum(cn.broadcast_as(last, x))
+    J = cn.squared_norm(cn.parameter("W", (2, 2)) @ last) + cn.squared_norm(x) + cn.sum_elements(everywhere)
+    net = cn.Network(J, dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(2, 3)), RANDOM.normal(size=(2, 1))])}
+    found, W = net.gradients(batch, wrt=["x", "last"]), net.find("W").value
+    expected = 2 * W.T @ W @ net.evaluate("last", batch) + np.array([3, 1])
+    np.testing.assert_allclose(found["last"], expected)
+    for number, gradient in enumerate(found["x"]):
+        gradient[:, -1] -= expected[:, number]
+        np.testing.assert_allclose(gradient, 2 * batch["x"][number])
+    alone = cn.Network(cn.sum_elements(everywhere), dtype=torch.float64)
+    np.testing.assert_array_equal(alone.gradients(batch, wrt=["last"])["last"], [[3, 1], [3, 1]])
+
+
+def test_no_label_chooses_no_column_of_a_table():
+    net = cn.Network(cn.squared_norm(cn.embedding(cn.parameter("E", (2, 4)), cn.input("c", classes=4))))
+    net.backward({"c": [-1, 2]})
+    assert net.tensors()["E"].grad.coalesce().indices().tolist() == [[2]]
+
+
+def test_a_delay_of_later_frames_that_another_stage_needs():
+    """It is given to the stage behind PyTorch's node, where its operand is not."""
+    x = cn.input("x", 2)
+    ahead = cn.delay(cn.parameter("W", (2, 2)) @ x, -1)
+    turned = cn.sequence.reverse(ahead)
+    net = cn.Network(cn.squared_norm(cn.tanh(ahead + turned)), dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(2, n)) for n in (3, 1)])}
+    assert cn.check_gradients(net, batch).worst < 1e-5
+
+
 def test_a_table_of_many_words_has_no_dense_gradient():
     net, batch = classifier(), sentences(3, 1)
     before = net.find("E").value

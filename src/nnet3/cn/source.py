@@ -210,7 +210,7 @@ class CnSource:
         return not any(isinstance(rule, ComponentRule) for rule in self._rules) and not any(
             operation.lag < 0 and (operation.default != 0 or len(node.operands) > 1 or self._delays_below(node))
             for node, operation in self.operations.items()
-            if isinstance(operation, Delay)
+            if isinstance(operation, Delay) and self._rules[self.number[node]] is not None  # else it is given
         )
 
     def _delays_below(self, node: Node) -> bool:

@@ -57,7 +57,8 @@ class ProgramCall:
         """The gradients of what was given and of contexts, from those of what came out."""
         with self._observed():
             found = self.runner.backward(seeds)
-        self.probed.update(found)
+        # What is given may be used by other stages too: autograd adds up its gradient.
+        self.probed.update((node, found[node]) for node in self.runner.program.question.probes)
         whole = self.runner.context_gradients()
         return [*(found.get(node) for node in self.given), *(whole[node] for node in self.contexts)]
 
@@ -149,6 +150,8 @@ class StagedRun:
         value = operation.compute(operands, self._layout(node))
         if node in self.probes and value.requires_grad:
             value.retain_grad()
+        elif node in self.probes:  # nothing below needs a gradient
+            value = value.detach().requires_grad_()
         self.values[node] = value
 
     def _layout(self, node: Node) -> SampleLayout | None:

@@ -44,6 +44,7 @@ def test_functions_of_one_operand():
     check_node(cn.abs(x), [random(4, 5)], torch.abs)
     check_node(cn.sqrt(x), [random(4, 5, positive=True)], torch.sqrt)
     check_node(cn.power(x, 3.0), [random(4, 5)], lambda a: a * a * a)
+    check_node(cn.power(x, 0.0), [0.0 * random(4, 5)], lambda a: a**0)
     check_node(cn.power(x, -0.5), [random(4, 5, positive=True)], lambda a: 1 / a.sqrt())
     check_node(cn.clip(x, -0.3, 0.5), [random(4, 5)], lambda a: a.clamp(-0.3, 0.5))
     check_node(cn.clip(P, 0.0, 0.5), [random(4, 6)], lambda a: a.clamp(0.0, 0.5))

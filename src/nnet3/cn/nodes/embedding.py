@@ -44,8 +44,8 @@ class Embedding(WholeOperation):
             raise ShapeError(f"embedding: the table has {len(table)} columns, got class {highest}")
         if lowest >= 0:
             return torch.embedding(table, numbers, -1, False, is_sparse)
-        found = torch.embedding(table, numbers.clamp(min=0), -1, False, is_sparse)
-        return torch.where((numbers < 0)[:, None], 0.0, found)
+        chosen = torch.embedding(table, numbers[numbers >= 0], -1, False, is_sparse)
+        return table.new_zeros(len(numbers), table.shape[1]).index_put((numbers >= 0,), chosen)
 
 
 def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = "") -> Node:

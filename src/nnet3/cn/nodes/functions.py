@@ -99,7 +99,8 @@ _ONE = (
     _of_one("abs", "Abs", lambda o, x: x.abs(), lambda o, x, v: x.sign(), 0),
     _of_one("sqrt", "Sqrt", lambda o, x: x.sqrt(), lambda o, x, v: 0.5 / v, OWN_VALUE),
     _of_one(
-        "power", "Pow", lambda o, x: x**o.exponent, lambda o, x, v: o.exponent * x ** (o.exponent - 1), 0,
+        "power", "Pow", lambda o, x: x**o.exponent,
+        lambda o, x, v: o.exponent * x ** (o.exponent - 1) if o.exponent else torch.zeros_like(x), 0,
         ("exponent", "float"),
     ),
     _of_one(
