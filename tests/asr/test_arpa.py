@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from nnet3.asr.arpa import ArpaModel, arpa_fst, parse_arpa
+from nnet3.asr.arpa import ArpaModel, arpa_fst, parse_arpa, with_ends
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
 
@@ -82,6 +82,18 @@ def test_what_sentences_cost() -> None:
             assert _cost(fst, tuple(LABELS[word] for word in words)) == pytest.approx(-log10 * math.log(10), rel=1e-5)
     assert set(fst.olabel[fst.ilabel == BACK_OFF]) == {0}
     assert fst.num_states == 5  # nothing, <s>, a, b, <s> a: c goes on as nothing does
+
+
+def test_ends_of_sentences_as_words() -> None:
+    """Each sentence costs what it does without them, and nothing else is accepted."""
+    plain = arpa_fst(parse_arpa(TEXT, "lm.arpa"), LABELS, BACK_OFF)
+    begin, end = 4, 5
+    fst = with_ends(plain, begin, end)
+    for length in range(3):
+        for words in product((1, 2, 3), repeat=length):
+            assert _cost(fst, (begin, *words, end)) == pytest.approx(_cost(plain, words), rel=1e-6)
+    assert np.flatnonzero(fst.final < np.inf).tolist() == np.unique(fst.dst[fst.ilabel == end]).tolist()
+    assert fst.ilabel[fst.offsets[fst.start] : fst.offsets[fst.start + 1]].tolist() == [begin]
 
 
 def test_words_without_labels_are_left_out() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.lattice_path import best_paths
+from nnet3.asr.lattice_path import best_paths, random_paths
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings
 from tests.asr.slow_search import paths_of
 from tests.asr.toy_lattices import random_word_lattice
+from tests.seeds import RANDOM
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])
@@ -54,4 +55,15 @@ def test_no_path() -> None:
     empty = Lattice(
         fst, np.empty(0, np.float32), np.full(1, np.inf, np.float32), Strings(np.zeros(1, np.int64), none.values), none
     )
-    assert best_paths(empty, 1) == []
+    assert best_paths(empty, 1) == random_paths(empty, 1, np.random.default_rng(0)) == []
+
+
+def test_random_paths_take_every_way_on_as_often() -> None:
+    """Of 0 two ways lead on, of 1 one and the end; arc 3, to state 3, leads nowhere."""
+    fst = Fst.from_arcs(0, [np.inf, 0, 0, np.inf], [0, 0, 0, 1], [1, 2, 3, 2], [1, 2, 3, 4], [9.0, 0, 0, 0])
+    strings = Strings(np.arange(5), np.array([5, 6, 7, 8], np.int32))
+    none = Strings(np.zeros(5, np.int64), strings.values[:0])
+    lattice = Lattice(fst, np.zeros(4, np.float32), np.zeros(4, np.float32), strings, none)
+    drawn = [tuple(path.words.tolist()) for path in random_paths(lattice, 4000, RANDOM)]
+    shares = {words: drawn.count(words) / len(drawn) for words in set(drawn)}
+    assert shares == pytest.approx({(1,): 0.25, (1, 4): 0.25, (2,): 0.5}, abs=0.05)

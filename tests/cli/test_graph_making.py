@@ -163,19 +163,6 @@ def test_a_graph_of_a_dictionary(folders: Cli) -> None:
     assert set(graph.olabel.tolist()) == {0, 2, 3, 4}  # all words but <UNK>, which the grammar does not have
 
 
-def test_labels_of_a_model_alone(folders: Cli) -> None:
-    folders.good("arpa2fst", "--disambig-symbol=#0", "--write-symbol-table=table", "lm.arpa", "G.fst")
-    assert Path("table").read_text() == "<eps>\t0\n#0\t1\n<s>\t2\n</s>\t3\none\t4\nwon\t5\nwan\t6\ntwo\t7\n"
-    assert set(load_fst("G.fst").ilabel.tolist()) == {1, 4, 5, 6, 7}
-
-
-def test_other_names_of_the_ends_of_sentences(folders: Cli) -> None:
-    Path("other.arpa").write_text(ARPA.replace("</s>", "END").replace("<s>", "BEGIN"))
-    folders.good("arpa2fst", "lm.arpa", "G.fst")
-    folders.good("arpa2fst", "--bos-symbol=BEGIN", "--eos-symbol=END", "--ilabel-sort=true", "other.arpa", "other.fst")
-    assert Path("other.fst").read_bytes() == Path("G.fst").read_bytes()
-
-
 def test_pairs_of_phones(folders: Cli) -> None:
     Path("phones.txt").write_text("u 3 4 5 3 4\nv 3 4 1\n")
     options = ["--phones=ark:phones.txt", "--min-count=2"]

@@ -89,6 +89,19 @@ def test_scales_and_penalties(lattices: Cli) -> None:
     assert "give --acoustic-scale, or an --inv-acoustic-scale that is not 0" in outcome.err
 
 
+def test_random_paths(lattices: Cli) -> None:
+    for name in ("random", "again"):
+        lattices.good("lattice-to-nbest", "--random=true", "--n=20", "--srand=3", "ark:lat", f"ark:{name}")
+    assert Path("again").read_bytes() == Path("random").read_bytes()
+    found = read("random")
+    assert list(found) == [f"{key}-{number}" for key in COSTS for number in range(1, 21)]
+    drawn = [(key[:3], *paths_of(lattice)) for key, lattice in found.items()]
+    assert set(drawn) == {("one", (7, 9)), ("one", (8, 9)), ("two", ())}
+    assert {cost for lattice in found.values() for [(cost, _)] in paths_of(lattice).values()} == {0.0}
+    lattices.good("lattice-to-nbest", "--random=true", "--n=20", "--srand=4", "ark:lat", "ark:other")
+    assert Path("other").read_bytes() != Path("random").read_bytes()
+
+
 def test_best_paths_and_their_parts(lattices: Cli) -> None:
     Path("words.txt").write_text("<eps> 0\na 7\nb 8\nc 9\n")
     options = ("--acoustic-scale=0.1", "--word-symbol-table=words.txt")

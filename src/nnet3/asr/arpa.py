@@ -160,6 +160,19 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
     return Fst.from_arcs(number.get((model.begin,), 0), final, src_, dst_, ilabel, cost, olabel)
 
 
+def with_ends(fst: Fst, begin: int, end: int) -> Fst:
+    """Returns the FST with an arc of one label before each sentence and an arc of another one behind it."""
+    ended = np.flatnonzero(fst.final < np.inf)
+    final_state, start = fst.num_states + np.arange(2)
+    src, dst = np.concatenate([fst.src, ended, [start]]), np.append(fst.dst, np.full(len(ended), final_state))
+    ends = np.append(np.full(len(ended), end), begin)
+    ilabel, olabel = np.append(fst.ilabel, ends), np.append(fst.olabel, ends)
+    cost = np.concatenate([fst.cost, fst.final[ended], [0]])
+    final = np.full(fst.num_states + 2, np.inf)
+    final[final_state] = 0
+    return Fst.from_arcs(int(start), final, src, np.append(dst, fst.start), ilabel, cost, olabel)
+
+
 def _is_sayable(ngram: Ngram, log10: float, model: ArpaModel, labels: Mapping[str, int]) -> bool:
     """Returns true for an n-gram of known words; <s> stands at the beginning and </s> at the end of some."""
     if log10 <= _NEVER or ngram[-1] == model.begin:

@@ -1,4 +1,4 @@
-"""Paths through a lattice of words: the best ones, their words, costs and transition-ids."""
+"""Paths through a lattice of words: the best ones or any, their words, costs and transition-ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.asr.arrays import Integers
+from nnet3.asr.arrays import Doubles, Flags, Integers
 from nnet3.asr.levels import longest_paths
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings, no_strings
@@ -75,10 +75,7 @@ def best_paths(
     is_final = fst.final < np.inf
     final = np.full(fst.num_states, np.inf)
     final[is_final] = graph_scale * fst.final[is_final] + acoustic_scale * lattice.final_acoustic_cost[is_final]
-    ahead, depth = final.copy(), longest_paths(fst.num_states, fst.src, fst.dst)
-    for level in range(int(depth.max(initial=0)) - 1, -1, -1):
-        arcs = np.flatnonzero(depth[fst.src] == level)
-        np.minimum.at(ahead, fst.src[arcs], cost[arcs] + ahead[fst.dst[arcs]])
+    ahead = _least_ahead(fst, cost, final)
     found: list[LatticePath] = []
     heap: list[tuple[float, int, float, int, _Steps]] = []  # total cost, a number against ties, so far, state, steps
     if fst.num_states and np.isfinite(ahead[fst.start]):
@@ -100,6 +97,37 @@ def best_paths(
             pushed += 1
             heapq.heappush(heap, (estimate, pushed, cost_behind, target, (steps, step)))
     return found
+
+
+def random_paths(lattice: Lattice, number: int, rng: np.random.Generator) -> list[LatticePath]:
+    """Returns so many paths, none if there is no way to an end: at each state any way on is as likely as another."""
+    fst = lattice.fst
+    final = np.where(fst.final < np.inf, 0.0, np.inf)
+    leads_on = _least_ahead(fst, np.zeros(fst.num_arcs), final) < np.inf
+    if not fst.num_states or not leads_on[fst.start]:
+        return []
+    return [_random_path(lattice, leads_on, rng) for _ in range(number)]
+
+
+def _random_path(lattice: Lattice, leads_on: Flags, rng: np.random.Generator) -> LatticePath:
+    fst, taken, state = lattice.fst, list[int](), lattice.fst.start
+    while True:
+        ways = np.arange(fst.offsets[state], fst.offsets[state + 1])
+        ways = ways[leads_on[fst.dst[ways]]]
+        drawn = int(rng.integers(len(ways) + (fst.final[state] < np.inf)))
+        if drawn == len(ways):
+            return LatticePath(lattice, np.array(taken, np.int64), state, 0.0)
+        taken.append(int(ways[drawn]))
+        state = int(fst.dst[taken[-1]])
+
+
+def _least_ahead(fst: Fst, cost: Doubles, final: Doubles) -> Doubles:
+    """Returns what the best path from each state on costs, (states,), for costs of arcs and of ends."""
+    ahead, depth = final.copy(), longest_paths(fst.num_states, fst.src, fst.dst)
+    for level in range(int(depth.max(initial=0)) - 1, -1, -1):
+        arcs = np.flatnonzero(depth[fst.src] == level)
+        np.minimum.at(ahead, fst.src[arcs], cost[arcs] + ahead[fst.dst[arcs]])
+    return ahead
 
 
 def _path(lattice: Lattice, steps: _Steps, cost: float) -> LatticePath:

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nnet3.asr.arpa import arpa_fst, parse_arpa
+from nnet3.asr.arpa import arpa_fst, parse_arpa, with_ends
 from nnet3.asr.lang_folder import Dictionary, write_lang
 from nnet3.chain.denominator_graph import DenominatorGraph
 from nnet3.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.chain.graphs.fst_changes import sorted_by_label
 from nnet3.chain.graphs.normalization import make_normalization_fst
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.phone_lm import estimate_phone_lm
@@ -35,7 +36,7 @@ from nnet3.kaldi_io import (
     write_atomically,
 )
 from nnet3.kaldi_io.lattice import open_lattice_table
-from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.options import DecodingGraphOptions, LangOptions, PhoneLmOptions, SupervisingOptions, TrainingGraphOptions
 
 
@@ -47,9 +48,19 @@ def prepare_lang(dictionary: str, oov: str, folder: str, options: LangOptions) -
 
 
 def arpa_to_fst(
-    model: str, output: str, back_off: str, read_table: str, write_table: str, begin: str, end: str
+    model: str,
+    output: str,
+    back_off: str,
+    read_table: str,
+    write_table: str,
+    keep_symbols: bool,
+    begin: str,
+    end: str,
 ) -> None:
-    """Makes an FST of a language model. `back_off` is the symbol of back-offs, "" for none."""
+    """Makes an FST of a language model. `back_off` is the symbol of back-offs, "" for none.
+
+    It has the symbols in it with `keep_symbols`, and where no table has them.
+    """
     check_can_save(output, write_table)
     arpa = parse_arpa(read_text(model), model, begin, end)
     if read_table:
@@ -64,7 +75,13 @@ def arpa_to_fst(
     if missing:
         say(f"warning: {missing} of {len(arpa.words)} words are not in {read_table}: n-grams with them are left out")
     fst = arpa_fst(arpa, labels, labels[back_off] if back_off else 0)
-    save_fst(fst, output)
+    if not back_off:
+        for name in (begin, end):
+            labels.setdefault(name, max(labels.values(), default=0) + 1)
+        fst = with_ends(fst, labels[begin], labels[end])
+    fst, is_alone = sorted_by_label(fst), not (read_table or write_table)
+    symbols = SymbolTable({label: name for name, label in labels.items()}) if keep_symbols or is_alone else None
+    save_fst(fst, output or "-", symbols)
     if write_table:
         write_atomically(write_table, "".join(f"{name}\t{label}\n" for name, label in labels.items()).encode())
     say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nnet3.asr.lattice_path import LatticePath, best_paths
+import numpy as np
+
+from nnet3.asr.lattice_path import LatticePath, best_paths, random_paths
 from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
@@ -49,10 +51,21 @@ def write_linear(
     lattices: str, output: str, n: int | None, acoustic_scale: float, lm_scale: float, word_ins_penalty: float
 ) -> None:
     """Writes the best path of each lattice as a lattice; with `n`, so many, whose keys go on with their number."""
+    _write_paths(_paths(lattices, n or 1, lm_scale, acoustic_scale, word_ins_penalty), output, numbered=n is not None)
+
+
+def write_random(lattices: str, output: str, n: int, seed: int) -> None:
+    """Writes so many random paths of each lattice as lattices without costs, whose keys go on with their number."""
+    rng = np.random.default_rng(seed)
+    free = ((key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in _read(lattices))
+    _write_paths(_with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free)), output, numbered=True)
+
+
+def _write_paths(found: Iterator[tuple[str, list[LatticePath]]], output: str, numbered: bool) -> None:
     with lattice_writer(output) as writer:
-        for key, paths in _paths(lattices, n or 1, lm_scale, acoustic_scale, word_ins_penalty):
+        for key, paths in found:
             for number, path in enumerate(paths, 1):
-                writer.write(key if n is None else f"{key}-{number}", path.as_lattice())
+                writer.write(f"{key}-{number}" if numbered else key, path.as_lattice())
 
 
 def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> None:
@@ -111,8 +124,14 @@ def _paths(
     lattices: str, number: int, lm_scale: float, acoustic_scale: float, word_penalty: float
 ) -> Iterator[tuple[str, list[LatticePath]]]:
     """Yields the best paths of each lattice; lattices without any are left out."""
-    for key, lattice in _read(lattices):
-        paths = best_paths(lattice, number, lm_scale, acoustic_scale, word_penalty)
+    found = _read(lattices)
+    costs = lm_scale, acoustic_scale, word_penalty
+    return _with_some((key, best_paths(lattice, number, *costs)) for key, lattice in found)
+
+
+def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple[str, list[LatticePath]]]:
+    """Yields what has paths, and says what has none."""
+    for key, paths in found:
         if paths:
             yield key, paths
         else:

@@ -11,6 +11,7 @@ from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_header import COMPACT, VECTOR, FstHeader, read_fst_header, write_fst_header
 from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE, known_properties
 from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.symbols import SymbolTable
 from nnet3.kaldi_io.writer import Writer
 
 _STATE_WORDS, _ARC_WORDS = 3, 4  # of 4 bytes: final cost and number of arcs; labels, cost, next state
@@ -84,10 +85,10 @@ def read_compact(reader: Reader, header: FstHeader) -> Fst:
     return Fst(header.start, final, offsets, label, label, cost, dst)
 
 
-def write_vector_fst(writer: Writer, fst: Fst) -> None:
+def write_vector_fst(writer: Writer, fst: Fst, symbols: SymbolTable | None = None) -> None:
     """Writes type `vector`, with the properties of the file that it came from, else those that always hold."""
     properties = EXPANDED | MUTABLE if fst.properties is None else fst.properties
-    write_fst_header(writer, VECTOR, properties, fst, arcs=0)
+    write_fst_header(writer, VECTOR, properties, fst, arcs=0, symbols=symbols)
     words = np.empty(_STATE_WORDS * fst.num_states + _ARC_WORDS * fst.num_arcs, "<i4")
     state_at, arc_at = _word_places(fst.offsets)
     words[state_at] = np.asarray(fst.final, "<f4").view("<i4")

@@ -13,6 +13,7 @@ from nnet3.kaldi_io.fst_binary import read_binary_fst, write_compact_acceptor, w
 from nnet3.kaldi_io.fst_lines import read_lines
 from nnet3.kaldi_io.load import open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.symbols import SymbolTable
 from nnet3.kaldi_io.table_values import TableKind
 from nnet3.kaldi_io.writer import Writer
 
@@ -88,10 +89,10 @@ def load_fst(name: str) -> Fst:
     return fst
 
 
-def save_fst(fst: Fst, name: str) -> None:
-    """Writes an FST of type `vector` to the file that a user named."""
+def save_fst(fst: Fst, name: str, symbols: SymbolTable | None = None) -> None:
+    """Writes an FST of type `vector` to the file that a user named, with the symbols of both sides if there are any."""
     writer = Writer(binary=True)
-    write_vector_fst(writer, fst)
+    write_vector_fst(writer, fst, symbols)
     write_wxfilename(name, writer)
 
 

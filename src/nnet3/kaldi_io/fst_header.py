@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.reader import Reader
-from nnet3.kaldi_io.symbols import SymbolTable, read_symbols, take
+from nnet3.kaldi_io.symbols import SymbolTable, read_symbols, symbol_bytes, take
 from nnet3.kaldi_io.writer import Writer
 
 MAGIC = struct.pack("<i", 2125659606)
@@ -82,11 +82,22 @@ def _read_tables(reader: Reader, of_input: bool, of_output: bool) -> tuple[Symbo
     return first, read_symbols(reader)
 
 
-def write_fst_header(writer: Writer, kind: str, properties: int, fst: Fst, arcs: int, arc_type: str = STANDARD) -> None:
-    """Writes the header of an FST without symbols."""
+def write_fst_header(
+    writer: Writer,
+    kind: str,
+    properties: int,
+    fst: Fst,
+    arcs: int,
+    arc_type: str = STANDARD,
+    symbols: SymbolTable | None = None,
+) -> None:
+    """Writes the header of an FST, and the symbols of both its sides if there are some."""
     names = b"".join(_NAME_LENGTH.pack(len(name)) + name.encode() for name in (kind, arc_type))
     version = _VERSIONS.get(kind, _TABLE_VERSIONS)[0]
-    writer.raw(MAGIC + names + _END.pack(version, 0, properties, fst.start, fst.num_states, arcs))
+    flags = 0 if symbols is None else _HAS_INPUT | _HAS_OUTPUT
+    writer.raw(MAGIC + names + _END.pack(version, flags, properties, fst.start, fst.num_states, arcs))
+    if symbols is not None:
+        writer.raw(2 * symbol_bytes(symbols))
 
 
 def _read_name(reader: Reader) -> str:

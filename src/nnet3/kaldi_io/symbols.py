@@ -61,6 +61,14 @@ def read_symbols(reader: Reader) -> SymbolTable:
     return SymbolTable(_PackedNames(contents, starts))
 
 
+def symbol_bytes(symbols: SymbolTable) -> bytes:
+    """Returns a table without a name as `read_symbols` reads it."""
+    texts = ((label, name.encode()) for label, name in symbols.names.items())
+    entries = [_LENGTH.pack(len(text)) + text + _KEY.pack(label) for label, text in texts]
+    counts = _COUNTS.pack(max(symbols.names, default=-1) + 1, len(entries))
+    return MAGIC + _LENGTH.pack(0) + counts + b"".join(entries)
+
+
 def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
     """Returns where the symbols begin in the data, and where the last one ends, as a last number and alone."""
     data, size, place = reader.data, reader.position + reader.left, reader.position

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from nnet3.cli import later
@@ -15,14 +17,18 @@ from nnet3.options import DecodingGraphOptions, LangOptions
 @click.option("--disambig-symbol", "back_off", default="", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
 @click.option("--read-symbol-table", "read_table", default="", metavar="FILE", help="Words and their labels.")
 @click.option("--write-symbol-table", "write_table", default="", metavar="FILE", help="Write words and their labels.")
+@flag("--keep-symbols", help="Put the table into the FST, as is done without a table to read or write.")
 @click.option("--bos-symbol", "begin", default="<s>", show_default=True, metavar="SYMBOL", help="Begins sentences.")
 @click.option("--eos-symbol", "end", default="</s>", show_default=True, metavar="SYMBOL", help="Ends sentences.")
 @ignored("--max-arpa-warnings", kind=integer())
 @ignored("--ilabel-sort")  # arcs are always sorted
-@arguments(model="ARPA-FILE", output="FST")
-def arpa2fst(**given: str) -> None:
+@arguments(model="ARPA-FILE", output="[FST]")
+def arpa2fst(**given: Any) -> None:
     """Make an FST of words, whose states are histories. N-grams with words that the symbol table does not have are left
     out; without a table labels are those of Kaldi: back-off symbol, ends of sentences, words in the order of the file.
+
+    With --disambig-symbol sentences are only words; without, symbols of their ends come before and behind these, and
+    arcs that back off have no label.
 
     \b
     Example:

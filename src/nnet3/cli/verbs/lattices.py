@@ -183,17 +183,22 @@ def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: flo
 @_acoustic_scale_option
 @_lm_scale_option
 @whole_number("--n", least=1, default=1, help="Paths of each lattice.")
+@flag("--random", "is_random", help="Any paths instead of the best ones, with costs of 0.")
+@whole_number("--srand", "seed", least=0, default=0, help="Seed of random choices.")
 @_lattices_argument
 @_output_argument
-def lattice_to_nbest(**given: Any) -> None:
-    """Write so many paths of least cost of each lattice as lattices, the best one first. Their keys are that of the
-    lattice and -1, -2 ...
+def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
+    """Write so many paths of least cost of each lattice as lattices, the best one first, or random ones, some of them
+    more than once. Their keys are that of the lattice and -1, -2 ...
 
     \b
     Example:
       nnet3 lattice-to-nbest --n=10 --acoustic-scale=0.1 ark:lat.ark ark:nbest.ark
     """
-    later.lattice_reading.write_linear(word_ins_penalty=0.0, **given)
+    if is_random:
+        later.lattice_reading.write_random(given["lattices"], given["output"], given["n"], seed)
+    else:
+        later.lattice_reading.write_linear(word_ins_penalty=0.0, **given)
 
 
 @verb("write the parts of lattices of one path", program="nbest-to-linear")
