@@ -44,7 +44,7 @@ def ragged_request(
 
 
 def updated(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation) -> list[torch.Tensor]:
-    """The parameters after a step with natural gradient, and the statistics that it stores."""
+    """The parameters after a step with natural gradient."""
     generator = torch.Generator().manual_seed(3)
     nnet = nnet.copy()
     nnet.to(dtype=torch.float64)

@@ -232,6 +232,37 @@ def test_sums_that_lie_where_one_of_their_terms_does(train: bool) -> None:
     assert (cache.counts.restricted, cache.refusals) == (2, [])
 
 
+ATTENTION = """
+    input-node name=input dim=8
+    component name=a type=RestrictedAttentionComponent key-dim=2 value-dim=1 num-left-inputs=1 num-right-inputs=1
+    component-node name=a component=a input=input
+    output-node name=output input=a
+"""
+
+
+def test_kernels_without_an_order_of_their_own_see_no_padding() -> None:
+    """Statistics of attention are of the rows that exist."""
+    nnet, cache = nnet3.Nnet.from_config(ATTENTION, seed=1), nnet3.ComputationCache()
+    for lengths in ([20, 30, 25], [9, 13], [3, 3, 8]):
+        request = ragged_request(nnet, lengths, train=True)
+        found, expected = (
+            statistics_of(nnet, request, program)
+            for program in (compare(nnet, request, cache), compile_task(request.task(nnet)))
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    assert (cache.counts.restricted, cache.refusals) == (3, [])
+
+
+def statistics_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation) -> list[torch.Tensor]:
+    nnet = nnet.copy()
+    generator = torch.Generator().manual_seed(3)
+    computer = nnet3.NnetComputer(program, nnet, nnet.gradient_copy(), nnet_to_store_stats=nnet)
+    computer.accept_input("input", torch.randn(len(request.inputs[0].indexes), 8, generator=generator))
+    computer.run()
+    component = nnet.components["a"]
+    return [torch.as_tensor(getattr(component, name)) for name in component.statistic_names]
+
+
 FAILOVER = """
     input-node name=input dim=2
     component name=a type=AffineComponent input-dim=2 output-dim=2

@@ -179,7 +179,9 @@ class Restriction:
             key, in_order = (number, self.fewest, len(self.numbers)), self.ragged.in_order
             if key not in in_order:
                 full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
-                in_order[key] = all(map(np.array_equal, full, self.rules.arrange(entry.node, full[0], full[1])))
+                arranged = self.rules.arrange(entry.node, full[0], full[1])
+                # A kernel that gives back what it is given has no order of its own, and takes no padding.
+                in_order[key] = arranged[1] is not full[1] and all(map(np.array_equal, full, arranged))
             images = [_num_images(each) for each in (sides[1].indexes[masks[1]], wanted[1].indexes)]
             if in_order[key] and images[0] == images[1]:
                 # All sequences at all times: so are some, with padding in the place of the others.
