@@ -79,14 +79,7 @@ def close(found: Tensor, expected: Tensor, bound: float, what: str) -> float:
 def forward(case: Case, folder: Path, seconds: float, *, quick: bool) -> dict[str, Any]:
     nnet, original = network_of(folder, train=False)
     given, twin = Given(nnet, case), TWINS[case.name](original).eval()
-    computer = nnet3.NnetComputer(nnet3.compile(nnet, given.request), nnet, check_finite=False)
-
-    def ours() -> Tensor:
-        for name, matrix in given.matrices.items():
-            computer.accept_input(name, matrix)
-        computer.run()
-        return computer.get_output("output")
-
+    ours = running(nnet, given)
     works: dict[str, timing.Work] = {"ours": ours, "PyTorch": lambda: twin(given.x, given.ivector)}
     with torch.no_grad():
         expected = twin(given.x, given.ivector)
@@ -95,6 +88,7 @@ def forward(case: Case, folder: Path, seconds: float, *, quick: bool) -> dict[st
             twin(given.x, given.ivector)
         notes = dict[str, str]()
         with tempfile.TemporaryDirectory() as name:
+            add(works, notes, expected, "packed", lambda: running(nnet.pack(), given))
             if not quick:
                 add(works, notes, expected, "torch.compile", lambda: compiled(twin, given))
             if case.name == "tdnnf" or not quick:
@@ -103,6 +97,19 @@ def forward(case: Case, folder: Path, seconds: float, *, quick: bool) -> dict[st
                 add(works, notes, expected, "onnxruntime, PyTorch's file", lambda: exported(twin, given, Path(name)))
             times = timing.in_turns(works, seconds)
     return {"times": times, "error": error, "flops": counter.get_total_flops(), "notes": notes}
+
+
+def running(nnet: nnet3.Nnet, given: Given) -> Callable[[], Tensor]:
+    """Returns what computes the output of a network, whose program is made and linked before."""
+    computer = nnet3.NnetComputer(nnet3.compile(nnet, given.request), nnet, check_finite=False)
+
+    def run() -> Tensor:
+        for name, matrix in given.matrices.items():
+            computer.accept_input(name, matrix)
+        computer.run()
+        return computer.get_output("output")
+
+    return run
 
 
 def add(

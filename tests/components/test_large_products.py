@@ -30,17 +30,17 @@ def test_products_of_matrices_however_they_lie(rows: int) -> None:
 
 
 def test_small_ones_and_other_types_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(large_products, "onednn_is_faster", lambda: True)
     assert is_by_onednn(matrix(256, 512), matrix(512, 256))
     assert not is_by_onednn(matrix(256, 512), matrix(512, 255))
     assert not is_by_onednn(matrix(256, 512).double(), matrix(512, 256).double())
-    monkeypatch.setattr(large_products, "_onednn_is_faster", lambda: False)
+    monkeypatch.setattr(large_products, "onednn_is_faster", lambda: False)
     assert not is_by_onednn(matrix(256, 512), matrix(512, 256))
 
 
 @pytest.fixture
 def _all_by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(large_products, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(large_products, "_LARGE", 1)
 
 

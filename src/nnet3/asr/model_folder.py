@@ -172,7 +172,7 @@ class ModelFolder:
         ivectors = self._load_ivectors() if "ivector" in model.nnet.input_names else None
         stats = self.path / self._layout.cmvn_stats
         front = FrontModel(
-            model,
+            model.pack(),
             self.features,
             self.decoding,
             self.silence_phones,

@@ -145,9 +145,9 @@ def load_scored(
 
 
 def on_device(nnet: Nnet, device: str, precision: PrecisionOptions) -> Nnet:
-    """Returns the network on a device, with products of that precision."""
+    """Returns a network that nobody trains on a device, with products of that precision."""
     nnet = nnet.to(device=device)
-    return nnet if precision.dtype == "float32" else nnet.quantize(precision.dtype)
+    return nnet.pack() if precision.dtype == "float32" else nnet.quantize(precision.dtype)
 
 
 def compute_xvectors(

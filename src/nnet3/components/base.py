@@ -207,6 +207,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         """A new component for inference that does the same with products of int8 or bfloat16; None if no type can.
 
+        With those of float32, its weights lie as they are multiplied fastest, or it is None where that gains nothing.
+
         Raises ComponentError if this one's numbers do not allow it.
         """
         return None

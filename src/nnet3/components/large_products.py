@@ -1,7 +1,8 @@
-"""Large products of float32 matrices, by the library that is fastest at them here.
+"""Products of float32 matrices by oneDNN, which is part of PyTorch, where it is faster than MKL.
 
-PyTorch multiplies by MKL, which on processors of AMD leaves AVX-512 unused; oneDNN, which PyTorch has too, uses it.
-Measured on an EPYC, one thread: 256 x 1024 by 1024 x 1024 takes 6.3 ms by MKL and 5.4 ms by oneDNN.
+PyTorch multiplies by MKL, which on processors of AMD leaves AVX-512 unused; oneDNN uses it. Measured on an EPYC, one
+thread: 256 x 1024 by 1024 x 1024 takes 6.3 ms by MKL and 5.4 ms by oneDNN. Weights that are multiplied many times can
+be brought into oneDNN's own order before: 17 x 3072 by 3072 x 160 takes 0.28 ms by MKL and 0.18 ms with such weights.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 _LARGE = 2**25  # multiplications from which it pays to copy the product to where it is wanted
+_FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -20,17 +22,28 @@ def is_by_onednn(left: Tensor, right: Tensor) -> bool:
     """True if oneDNN multiplies these matrices faster than MKL does."""
     if left.size(0) * right.size(0) * right.size(1) < _LARGE or left.dtype != torch.float32:
         return False
-    return left.device.type == "cpu" and left.size(0) > 1 and _onednn_is_faster()
+    return left.device.type == "cpu" and left.size(0) > 1 and onednn_is_faster()
 
 
 def product_by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left right, (rows, columns), plus a bias (columns,)."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(left, right.T, bias, "none", [], "")
+    return product_with_packed(left, right.T, bias)
+
+
+def packed(weights: Tensor) -> Tensor:
+    """Returns weights (columns, inner) in the order of oneDNN; `to_dense()` gives them back."""
+    found: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), _FEW_ROWS)
+    return found
+
+
+def product_with_packed(left: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """left weights^T, (rows, columns), plus a bias (columns,); the weights may be `packed`."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(left, weights, bias, "none", [], "")
     return found
 
 
 @cache
-def _onednn_is_faster() -> bool:
+def onednn_is_faster() -> bool:
     """True on processors of AMD that have AVX-512, where this PyTorch has the function."""
     if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
@@ -38,6 +51,6 @@ def _onednn_is_faster() -> bool:
         return False
     left, right = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(3, 4)
     try:
-        return torch.equal(product_by_onednn(left, right, torch.ones(4)), left @ right + 1)
+        return torch.equal(product_with_packed(left, packed(right.T), torch.ones(4)), left @ right + 1)
     except (AttributeError, RuntimeError):
         return False

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Properties
+from nnet3.components.inference_affine import InferenceAffine, dtype_name
+from nnet3.components.packed_affine import PackedAffineComponent, PackedTdnnComponent, is_worth_packing
 from nnet3.components.time_blocks import ReadsTimeOffsets, RowBlock, TimeBlocks
 from nnet3.errors import ComponentError
-from nnet3.kaldi_io import Writer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,25 +25,10 @@ _FEWEST_COLUMNS, _MOST_COLUMNS = 2, 2**17  # PyTorch 2.13 multiplies one column 
 _ELEMENTS_AT_ONCE = 2**18  # of floats, so that they stay in the cache
 
 
-class LowPrecisionAffine(Component):
-    """y(t) = b + sum_i W_i x(t + o_i), with W_i, and x before the product, in few bits.
+class LowPrecisionAffine(InferenceAffine):
+    """`weights` (output_dim, offsets * input_dim) are the W_i side by side in few bits, as is x before the product."""
 
-    `weights` (output_dim, offsets * input_dim) are the W_i side by side in those bits. It is made from another
-    component by `low_precision`, is not trained and has no form in files.
-    """
-
-    constant_names: ClassVar[tuple[str, ...]] = ("bias_params",)
-    products: ClassVar[torch.dtype]
-
-    def __init__(self, time_offsets: Sequence[int], linear_params: Tensor, bias_params: Tensor | None) -> None:
-        """Takes over W, the W_i side by side, (output_dim, offsets * input_dim), and b (output_dim,) or None."""
-        super().__init__()
-        linear = linear_params.detach().float()
-        self.time_offsets = tuple(time_offsets)
-        self.output_dim, self.input_dim = len(linear), linear.shape[1] // len(self.time_offsets)
-        self.bias_params = linear.new_zeros(self.output_dim)
-        if bias_params is not None and len(bias_params):
-            self.bias_params.copy_(bias_params.detach())
+    def take_weights(self, linear: Tensor) -> None:
         self.weights = self.rounded(linear)
 
     def rounded(self, linear: Tensor) -> Tensor:
@@ -68,31 +54,17 @@ class LowPrecisionAffine(Component):
         start = block.offset * self.input_dim
         return self.weights[:, start : start + x.shape[1]].t()
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        raise ComponentError(f"{self.type_name} has no derivatives: {self.inference_only}")
-
     @property
     def inference_only(self) -> str:
-        return f"its products are in {_name(self.products)}; take the network that was quantized"
+        return f"its products are in {dtype_name(self.products)}; take the network that was quantized"
 
     def in_low_precision(self, products: torch.dtype) -> Component:
         raise ComponentError(f"it is quantized already: {self.inference_only}")
-
-    def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
-        if dtype not in (None, torch.float32):
-            raise ComponentError(f"{self.type_name} cannot be converted to {_name(dtype)}: {self.inference_only}")
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         self.check_target(dtype, device)
         self.weights = self.weights.to(device=device)
         return super().to(dtype, device)
-
-    def write_body(self, writer: Writer) -> None:
-        raise ComponentError(
-            f"{self.type_name} cannot be written, as Kaldi's files have no such weights: {self.inference_only}"
-        )
 
 
 class Int8AffineComponent(LowPrecisionAffine):
@@ -171,24 +143,30 @@ class BFloat16TdnnComponent(ReadsTimeOffsets, BFloat16AffineComponent):
     properties = ReadsTimeOffsets.properties
 
 
-_AFFINE: dict[torch.dtype, type[LowPrecisionAffine]] = {
+_AFFINE: dict[torch.dtype, type[InferenceAffine]] = {
     torch.int8: Int8AffineComponent,
     torch.bfloat16: BFloat16AffineComponent,
+    torch.float32: PackedAffineComponent,
 }
-_TDNN: dict[torch.dtype, type[LowPrecisionAffine]] = {
+_TDNN: dict[torch.dtype, type[InferenceAffine]] = {
     torch.int8: Int8TdnnComponent,
     torch.bfloat16: BFloat16TdnnComponent,
+    torch.float32: PackedTdnnComponent,
 }
 
 
 def low_precision(
     products: torch.dtype, linear: Tensor, bias: Tensor | None = None, time_offsets: Sequence[int] | None = None
-) -> LowPrecisionAffine | None:
+) -> InferenceAffine | None:
     """Returns the component that computes y = x W^T + b, at time offsets if given, with such products.
 
-    None for sizes of which there are no such products. Raises ComponentError for weights that are not finite, and for
-    int8 on another device than the CPU.
+    Those of float32 have packed weights. None for sizes of which there are no such products, or with which these are
+    slower. Raises ComponentError for weights that are not finite, if they are rounded, and for int8 on another device
+    than the CPU.
     """
+    kinds = _AFFINE if time_offsets is None else _TDNN
+    if products == torch.float32:
+        return kinds[products](time_offsets or (0,), linear, bias) if is_worth_packing(linear) else None
     if products == torch.int8:
         _check_device(linear.device)
     for what, tensor in (("weights", linear), ("biases", bias)):
@@ -197,7 +175,6 @@ def low_precision(
     columns = linear.shape[1]
     if columns // len(time_offsets or (0,)) < _FEWEST_COLUMNS or columns > _MOST_COLUMNS:
         return None
-    kinds = _AFFINE if time_offsets is None else _TDNN
     return kinds[products](time_offsets or (0,), linear, bias)
 
 
@@ -252,7 +229,3 @@ _SCRATCH = _Scratch()
 def _has_fast_bfloat16() -> bool:
     """Returns True for CPUs with AMX: with AVX512-BF16 alone most products of bfloat16 are slower than of float32."""
     return bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
-
-
-def _name(dtype: torch.dtype | None) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -81,6 +81,10 @@ class AcousticModel(RunsUtterances):
         """A copy for inference; see `Nnet.quantize`."""
         return AcousticModel(self.transition_model, self.nnet.quantize(dtype), self.priors.clone())
 
+    def pack(self) -> AcousticModel:
+        """A copy for inference; see `Nnet.pack`."""
+        return AcousticModel(self.transition_model, self.nnet.pack(), self.priors.clone())
+
     def info(self) -> str:
         """Kaldi's description: dimensions, priors, then the network."""
         inputs = self.nnet.input_names

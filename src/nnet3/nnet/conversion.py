@@ -1,4 +1,4 @@
-"""Checks the arguments of `Nnet.to`, in the forms that PyTorch's `to` takes, and numbers that a person gives."""
+"""Conversions of networks: arguments of `Nnet.to` in the forms that PyTorch's `to` takes, weights in other forms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 import torch
 
 from nnet3.components import Component
+from nnet3.components.large_products import onednn_is_faster
 from nnet3.errors import ArgumentError, ComponentError, NetworkError
+from nnet3.structure.cycles import recurrent_nodes
+from nnet3.structure.node_rules import NodeRules
 
 if TYPE_CHECKING:
     from nnet3.nnet.network import Nnet
@@ -90,6 +93,19 @@ def quantized(nnet: N, dtype: torch.dtype | str) -> N:
         raise ArgumentError(f"products can be of {' or '.join(_PRODUCTS)}, got {dtype!r}")
     components = {name: _in_low_precision(name, component, products) for name, component in nnet.components.items()}
     return type(nnet)(nnet.nodes, components, nnet.warnings).to(torch.float32)
+
+
+def packed(nnet: N) -> N:
+    """Returns a copy of a network with packed weights; see `Nnet.pack`."""
+    if not onednn_is_faster():
+        return nnet.copy()
+    rules = NodeRules(nnet.parts)
+    in_loops = {getattr(nnet.nodes[number], "component", "") for number in recurrent_nodes(rules)}
+    components = {
+        name: component.copy() if name in in_loops else _in_low_precision(name, component, torch.float32)
+        for name, component in nnet.components.items()
+    }
+    return type(nnet)(nnet.nodes, components, nnet.warnings)
 
 
 def _in_low_precision(name: str, component: Component, products: torch.dtype) -> Component:

@@ -14,7 +14,7 @@ import torch
 from nnet3.components import Component, RandomSource
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
-from nnet3.nnet.conversion import check_number, parse_target, quantized
+from nnet3.nnet.conversion import check_number, packed, parse_target, quantized
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.picture import Shown
@@ -377,6 +377,13 @@ class Nnet(RunsUtterances, Shown):
         a network that is quantized already.
         """
         return quantized(self, dtype)
+
+    def pack(self) -> Self:
+        """A copy for inference, as by `quantize`, whose weights lie as they are multiplied fastest if that gains time:
+
+        on processors of AMD with AVX-512, large affine, linear and TDNN components that are in no recurrence.
+        """
+        return packed(self)
 
     def set_test_mode(self, test_mode: bool = True) -> None:
         """Put batch-norm and dropout components in test mode (or back in training mode)."""

@@ -39,7 +39,7 @@ class _Arc:
 def check_cycles_move(parts: NetworkParts) -> None:
     """Raises ConfigError at a descriptor on a cycle that never moves."""
     rules = NodeRules(parts)
-    arcs = [arc for number in _recurrent_nodes(rules) for arc in _arcs_of(rules, number)]
+    arcs = [arc for number in recurrent_nodes(rules) for arc in _arcs_of(rules, number)]
     for cycle_arcs in map(_in_search_order, _on_cycles(arcs)):
         if not _all_cycles_move(cycle_arcs):
             _complain(parts, cycle_arcs)
@@ -57,7 +57,7 @@ def _on_cycles(arcs: list[_Arc]) -> list[list[_Arc]]:
     return list(found.values())
 
 
-def _recurrent_nodes(rules: NodeRules) -> list[int]:
+def recurrent_nodes(rules: NodeRules) -> list[int]:
     """Returns the nodes that may need themselves."""
     num_nodes = len(rules.parts.nodes)
     arcs = [(source, user) for user in range(num_nodes) for source in rules.may_use(user)]
