@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,6 +164,36 @@ def test_after_a_loop_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
         if each is not None
     ]
     assert all(map(torch.equal, *parameters))
+
+
+@pytest.mark.parametrize("owner_and_name", [(torch.Tensor, "as_strided_"), (Constants, "load")])
+def test_after_a_change_that_was_interrupted(monkeypatch: pytest.MonkeyPatch, owner_and_name: tuple[type, str]) -> None:
+    """Views and tables of which some have moved already are not taken for those of the new program."""
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), nnet3.ComputationCache()
+    requests = [request_for(nnet, frames, 2) for frames in (60, 75, 90, 81, 66)]
+    programs = [cache.compile(nnet, request) for request in requests]
+    for program in programs:
+        plan_of(program, "float32")
+    alone = results(nnet3.NnetComputer(programs[4].copy(), nnet), requests[4], 1, backward=False)
+    function, interrupted = getattr(*owner_and_name), 0
+    for last in range(1, 12, 2):
+        computer, calls = nnet3.NnetComputer(programs[3], nnet), itertools.count(1)
+        results(computer, requests[3], 1, backward=False)
+
+        def call(*args: Any, calls: Iterator[int] = calls, last: int = last) -> Any:
+            if next(calls) == last:
+                raise KeyboardInterrupt
+            return function(*args)
+
+        with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            patch.setattr(*owner_and_name, call)
+            interrupted += 1
+            computer.change(programs[4])
+            results(computer, requests[4], 1, backward=False)
+            interrupted -= 1
+        computer.change(programs[4])
+        assert all(map(torch.equal, results(computer, requests[4], 1, backward=False), alone))
+    assert interrupted > 0
 
 
 def test_views_that_begin_to_move_are_bound_anew() -> None:

@@ -152,13 +152,13 @@ class NnetComputer:
             goes_on = plan.has_calls_of(before)
             kernels = self._kernels if goes_on else self._look_up_kernels(plan)
             self._reset()
+            constants, self._constants = self._constants, Constants(self.device)
             self.computation, self.plan, self._kernels = computation, plan, kernels
             self._wanted.clear()
             if goes_on:
                 with torch.inference_mode(False), torch.no_grad():
-                    self._constants.move(before, plan, kernels)
-            else:
-                self._constants = Constants(self.device)
+                    constants.move(before, plan, kernels)
+                self._constants = constants  # not if that was interrupted
             if self.debug:
                 self._observer = Tracer(computation, self.debug_file or sys.stderr)
 
@@ -174,18 +174,18 @@ class NnetComputer:
         if self._lease is None:
             self._lease = Lease(pool_of(self.device), self.plan.num_bytes, self)
         if not self._kernels.are_the_same():
-            self._kernels = self._look_up_kernels(self.plan)
-            self._constants.of_kernels.clear()
+            self._kernels, self._constants = self._look_up_kernels(self.plan), Constants(self.device)
         links = self._lease.arena.links
-        found: LinkedComputation | None = links.get(self)
+        found: LinkedComputation | None = links.pop(self, None)  # what was interrupted while it moved is gone
         # Other kernels come with other constants: what is bound to those before cannot be moved.
-        goes_on = found is not None and found.kernels is self._kernels
+        goes_on = found is not None and found.linker.constants is self._constants
         if found is None or not goes_on or not (found.plan is self.plan or found.move(self.plan)):
-            found = links[self] = link(
+            found = link(
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,
                 fill_undefined=self.debug,
             )
+        links[self] = found
         return found
 
     def _release(self) -> None:
