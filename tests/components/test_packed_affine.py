@@ -56,9 +56,13 @@ def test_products_are_those_of_the_component_and_rows_do_not_mix(kind: str, conf
 
 
 @pytest.mark.parametrize("offsets", ["0", "-1,0", "-3,0,3", "2,-1,0"])
+@pytest.mark.parametrize("at_once", [1, 5, 512])
 @pytest.mark.parametrize("rows", ROW_SETS.values(), ids=ROW_SETS)
-def test_times_are_summed_on_all_kinds_of_rows(rows: np.ndarray, offsets: str) -> None:
+def test_times_are_summed_on_all_kinds_of_rows(
+    rows: np.ndarray, at_once: int, offsets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Offsets are put side by side where that makes fewer columns than there are outputs."""
+    monkeypatch.setattr(packed_affine, "_ROWS_AT_ONCE", at_once)
     for dims in ("input-dim=3 output-dim=11", "input-dim=9 output-dim=4 use-bias=false"):
         component, packed = pair("TdnnComponent", f"time-offsets={offsets} {dims}")
         case = index_case(component, rows, ALL)
