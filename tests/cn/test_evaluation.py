@@ -83,6 +83,15 @@ def test_numbers_and_arrays_as_operands() -> None:
     assert (c[2] == 5).all()
 
 
+def test_a_matrix_for_a_node_of_whole_sequences() -> None:
+    """It is no sequence, but may be meant where the frames that are looked at lie on another axis."""
+    x, words = cn.input("x", 2), cn.input("words", 2, axis="words")
+    net = cn.Network(outputs={"h": cn.macros.fast_lstm(x, 2, name="h"), "a": cn.attention(x, words, words)})
+    net.evaluate("a", {"x": np.ones((2, 1)), "words": cn.sequences([np.ones((2, 3))])})
+    with pytest.warns(UserWarning, match=r"'x' is a matrix, .* 'h' \(lstm_layer\) looks at other frames"):
+        net.evaluate("h", {"x": np.ones((2, 3))})
+
+
 def test_networks_of_parameters_alone() -> None:
     W = cn.parameter("W", (2, 2), np.eye(2))
     net = cn.Network(cn.l1_norm(W), {"J2": cn.l2_norm(W @ W)})

@@ -81,6 +81,8 @@ def test_contexts_that_pieces_cut_are_warned_of() -> None:
     nodes = [cn.delay(x, -1, name="ahead"), tdnn, cn.delay(x, 1, initial=cn.input("state", 3))]
     with pytest.warns(UserWarning, match="cut what 'ahead', 'tdnn' see"):
         list(cn.truncated(cn.Network(outputs=nodes), {"x": batch["x"]}, 3))
+    with pytest.warns(UserWarning, match="cut what 'fast' see"):
+        list(cn.truncated(cn.Network(outputs=cn.macros.fast_lstm(x, 2, name="fast")), {"x": batch["x"]}, 3))
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,10 @@ def test_what_is_not_registered_is_not_written(tmp_path) -> None:
         with pytest.raises(NetworkError, match=r"'to_the_power' cannot be read again: decorate its class Power"):
             write(net)
     assert not list(tmp_path.iterdir())
+    net = cn.Network(cn.squared_norm(network(power_class()(2.0)).outputs["h"]))
+    with pytest.warns(UserWarning, match=r"will not be written to final.cn: 'to_the_power' cannot be read again"):
+        cn.train(net, [X], folder=tmp_path, curves=False, tensorboard=False)
+    assert not (tmp_path / "final.cn").exists()
 
     @dataclass(frozen=True)
     class Leaky(cn.nodes.activations.Relu):  # its type is that of another

@@ -65,6 +65,12 @@ def test_a_saved_network_is_loaded_the_same(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_layout_stays(tmp_path) -> None:
+    x = cn.input("x", 2)
+    cn.save(cn.Network(outputs={"y": cn.parameter("W", (2, 2)) @ x}, layout="rows"), tmp_path / "net.cn")
+    assert cn.load(tmp_path / "net.cn").evaluate("y", {"x": np.ones((3, 2))}).shape == (3, 2)
+
+
 def test_the_same_network_is_saved_as_the_same_bytes(tmp_path) -> None:
     """In this process and in others, whose hashes of texts are others."""
     net = cn.Network(outputs={"n": cn.mean(cn.input("x", 2)) + cn.parameter("W", (2, 3))})

@@ -178,8 +178,20 @@ def test_optimizers_pass_over_what_is_frozen_later() -> None:
         optimizer.zero_grad()  # takes the gradients off
         net.backward(batch)
         optimizer.step()
+    cn.train(net, [batch], optimizer)
     np.testing.assert_array_equal(net.parameters()["W"], before["W"])
     assert not np.array_equal(net.parameters()["b"], before["b"])
+
+
+def test_training_of_nothing() -> None:
+    net, batch = linear()
+    net.freeze("*")
+    with pytest.raises(TrainingError, match=r"nothing learns: .* depends, all are frozen \(W, b\)"):
+        cn.train(net, [batch])
+    x = cn.input("x", 2)
+    net = cn.Network(cn.squared_norm(x + 1), {"y": cn.parameter("W", (2, 2)) @ x})
+    with pytest.raises(TrainingError, match=r"nothing learns: .* depends, there is none"):
+        cn.sgd_step(net, {"x": np.ones((2, 3))}, 0.1)
 
 
 def test_training_that_cannot_be() -> None:

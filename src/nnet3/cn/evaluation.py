@@ -122,7 +122,8 @@ class EvaluatedNetwork(NetworkState):
         self._layouts = layouts
         layout = layouts.on("")
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
-            self._warn_of_lone_samples(self._nodes.looks_at_others(tuple(roots)), self.names[plain[0]])
+            given_so = next(self.names[leaf] for leaf in plain if not leaf.shape.axis)
+            self._warn_of_lone_samples(self._nodes.looks_at_others(tuple(roots)), given_so)
         for node in leaves:
             name = self.names[node]
             own = layouts.on(node.shape.axis) if node.shape.has_samples else None

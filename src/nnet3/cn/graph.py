@@ -77,9 +77,11 @@ class NodeGraph:
         return self._leaves[roots]
 
     def looks_at_others(self, roots: tuple[Node, ...]) -> Node | None:
-        """The first node that some roots need and that depends on other frames; None if there is none."""
+        """The first node that some roots need and that depends on other frames, of the axis without a name; or None."""
         if roots not in self._looks_at_others:
-            self._looks_at_others[roots] = next((node for node in self.below(roots) if node.needs_other_frames), None)
+            looking = [node for node in self.below(roots) if node.needs_other_frames]
+            on_frames = [node for node in looking if node.operands[node.operation.looked_at].shape.cols is None]
+            self._looks_at_others[roots] = next(iter(on_frames), None)
         return self._looks_at_others[roots]
 
     def gradient_flags(self, roots: tuple[Node, ...], wanted: tuple[Node, ...]) -> dict[Node, bool]:

@@ -72,6 +72,7 @@ class NetworkInTraining(Trainable[Batch]):
         """`reduction` adds up over processes, each of which takes its own sequences of a minibatch; all end with the
         same parameters.
         """
+        check_learns(network)
         self.network, self.options, self.by_name, self.reduction = network, options, by_name, reduction
         self.metrics = dict(metrics or {})
         self.natural = NaturalGradients(
@@ -310,6 +311,18 @@ def _sums(reduction: RowReduction | None, counts: list[int]) -> list[int]:
     if reduction is not None:
         reduction.sum_([total])
     return [int(count) for count in total]
+
+
+def check_learns(network: Network) -> None:
+    """Raise TrainingError if the criterion depends on no parameter that is trained."""
+    roots = tuple(network.criteria)
+    if not roots or any(network._nodes.gradient_flags(roots, ())[root] for root in roots):
+        return
+    below = network._nodes.below(roots)
+    learners = [node for node in below if node.operation.parameters() or node.is_parameter]
+    frozen = [network.names[node] for node in learners if not getattr(node.operation, "constant", False)]
+    shown = f"all are frozen ({', '.join(frozen)})" if frozen else "there is none"
+    raise TrainingError(f"nothing learns: of the parameters on which the criterion depends, {shown}")
 
 
 def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:

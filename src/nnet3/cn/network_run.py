@@ -11,8 +11,11 @@ from typing import Any
 from nnet3.cn.batch_source import BatchSource
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining
 from nnet3.cn.network_trainer import NetworkTrainer
+from nnet3.cn.place import warn_user
 from nnet3.cn.registry import is_registered
 from nnet3.cn.saving import save
+from nnet3.cn.text_form import to_text
+from nnet3.errors import NetworkError
 from nnet3.runs.training_run import TrainingRun
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.trainer import StepResult
@@ -105,6 +108,13 @@ class NetworkRun(TrainingRun):
         """Writes `final.cn`, and says so. In the first process."""
         if self.world.is_first and self._save(folder / "final.cn"):
             self.reports.event("final", step=self.progress.step, path=str(folder / "final.cn"))
+
+    def warn_of_what_is_not_saved(self) -> None:
+        """Warn of a network with operations that no file can name: its checkpoints hold parameters alone."""
+        try:
+            to_text(self.model.network)
+        except NetworkError as error:
+            warn_user(f"the trained network will not be written to final.cn: {error}")
 
     def _save(self, path: Path) -> bool:
         """Returns False, and writes nothing, for a network with operations that no file can name."""

@@ -79,7 +79,10 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
 
 def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer, options: NetworkTrainingOptions) -> None:
     check_kind(optimizer, torch.optim.Optimizer, "an optimizer", "one of torch.optim")
-    ours = {id(tensor) for tensor in network.tensors().values()}
+    # What was frozen after the optimizer was made is among its tensors; without a gradient it stays as it is.
+    ours = {
+        id(tensor) for tensor in (*(n.memory for n in network.stored), *dict(network._component_tensors()).values())
+    }
     theirs = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
     if not theirs <= ours:
         raise TrainingError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -32,6 +33,13 @@ def _operator(symbol: str) -> Callable[[Node, Any], Node]:
 
 def _reversed(symbol: str) -> Callable[[Node, Any], Node]:
     return lambda node, other: OPERATORS[symbol](other, node)
+
+
+def _refused(symbols: str, instead: str) -> Callable[..., Node]:
+    def refuse(node: Node, other: object = None) -> Node:
+        raise NetworkError(f"{symbols} of '{node.formula}' has no meaning: {instead}")
+
+    return refuse
 
 
 class Node:
@@ -134,9 +142,15 @@ class Node:
     __sub__, __rsub__ = _operator("-"), _reversed("-")
     __mul__, __rmul__ = _operator("*"), _reversed("*")
     __truediv__, __rtruediv__ = _operator("/"), _reversed("/")
-    __pow__, __getitem__ = _operator("**"), _operator("[]")
+    __pow__, __rpow__, __getitem__ = _operator("**"), _reversed("**"), _operator("[]")
     __lt__, __le__, __gt__, __ge__ = _operator("<"), _operator("<="), _operator(">"), _operator(">=")
     __iter__ = None  # rows are not gone through one by one
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refused(
+        "// or %", "cn.torch_function makes a node of torch.floor_divide or torch.remainder"
+    )
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = _refused(
+        "&, |, ^ or ~", "of comparisons, which are 1 or 0, x * y is 'and', cn.maximum(x, y) 'or', 1 - x 'not'"
+    )
 
     def __bool__(self) -> bool:
         raise NetworkError(
@@ -209,7 +223,7 @@ def as_node(value: Any, what: str = "") -> Node:
     """The node itself, or the constant node of a number or an array. Raises NetworkError for anything else."""
     if isinstance(value, Node):
         return value
-    if isinstance(value, (int, float, np.ndarray, Tensor, list, tuple)) and not isinstance(value, bool):
+    if isinstance(value, (numbers.Real, np.ndarray, Tensor, list, tuple)) and not isinstance(value, bool):
         return OPERATORS["constant"](value)
     raise NetworkError(f"{what}: expected a node, a number or an array as operand, got {value!r}".removeprefix(": "))
 

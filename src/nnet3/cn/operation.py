@@ -53,6 +53,7 @@ class Operation:
     gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
     is_given: ClassVar[bool] = False  # whether the value comes from outside with each run
+    looked_at: ClassVar[int] = 0  # the operand of which other frames matter, if they do
     is_whole: ClassVar[bool] = False  # whether PyTorch computes it of whole sequences, between programs
     #: Factors of the operands of which the value is a linear combination; () if it is none.
     linear_factors: ClassVar[tuple[float, ...]] = ()
@@ -138,7 +139,7 @@ class Operation:
 
     @property
     def looks_at_other_frames(self) -> bool:
-        """True if a frame of the value depends on other frames of an operand."""
+        """True if a frame of the value depends on other frames of the operand `looked_at`."""
         return False
 
     def precompute_indexes(

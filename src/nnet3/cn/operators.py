@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
 from nnet3.cn.node import OPERATORS, Node, as_node
-from nnet3.cn.nodes.activations import negate
+from nnet3.cn.nodes.activations import exp, negate
 from nnet3.cn.nodes.columns import row_step, transpose
 from nnet3.cn.nodes.functions import abs, divide, greater, greater_equal, less, less_equal, power
 from nnet3.cn.nodes.leaves import constant
@@ -18,7 +19,7 @@ from nnet3.errors import NetworkError, ShapeError
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _product(left: Any, right: Any) -> Node:
@@ -29,10 +30,14 @@ def _product(left: Any, right: Any) -> Node:
     return element_times(as_node(left), as_node(right))
 
 
-def _power(x: Node, exponent: Any) -> Node:
-    if not _is_number(exponent):
-        raise NetworkError(f"expected a number as an exponent, got {exponent!r}")
-    return power(x, exponent)
+def _power(x: Any, exponent: Any) -> Node:
+    if _is_number(exponent):
+        return power(x, exponent)
+    if _is_number(x) and x > 0:
+        return exp(math.log(x) * exponent)
+    raise NetworkError(
+        f"expected a node to the power of a number, or a number above 0 to that of a node, got {x!r} and {exponent!r}"
+    )
 
 
 def _rows(x: Node, rows: Any) -> Node:

@@ -27,10 +27,12 @@ else:
 
 _GRAPH = "computational_network"
 _STATISTICS = "statistics_computed"
+_LAYOUT = "layout"
 
 
 def save(network: Network, path: str | os.PathLike[str]) -> None:
-    """Write graph, parameters and statistics, (rows, columns) each: the same bytes for the same network.
+    """Write graph, parameters and statistics, (rows, columns) each, and the network's layout: the same bytes for the
+    same network.
 
     The file appears whole or not at all.
     """
@@ -40,7 +42,8 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
         network.names[node]: np.ascontiguousarray(node.memory.detach().cpu().numpy().T) for node in network.stored
     }
     computed = [network.names[node] for node in network._nodes.statistics if node.is_computed]
-    data = safetensors_bytes(arrays, metadata={_GRAPH: to_text(network), _STATISTICS: " ".join(computed)})
+    metadata = {_GRAPH: to_text(network), _STATISTICS: " ".join(computed), _LAYOUT: network.layout}
+    data = safetensors_bytes(arrays, metadata=metadata)
     write_atomically(path, _in_one_order(data))
 
 
@@ -80,6 +83,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
         node.value = array
     for statistic in network._nodes.statistics:
         statistic.is_computed = network.names[statistic] in computed
+    network.layout = "rows" if metadata.get(_LAYOUT) == "rows" else "columns"
     return network
 
 

@@ -188,6 +188,7 @@ def _train_in_folder(run: NetworkRun, folder: Path, settings: NetworkTrainingOpt
         if world.is_first:
             prepare_folder(folder)
             opened.enter_context(locked(folder))
+            run.warn_of_what_is_not_saved()
         run.checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
         checkpoint = checkpoint_to_go_on_from(run.checkpoints, world, resume or world.was_restarted, "resume=True")
         if checkpoint is not None:

@@ -68,6 +68,10 @@ class WholeOperation(Operation):
     integers: ClassVar[tuple[int, ...]] = ()
     steps: ClassVar[bool] = False  # whether it can be computed frame by frame of its first operand; then it has `step`
 
+    @property
+    def looks_at_other_frames(self) -> bool:
+        return True
+
     def infer(self, operands: Sequence[Shape]) -> Shape:
         """The shape of the first operand, unless an operation says another."""
         check_samples(self.type, *operands)

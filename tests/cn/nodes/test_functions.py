@@ -71,7 +71,9 @@ def test_pythons_operators():
         "division": (x / y, X / Y),
         "by a number": (x / 2, X / 2),
         "of a number": (2 / y, 2 / Y),
+        "by NumPy's numbers": (np.int64(2) * x / np.float32(4) + np.float32(1), X / 2 + 1),
         "power": (x**2, X**2),
+        "power of a number": (2**x, np.exp(float(np.float32(np.log(2))) * X)),  # constants are made in float32
         "absolute value": (abs(x), np.abs(X)),
         "less": (x < y, X < Y),
         "less or equal": (x <= 0.5, X <= 0.5),
@@ -99,7 +101,11 @@ def test_pythons_operators():
         (lambda: x[3:3], "there are no rows"),
         (lambda: x["a"], "the number of a row or a slice"),
         (lambda: x[True], "the number of a row or a slice"),
-        (lambda: x**y, "a number as an exponent"),
+        (lambda: x**y, "a node to the power of a number"),
+        (lambda: (-2) ** x, "a number above 0 to that of a node, got -2"),
+        (lambda: 2 // x, r"// or % of 'x' has no meaning: cn.torch_function"),
+        (lambda: (x > 0) & (x < 1), r"of 'greater\(x, 0\)' has no meaning: of comparisons, .* x \* y is 'and'"),
+        (lambda: ~(x > 0), "1 - x 'not'"),
         (lambda: x.T, "transpose needs an operand without samples"),
     ],
 )

@@ -59,6 +59,7 @@ def test_what_pytorch_learns_on_equal_lengths() -> None:
     np.testing.assert_allclose(gradients["h.b"][:, 0], module.bias_ih_l0.grad, rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.*is a matrix, whose columns:UserWarning")
 def test_samples_that_are_no_sequences_are_sequences_of_one_frame() -> None:
     net, array = network(), RANDOM.normal(size=(3, 4))
     alone = net.evaluate("y", {"x": cn.sequences(array.T[:, :, None])})

@@ -120,6 +120,7 @@ def test_values_and_gradients(name: str, lengths: tuple[int, ...]) -> None:
     compare(node, formula, lengths)
 
 
+@pytest.mark.filterwarnings("ignore:.*is a matrix, whose columns:UserWarning")
 def test_lone_samples_are_sequences_of_one_frame() -> None:
     net = cn.Network(outputs={"v": cn.sequence.mean(H)}, dtype=torch.float64)
     x = RANDOM.normal(size=(3, 4))

@@ -63,6 +63,8 @@ def test_functions_that_do_not_fit(tmp_path):
             cn.Network(outputs=[cn.torch_function(function, x, name="v")], dtype=torch.float64).evaluate(
                 "v", {"x": np.ones((4, 2))}
             )
+    with pytest.raises(NetworkError, match=r"torch_function: RuntimeError: mat1 and mat2 .*\n  'v': .*test_torch"):
+        cn.Network(outputs=[cn.torch_function(lambda a: a @ a, x, name="v")]).evaluate("v", {"x": np.ones((4, 2))})
     with pytest.raises(NetworkError, match="needs an operand at least"):
         cn.torch_function(gelu)
     with pytest.raises(Nnet3Error, match="must be a function of tensors"):

@@ -26,6 +26,10 @@ class Embedding(WholeOperation):
     integers: ClassVar[tuple[int, ...]] = (1,)
     sparse: bool = True
 
+    @property
+    def looks_at_other_frames(self) -> bool:
+        return False
+
     def infer(self, operands: Sequence[Shape]) -> Shape:
         table, classes = operands
         check_samples(self.type, classes)

@@ -86,6 +86,10 @@ class BroadcastSequence(WholeOperation):
     type: ClassVar[str] = "broadcast_as"
     num_operands: ClassVar[int] = 2
 
+    @property
+    def looks_at_other_frames(self) -> bool:
+        return False
+
     def infer(self, operands: Sequence[Shape]) -> Shape:
         check_samples(self.type, *operands)
         if operands[0].axis != SEQUENCES:
@@ -122,6 +126,7 @@ class Attention(WholeOperation):
 
     type: ClassVar[str] = "attention"
     num_operands: ClassVar[int] = 3
+    looked_at: ClassVar[int] = 1
     steps: ClassVar[bool] = True
     scale: float | None = None
 
@@ -151,6 +156,7 @@ class AdditiveAttention(WholeOperation):
     type: ClassVar[str] = "additive_attention"
     num_operands: ClassVar[int] = 4
     weights: ClassVar[tuple[int, ...]] = (3,)
+    looked_at: ClassVar[int] = 1
     steps: ClassVar[bool] = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:

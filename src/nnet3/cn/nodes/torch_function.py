@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.operation import Matrices, Operation, put
+from nnet3.cn.place import users_place
 from nnet3.cn.shape import Shape, as_shape
 from nnet3.errors import ArgumentError, NetworkError, ShapeError
 
@@ -26,6 +28,7 @@ class TorchFunction(Operation):
     function: Callable[..., Tensor]
     rows: int
     cols: int | None = None
+    where: str = ""  # its name and the line that made it, for messages
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         if self.cols is not None:
@@ -54,20 +57,30 @@ class TorchFunction(Operation):
         # dX += what autograd finds for the sum of dV * f(X, Y, ...); f is computed again, for operands may have moved
         with torch.enable_grad():
             leaves = [matrix.detach().requires_grad_(number == child) for number, matrix in enumerate(inputs)]
-            value = self._value(leaves, gradient)
+            value, found = self._value(leaves, gradient), None
             if value.requires_grad:
-                (found,) = torch.autograd.grad(value, [leaves[child]], gradient.T, allow_unused=True)
-            else:
-                found = None
+                with self._named():
+                    (found,) = torch.autograd.grad(value, [leaves[child]], gradient.T, allow_unused=True)
         put(dx, torch.zeros_like(dx) if found is None else found, accumulate)
 
     def _value(self, inputs: Matrices, like: Tensor) -> Tensor:
-        value = self.function(*(matrix.T for matrix in inputs))
+        with self._named():
+            value = self.function(*(matrix.T for matrix in inputs))
         expected = (like.shape[1], like.shape[0])
         if not isinstance(value, Tensor) or tuple(value.shape) != expected or value.dtype != like.dtype:
             got = f"{tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-            raise ShapeError(f"torch_function: expected a tensor of shape {expected} of {like.dtype}, got {got}")
+            raise ShapeError(
+                f"torch_function: expected a tensor of shape {expected} of {like.dtype}, got {got}{self.where}"
+            )
         return value
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say of which node the function fails."""
+        try:
+            yield
+        except Exception as error:
+            raise NetworkError(f"torch_function: {type(error).__name__}: {error}{self.where}") from error
 
 
 def torch_function(
@@ -78,7 +91,9 @@ def torch_function(
     `shape`: a number of rows for a value with samples, a column each, or (rows, columns); by default that of the first
     operand. Where the value has samples, a column must depend on the same column of operands with samples alone: in a
     loop the function is called with those of one frame. It must give the same each time, for it is called again to find
-    the gradient, which is autograd's. Networks with such a node cannot be saved: see `register`.
+    the gradient, which is autograd's.
+    Networks with such a node cannot be saved: see `register`. Runs raise NetworkError, which names the node, for what
+    the function raises.
     """
     if not callable(function):
         raise ArgumentError(f"what computes a node must be a function of tensors, got {function!r}")
@@ -86,4 +101,5 @@ def torch_function(
     if not 1 <= len(nodes) <= _MOST:
         raise NetworkError(f"torch_function needs an operand at least, and at most {_MOST}")
     given = nodes[0].shape if shape is None else as_shape(shape, "torch_function")
-    return Node(TorchFunction(function, given.rows, given.num_cols), nodes, name)
+    where = f"\n  '{name or getattr(function, '__name__', 'function')}': {users_place()}"
+    return Node(TorchFunction(function, given.rows, given.num_cols, where), nodes, name)
