@@ -54,5 +54,10 @@ def test_numbers_that_the_model_lacks(cli: Cli, verb: str) -> None:
     Path("ali").write_text("a 1 99999\n")
     outcome = cli(verb, MDL, "ark:ali", "ark:out")
     assert outcome.status == 1
-    assert "a transition-id must be in 1 .. " in outcome.err
+    assert "nnet3: ark:ali: a: a transition-id must be in 1 .. " in outcome.err
     assert not Path("out").exists()
+
+
+def test_a_floor_above_one_is_no_probability(cli: Cli, alignment: list[int]) -> None:
+    outcome = cli("am-train-transitions", "--transition-floor=2", MDL, "ark:ali", "out.mdl")
+    assert (outcome.status, "--transition-floor" in outcome.err) == (2, True)

@@ -118,3 +118,11 @@ def test_kaldis_name_has_kaldis_defaults(shell: Shell, cli: Cli) -> None:
     done = shell("compute-mfcc-feats --dither=0 scp:wav.scp ark:none.ark")
     assert (done.returncode, "the audio has 8000 Hz" in done.stderr) == (1, True)
     cli.good("compute-mfcc-feats", "--vtln-low=100", "--debug-mel=false", "scp:wav.scp", "ark:wide.ark")
+
+
+def test_an_archive_that_has_no_recordings_is_left(cli: Cli) -> None:
+    """Nothing tells where the next recording would begin: its bytes are no keys."""
+    Path("feats.ark").write_bytes(b"a \0BFM " + bytes(range(32, 120)) + b"\n" + bytes(range(32, 120)) + b"\nb c\n")
+    outcome = cli("compute-mfcc-feats", "ark:feats.ark", "ark:out.ark")
+    assert (outcome.status, outcome.err.count("warning: ")) == (1, 1)
+    assert "the entry 'a': feats.ark: " in outcome.err

@@ -172,7 +172,7 @@ def test_pairs_of_phones(folders: Cli) -> None:
         "context-width 2",
         "central-position 1",
     ]
-    assert "the topology has no phone 9" in _failed(
+    assert "nnet3: ark:bad: the topology has no phone 9" in _failed(
         folders, "init-tree", "--phones=ark:bad", "lang/topo", "tree", bad="u 9\n"
     )
     assert "ark:bad: expected sequences of phones, found no phone" in _failed(

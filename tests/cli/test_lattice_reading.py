@@ -116,6 +116,11 @@ def test_best_paths_and_their_parts(lattices: Cli) -> None:
         "nnet3: 2 lattices read",
         "nnet3: Overall cost per frame is 0.232143 = 0.178571 [graph] + 0.0535714 [acoustic] over 7 frames.",
     ]
+    outcome = lattices("nbest-to-linear", "ark:lat", "ark,t:ali")
+    assert "lattice 'one' left out: expected one path" in outcome.err
+    assert (outcome.status, Path("ali").read_text()) == (0, "two 4 3 \n")
+    outcome = lattices("lattice-best-path", "ark:lat", "ark:same", "ark,t:same")
+    assert (outcome.status, "ark:same and ark,t:same are one file" in outcome.err) == (1, True)
     lattices.good("lattice-1best", "ark:lat", "ark:best")
     assert paths_of(read("best")["one"]) == {(7, 9): [(2.25, (4, 3, 1, 1, 2))]}
     lattices.good("nbest-to-linear", "ark:best", "ark,t:ali", "ark,t:words", "ark,t:lm", "ark,t:acoustic")

@@ -13,7 +13,7 @@ from nnet3.asr.alignment import Aligner, Alignment
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
-from nnet3.cli.files import load_acoustic_model, load_transitions, load_tree, open_file, read_integers
+from nnet3.cli.files import check_different, load_acoustic_model, load_transitions, load_tree, open_file, read_integers
 from nnet3.cli.messages import LeftOut, say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
@@ -83,6 +83,7 @@ def align_tables(
 
     Tables of scores and of log-likelihoods may be "".
     """
+    check_different(alignments, scores, loglikes)
     acoustic = load_acoustic_model(model)
     compute = batch_runner(
         acoustic.nnet.to(device=settings.device), Scoring(log_priors(acoustic), options.acoustic_scale), settings

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from nnet3.kaldi_io.symbols import load_symbols
 from nnet3.nnet import AcousticModel
 from nnet3.options import TransitionOptions
 
+T = TypeVar("T")
 _FINE_SHIFT = 0.01  # seconds: from here on two decimals do
 
 
@@ -46,14 +49,18 @@ def _naming(source: str, key: str) -> Iterator[None]:
         raise Nnet3Error(f"{source}: {key}: {error}") from None
 
 
-def _alignments(source: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the alignments of a table, and says at the end how many there were."""
+def _made(source: str, make: Callable[[np.ndarray], T]) -> Iterator[tuple[str, T]]:
+    """Yields what is made of each alignment of a table, and says at the end how many there were.
+
+    Errors of `make` say of which utterance.
+    """
     count = 0
     with open_int_vector_table(source) as table:
         for key, alignment in table:
             count += 1
             with _naming(source, key):
-                yield key, alignment
+                made = make(alignment)
+            yield key, made
     say(f"{count} alignments")
 
 
@@ -62,12 +69,12 @@ def to_phones(model: str, alignments: str, output: str, per_frame: bool, lengths
     transitions = load_transitions(model)
     if lengths:
         with pair_writer(output) as pairs:
-            for key, alignment in _alignments(alignments):
-                pairs.write(key, phones_of(alignment, transitions))
+            for key, found in _made(alignments, partial(phones_of, model=transitions)):
+                pairs.write(key, found)
         return
     with int_vector_writer(output) as writer:
-        for key, alignment in _alignments(alignments):
-            phones, frames = phones_of(alignment, transitions).T
+        for key, found in _made(alignments, partial(phones_of, model=transitions)):
+            phones, frames = found.T
             writer.write(key, np.repeat(phones, frames) if per_frame else phones)
 
 
@@ -75,9 +82,9 @@ def to_ctm(model: str, alignments: str, output: str, frame_shift: float) -> None
     """Writes the phones of alignments with times in seconds, one a line."""
     transitions, writer = load_transitions(model), Writer(binary=False)
     places = 2 if float(np.float32(frame_shift)) >= _FINE_SHIFT else 3
-    for key, alignment in _alignments(alignments):
+    for key, found in _made(alignments, partial(phones_of, model=transitions)):
         begin = 0
-        for phone, frames in phones_of(alignment, transitions).tolist():
+        for phone, frames in found.tolist():
             times = f"{frame_shift * begin:.{places}f} {frame_shift * frames:.{places}f}"
             writer.text_line(f"{key} 1 {times} {phone}")
             begin += frames
@@ -88,16 +95,19 @@ def to_pdfs(model: str, alignments: str, output: str) -> None:
     """Writes the pdf of each frame."""
     transitions = load_transitions(model)
     with int_vector_writer(output) as writer:
-        for key, alignment in _alignments(alignments):
-            writer.write(key, transitions.pdf(alignment))
+        for key, pdfs in _made(alignments, transitions.pdf):
+            writer.write(key, pdfs)
 
 
 def to_posteriors(alignments: str, output: str) -> None:
     """Writes posteriors in which the transition-id of each frame has the weight 1."""
     with posterior_writer(output) as writer:
-        for key, alignment in _alignments(alignments):
-            frames = len(alignment)
-            writer.write(key, Posterior(np.arange(frames + 1), alignment, np.ones(frames, np.float32)))
+        for key, posterior in _made(alignments, _posterior):
+            writer.write(key, posterior)
+
+
+def _posterior(alignment: np.ndarray) -> Posterior:
+    return Posterior(np.arange(len(alignment) + 1), alignment, np.ones(len(alignment), np.float32))
 
 
 def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
@@ -118,8 +128,7 @@ def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per
 def shown(symbols: str, model: str, alignments: str) -> Iterator[str]:
     """Yields lines: the transition-ids of each utterance phone by phone, the names of the phones, and an empty one."""
     names, transitions = load_symbols(symbols), load_transitions(model)
-    for key, alignment in _alignments(alignments):
-        pairs = phones_of(alignment, transitions)
+    for key, (alignment, pairs) in _made(alignments, lambda each: (each, phones_of(each, transitions))):
         pieces = np.split(alignment, np.cumsum(pairs[:-1, 1]) if len(pairs) else [])
         columns = [
             (f"[ {' '.join(map(str, piece.tolist()))} ] ", f"{names[phone]} ")
@@ -138,8 +147,7 @@ def train_transitions(
     acoustic = load_acoustic_model(model)
     transitions = acoustic.transition_model
     counts, utterances = np.zeros(transitions.num_transition_ids + 1), 0
-    for _, alignment in _alignments(alignments):
-        transitions.pdf(alignment)  # they are in range
+    for _, (_, alignment) in _made(alignments, lambda each: (transitions.pdf(each), each)):  # they are in range
         counts += np.bincount(alignment, minlength=len(counts))
         utterances += 1
     say(f"Accumulated transition stats from {utterances} utterances.")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
+from nnet3.cli.files import check_different
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.examples import (
@@ -22,7 +22,6 @@ from nnet3.examples import (
 from nnet3.examples.making import generator
 from nnet3.examples.order import copies
 from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
-from nnet3.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
 from nnet3.options import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
 
 E = TypeVar("E")
@@ -98,7 +97,7 @@ def write_to_several(
     kind: ExampleKind[E], outputs: Sequence[str], examples: Iterable[tuple[int, str, E]], source: str, hint: object = ""
 ) -> int:
     """Writes examples, each to the output of its number; returns their number. Nnet3Error if there were none."""
-    _check_different(outputs)
+    check_different(*outputs)
     with ExitStack() as stack:
         writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
         for number, key, example in examples:
@@ -123,19 +122,6 @@ def _looked_up(table: RandomAccessTable[T], key: str) -> T | None:
     if value is None:
         say(f"warning: {key} is left out: {table.specifier.text} has no such key")
     return value
-
-
-def _check_different(outputs: Sequence[str]) -> None:
-    """Raise Nnet3Error if two tables would go to one file: only one of them would be left."""
-    seen: dict[str, str] = {}
-    for output in outputs:
-        specifier = parse_wspecifier(output)
-        for name in filter(None, (specifier.archive, specifier.script)):
-            place = parse_wxfilename(name)
-            path = os.path.realpath(place.name) if place.kind == "file" else name
-            if path in seen and place.kind != "pipe" and path != os.devnull:
-                raise Nnet3Error(f"{seen[path]} and {output} are one file: give each output a name of its own")
-            seen[path] = output
 
 
 def _check_some(count: int, name: str, hint: object = "") -> None:

@@ -92,8 +92,11 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
     check_can_save(tree, model)
     topo = read_topology(open_file(topology))
     if sequences:
-        with open_int_vector_table(sequences) as table:
-            counts = count_pairs((phones for _, phones in table), topo)
+        try:
+            with open_int_vector_table(sequences) as table:
+                counts = count_pairs((phones for _, phones in table), topo)
+        except ModelFormatError as error:
+            raise Nnet3Error(f"{sequences}: {error}") from None
         if not counts.any():
             raise Nnet3Error(f"{sequences}: expected sequences of phones, found no phone")
         found = left_biphone_tree(topo, counts, min_count)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.asr.lattice_path import LatticePath, best_paths, random_paths
-from nnet3.cli.files import read_text
+from nnet3.cli.files import check_different, read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
 from nnet3.kaldi_io import NO_TABLE, TableWriter, int_vector_writer, real_writer
@@ -26,6 +26,7 @@ def write_best_paths(
     word_symbol_table: str | None,
 ) -> None:
     """Writes words and alignments of the best path of each lattice, and says what it costs."""
+    check_different(words, alignments)
     symbols = None if word_symbol_table is None else load_symbols(word_symbol_table)
     graph = acoustic = 0.0
     rows = 0
@@ -68,19 +69,28 @@ def _write_paths(found: Iterator[tuple[str, list[LatticePath]]], output: str, nu
                 writer.write(f"{key}-{number}" if numbered else key, path.as_lattice())
 
 
-def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> None:
-    """Writes what the path of each lattice consists of."""
+def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> int:
+    """Writes what the path of each lattice consists of; one with several is left out. Returns 1, a status, if all."""
+    check_different(alignments, words, graph_costs, acoustic_costs)
     with (
         int_vector_writer(alignments or NO_TABLE) as alignment_table,
         int_vector_writer(words or NO_TABLE) as word_table,
         real_writer(graph_costs or NO_TABLE) as graph_table,
         real_writer(acoustic_costs or NO_TABLE) as acoustic_table,
     ):
-        for key, path in _best(lattices, 1.0, 1.0):
+        done = 0
+        for key, (path, *others) in _paths(lattices, 2, 1.0, 1.0, 0.0):
+            if others:
+                say(
+                    f"warning: lattice '{key}' left out: expected one path, such as lattice-1best writes, found several"
+                )
+                continue
+            done += 1
             alignment_table.write(key, path.transition_ids)
             word_table.write(key, path.words)
             graph_table.write(key, path.graph_cost)
             acoustic_table.write(key, path.acoustic_cost)
+        return int(done == 0)
 
 
 def write_changed(

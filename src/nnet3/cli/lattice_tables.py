@@ -24,7 +24,7 @@ from nnet3.cli.compute_tables import (
     conclude,
     on_device,
 )
-from nnet3.cli.files import load_acoustic_model
+from nnet3.cli.files import check_different, load_acoustic_model
 from nnet3.cli.messages import say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
@@ -70,6 +70,7 @@ def decode_tables(
 
     `search` are the fields of an `UtteranceDecoder` that are not named here.
     """
+    check_different(tables.lattices, tables.words, tables.alignments)
     acoustic = load_acoustic_model(model)
     decoder = UtteranceDecoder(acoustic.transition_model, acoustic_scale=acoustic_scale, **search)
     scores = runner(on_device(acoustic.nnet, device, precision), Scoring(log_priors(acoustic), acoustic_scale))

@@ -70,12 +70,17 @@ class Archive:
     def skip(self, begins: str = "") -> bool:
         """Skips an entry that could not be read; returns False if its end cannot be told.
 
-        It can be for entries in text, and for all if each object begins with the token `begins`.
+        It can be for entries in text, and for all if each object begins with the token `begins`. It cannot be for
+        those of other programs, without headers.
         """
         if begins:
             self._go_to_next(begins.encode())
             return True
-        match = None if self._reader.binary else _KEY.match(self._reader.data, self._reader.position)
+        match = (
+            None
+            if self._reader.binary or not self._has_headers
+            else _KEY.match(self._reader.data, self._reader.position)
+        )
         if match is None:
             return False
         behind_key = match.end() - self._reader.position

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.options.declaring import Options, again, option
-from nnet3.text.values import Boolean, Integer, Number, above, at_least
+from nnet3.text.values import Boolean, Integer, Number, above, at_least, within
 
 _SCALE = Number(at_least(0))
 
@@ -65,6 +65,6 @@ class WordTimesOptions(Options):
 class TransitionOptions(Options):
     """Options by which transition probabilities are estimated. Names and defaults are Kaldi's."""
 
-    transition_floor: float = option(0.01, Number(at_least(0)), "Smallest probability.")
+    transition_floor: float = option(0.01, Number(within(0, 1)), "Smallest probability.")
     transition_min_count: float = option(5.0, Number(at_least(0)), "Frames below which a state's stay as they are.")
     share_for_pdfs: bool = option(False, Boolean(), "States of one pdf have the same probabilities.")

@@ -209,7 +209,7 @@ def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
     graph_costs="[LM-COSTS-WSPECIFIER",
     acoustic_costs="[ACOUSTIC-COSTS-WSPECIFIER]]]",
 )
-def nbest_to_linear(**given: Any) -> None:
+def nbest_to_linear(**given: Any) -> int:
     """Write transition-ids, words, costs of the graph and acoustic costs of lattices with one path each, such as
     `nnet3 lattice-1best` and `nnet3 lattice-to-nbest` write.
 
@@ -217,4 +217,4 @@ def nbest_to_linear(**given: Any) -> None:
     Example:
       nnet3 nbest-to-linear ark:best.ark ark:ali.ark ark,t:words.txt ark,t:lm.txt ark,t:acoustic.txt
     """
-    later.lattice_reading.write_parts(**given)
+    return later.lattice_reading.write_parts(**given)
