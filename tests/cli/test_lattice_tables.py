@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 
 import nnet3
-from nnet3.kaldi_io import Writer, fst_writer, load_fst, matrix_writer, open_int_vector_table, open_matrix_table
-from nnet3.kaldi_io.fst_const import write_const
+from nnet3.kaldi_io import fst_writer, load_fst, matrix_writer, open_int_vector_table, open_matrix_table
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
 from tests.asr.slow_graphs import graph_of_words
 from tests.asr.slow_search import best_paths
 from tests.cli.run_command import Cli
+from tests.kaldi_io.graph_bytes import const_bytes
 from tests.shared_data import SHARED
 
 ROAD = SHARED / "road"
@@ -144,9 +144,7 @@ def test_graphs_in_other_files_and_other_tables(cli: Cli, monkeypatch: pytest.Mo
     with open_matrix_table(f"ark:{case}/three.ark") as table, matrix_writer("ark,scp:f.ark,f.scp") as writer:
         for key, features in table:
             writer.write(key, features)
-    writer = Writer(binary=True)
-    write_const(writer, load_fst(str(case / "HCLG.fst")))
-    Path("const.fst").write_bytes(writer.getvalue())
+    Path("const.fst").write_bytes(const_bytes(load_fst(str(case / "HCLG.fst"))))
     options = ["--beam=8", "--lattice-beam=2", "--frames-per-chunk=50", str(case / "final.mdl")]
     cli.good("latgen-faster", *options, case / "HCLG.fst", f"ark:{case}/three.ark", "ark,t:first", "ark,t:words")
     cli.good("latgen-faster-parallel", "--num-threads=3", *options, "cat const.fst |", "scp:f.scp", "ark,t:second")

@@ -20,6 +20,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.runtime import NnetComputer, memory, release_memory
 from nnet3.runtime.memory import ArenaPool, Lease, checked_device, pool_of
 from tests.patience import PATIENCE
+from tests.runtime.free_bytes import free_bytes
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net
@@ -61,7 +62,7 @@ def test_a_pool_hands_out_what_fits() -> None:
         assert lease.arena is arenas[expected]
         lease.release()
         lease.release()  # a second time does nothing
-    assert pool.free_bytes() == 1100
+    assert free_bytes(pool) == 1100
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_the_largest_grows() -> None:
     pool, user = ArenaPool(CPU), User()
     for need in (100, 300, 200):
         Lease(pool, need, user).release()
-    assert pool.free_bytes() == 300
+    assert free_bytes(pool) == 300
 
 
 def test_a_user_gets_the_arena_it_is_linked_to() -> None:
@@ -94,10 +95,10 @@ def test_a_user_gets_the_arena_it_is_linked_to() -> None:
 def test_a_lease_that_is_forgotten_gives_back() -> None:
     pool = ArenaPool(CPU)
     lease = Lease(pool, 100, User())
-    assert pool.free_bytes() == 0
+    assert free_bytes(pool) == 0
     del lease
     gc.collect()
-    assert pool.free_bytes() == 100
+    assert free_bytes(pool) == 100
 
 
 def test_a_lease_that_is_forgotten_while_another_is_taken() -> None:
@@ -107,7 +108,7 @@ def test_a_lease_that_is_forgotten_while_another_is_taken() -> None:
     with pool._lock:
         del lease
         gc.collect()
-    assert pool.free_bytes() == 100
+    assert free_bytes(pool) == 100
 
 
 def test_computers_share_one_arena_that_grows_to_the_largest() -> None:
@@ -115,7 +116,7 @@ def test_computers_share_one_arena_that_grows_to_the_largest() -> None:
     for _ in range(2):
         for rows, computer in computers.items():
             np.testing.assert_array_equal(forward(computer, np.full((rows, 4), rows)), np.full((rows, 4), 2 * rows))
-    assert pool_of(CPU).free_bytes() == max(computer.plan.num_bytes for computer in computers.values())
+    assert free_bytes(pool_of(CPU)) == max(computer.plan.num_bytes for computer in computers.values())
 
 
 def test_links_to_memory_that_has_been_replaced_are_dropped() -> None:
@@ -135,14 +136,14 @@ def test_memory_is_held_between_forward_and_backward() -> None:
     """Values that the backward part needs are not overwritten by others, who get another arena."""
     first, second = training(), training()
     forward(first, FEATURES)
-    assert pool_of(CPU).free_bytes() == 0
+    assert free_bytes(pool_of(CPU)) == 0
     forward(second, FEATURES + 100)
     for computer in (first, second):
         computer.accept_input("output", torch.ones(2, 3))
         computer.run()
     gradients = [computer._nnets[1].components["scale"].factor for computer in (first, second)]
     assert gradients == [FEATURES.sum(), (FEATURES + 100).sum()]
-    assert pool_of(CPU).free_bytes() == 2 * first.plan.num_bytes
+    assert free_bytes(pool_of(CPU)) == 2 * first.plan.num_bytes
 
 
 @pytest.mark.parametrize("end", ["reset", "forget", "fail"])
@@ -160,9 +161,9 @@ def test_memory_is_given_back(end: str) -> None:
     else:
         del computer
         gc.collect()
-    assert pool_of(CPU).free_bytes() == size
+    assert free_bytes(pool_of(CPU)) == size
     release_memory()
-    assert pool_of(CPU).free_bytes() == 0
+    assert free_bytes(pool_of(CPU)) == 0
 
 
 def run_in_threads(functions: list[Callable[[], Any]]) -> list[Any]:
@@ -203,8 +204,7 @@ def test_several_computers_of_one_computation_in_several_threads() -> None:
         np.testing.assert_array_equal(one[0], other[0])
         assert one[1] == other[1]
     assert (
-        pool_of(CPU).free_bytes()
-        <= 6 * NnetComputer(computation, net(scale=Scale()), net(scale=Scale())).plan.num_bytes
+        free_bytes(pool_of(CPU)) <= 6 * NnetComputer(computation, net(scale=Scale()), net(scale=Scale())).plan.num_bytes
     )
 
 
@@ -260,9 +260,9 @@ def test_the_largest_free_arena_gives_way_to_a_larger_one() -> None:
     for arena in [pool.acquire(size, object()) for size in (1000, 5000, 3000)]:
         pool.release(arena)
     assert pool.acquire(9000, object()).num_bytes == 9000
-    assert pool.free_bytes() == 4000
+    assert free_bytes(pool) == 4000
     assert pool.acquire(2000, object()).num_bytes == 3000  # the smallest that is large enough
-    assert pool.free_bytes() == 1000
+    assert free_bytes(pool) == 1000
 
 
 def test_cuda_devices_by_number(monkeypatch: pytest.MonkeyPatch) -> None:

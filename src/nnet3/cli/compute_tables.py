@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.cli.files import load_model, load_network
 from nnet3.cli.messages import say
@@ -33,9 +34,6 @@ from nnet3.kaldi_io import (
 )
 from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.options import CompileOptions, EqualXvectorOptions, PrecisionOptions, XvectorOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")

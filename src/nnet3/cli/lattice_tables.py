@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -33,12 +33,8 @@ from nnet3.kaldi_io.graph_file import read_graph
 from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
 from nnet3.kaldi_io.specifiers import is_table
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.nnet import Nnet
-    from nnet3.options import PrecisionOptions
+from nnet3.nnet import Nnet
+from nnet3.options import PrecisionOptions
 
 Graphs = Callable[[str], Callable[[], SearchGraph]]
 """Returns what makes the graph of an utterance; asked for in the order of utterances."""
@@ -102,7 +98,7 @@ class _GraphedFeatures:
         self._graphs, self._features = open_fst_table(graphs), random_access_matrices(features)
         self._columns, self._read = column_of_label, deque[tuple[str, Fst]]()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> _GraphedFeatures:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -3,22 +3,9 @@
 import importlib
 import pkgutil
 
-from nnet3.components.base import Component, Properties
-from nnet3.components.random_source import RandomSource
-from nnet3.components.registry import COMPONENT_TYPES, create, create_from_line, read, read_from
-from nnet3.components.updatable import UpdatableComponent
+import lazy_loader
 
 for _module in pkgutil.iter_modules(__path__):  # every family, so that its types are registered
     importlib.import_module(f"{__name__}.{_module.name}")
 
-__all__ = [
-    "COMPONENT_TYPES",
-    "Component",
-    "Properties",
-    "RandomSource",
-    "UpdatableComponent",
-    "create",
-    "create_from_line",
-    "read",
-    "read_from",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

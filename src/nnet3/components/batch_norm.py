@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of, value_of
@@ -19,9 +20,6 @@ from nnet3.components.state import ComponentState
 from nnet3.components.summary import summarize_vector
 from nnet3.text import ConfigLine
 from nnet3.text.values import at_least
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class BatchNormMemo(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, divisor_of
@@ -15,9 +16,6 @@ from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _MOST_COLUMNS = 2**31 - 1
 

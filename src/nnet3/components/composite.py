@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import assign, read_fields, write_fields
@@ -17,9 +18,6 @@ from nnet3.components.state import ComponentState
 from nnet3.components.updatable import UpdatableComponent
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _MOST_DEPTH = 4
 _MOST_PARTS = 100_000

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, packed
@@ -18,9 +19,6 @@ from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _ORDERS = ("yzx", "zyx")  # numbered so in files
 

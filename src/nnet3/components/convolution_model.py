@@ -12,18 +12,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.field_table import Field, read_fields, show, write_fields
 from nnet3.components.kinds import SIZE, Kind, Values, too_wide
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _SIZES = (
     *(Field(name, SIZE) for name in ("num_filters_in", "num_filters_out", "height_in", "height_out")),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of
@@ -17,9 +18,6 @@ from nnet3.components.registry import register
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class RandomComponent(Component):

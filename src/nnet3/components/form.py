@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from typing_extensions import Self
 
 from nnet3.components.field_table import Field, Shown, assign, read_fields, show, write_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class ComponentForm:

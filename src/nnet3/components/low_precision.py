@@ -5,19 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.inference_affine import InferenceAffine, dtype_name
 from nnet3.components.packed_affine import PackedAffineComponent, PackedTdnnComponent, is_worth_packing
 from nnet3.components.time_blocks import ReadsTimeOffsets, RowBlock, TimeBlocks
 from nnet3.errors import ComponentError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _LARGEST = 127  # of the integers, which are symmetric
 _LEAST_STEP = 1e-30  # for rows of zeros

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, at_most
 from nnet3.components.kinds import SIZE, Values
 from nnet3.components.registry import register
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from typing_extensions import Self
-
 
 _MOST_COLUMNS = 2**31 - 1
 _LEAST = -1e20

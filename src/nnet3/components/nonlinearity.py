@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of, obsolete, value_of
@@ -18,9 +19,6 @@ from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 REPAIR_PROBABILITY = 0.5
 _UNSET = -1000.0

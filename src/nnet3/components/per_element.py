@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, length_of, multiple_of_length, obsolete
@@ -27,9 +28,6 @@ from nnet3.components.updatable import (
 )
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 @register

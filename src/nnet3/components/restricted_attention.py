@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
 from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
@@ -20,9 +21,6 @@ from nnet3.components.registry import register
 from nnet3.components.summary import format_number
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _MOST_HEADS_SHOWN = 5
 

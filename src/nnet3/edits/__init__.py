@@ -3,5 +3,3 @@
 from nnet3.edits.average import average
 from nnet3.edits.collapse import CollapseOptions, collapse_model, prepare_for_test
 from nnet3.edits.edits import apply_edits
-
-__all__ = ["CollapseOptions", "apply_edits", "average", "collapse_model", "prepare_for_test"]

@@ -3,13 +3,13 @@
 from nnet3.errors import ExportError
 
 try:
-    import onnx as onnx
-    import onnx_ir as onnx_ir
-    import onnxruntime as onnxruntime
+    import onnx
+    import onnx_ir
+    import onnxruntime
 except ImportError as _missing:
     raise ExportError(
         f"ONNX files need the package {_missing.name}, which is not installed: pip install 'nnet3[onnx]'"
     ) from None
 
-from nnet3.export.export_onnx import export_onnx as export_onnx
-from nnet3.export.metadata import OnnxMetadata as OnnxMetadata, load_onnx_metadata as load_onnx_metadata
+from nnet3.export.export_onnx import export_onnx
+from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata

@@ -7,12 +7,9 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nnet3.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 T = TypeVar("T")
 _SECONDS_TO_END = 5.0
@@ -115,7 +112,7 @@ class Background(Generic[T]):
         self._stop.set()
         self._thread.join(seconds)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Background[T]:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_header import CONST, FstHeader, read_fst_header, write_fst_header
-from nnet3.kaldi_io.fst_properties import EXPANDED
+from nnet3.kaldi_io.fst_header import CONST, FstHeader, read_fst_header
 from nnet3.kaldi_io.reader import Reader
-from nnet3.kaldi_io.writer import Writer
 
 Integers = npt.NDArray[np.integer]
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
@@ -56,19 +54,6 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
 
 def _starts(offsets: Integers) -> Integers:
     return offsets[:-1][np.diff(offsets) > 0]
-
-
-def write_const(writer: Writer, fst: Fst) -> None:
-    """Writes an FST of type `const`, which programs map into memory as it is."""
-    states = np.zeros(fst.num_states, _STATE)
-    states["final"], states["first"], states["arcs"] = fst.final, fst.offsets[:-1], np.diff(fst.offsets)
-    for name, labels in (("iepsilons", fst.ilabel), ("oepsilons", fst.olabel)):
-        states[name] = np.bincount(fst.src[labels == 0], minlength=fst.num_states)
-    arcs = np.empty(fst.num_arcs, _ARC)
-    arcs["ilabel"], arcs["olabel"], arcs["cost"], arcs["dst"] = fst.ilabel, fst.olabel, fst.cost, fst.dst
-    write_fst_header(writer, CONST, EXPANDED, fst, arcs=fst.num_arcs)
-    writer.raw(states.tobytes())
-    writer.raw(arcs.tobytes())
 
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:

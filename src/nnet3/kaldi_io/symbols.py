@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,6 @@ import numpy.typing as npt
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.reader import Reader
-
-if TYPE_CHECKING:
-    import os
 
 MAGIC = struct.pack("<i", 2125658996)
 _WHAT = "a symbol table"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io.archive import naming
@@ -14,9 +14,6 @@ from nnet3.kaldi_io.script import read_script
 from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wspecifier, parse_wxfilename
 from nnet3.kaldi_io.streams import OutputStream
 from nnet3.kaldi_io.writer import Writer
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 T = TypeVar("T")
 PARTIAL = ".partial"
@@ -177,7 +174,7 @@ class TableWriter(Generic[T]):
             if stream is not None:
                 stream.discard()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> TableWriter[T]:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:

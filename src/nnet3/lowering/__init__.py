@@ -57,20 +57,20 @@ c17: m2 = []
 
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
-from nnet3.lowering.build_graph import build_graph as build_graph
-from nnet3.lowering.generate import generate as generate
-from nnet3.lowering.graph import ComputationGraph as ComputationGraph
-from nnet3.lowering.schedule import Schedule as Schedule
-from nnet3.lowering.scheduler import schedule as schedule
+from nnet3.lowering.build_graph import build_graph
+from nnet3.lowering.generate import generate
+from nnet3.lowering.graph import ComputationGraph
+from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.scheduler import schedule
 from nnet3.lowering.source import (
-    GatherPart as GatherPart,
-    GraphSource as GraphSource,
-    LoweringRequest as LoweringRequest,
-    NodeKind as NodeKind,
-    Operand as Operand,
-    RequestedRows as RequestedRows,
-    SourceNode as SourceNode,
-    Use as Use,
+    GatherPart,
+    GraphSource,
+    LoweringRequest,
+    NodeKind,
+    Operand,
+    RequestedRows,
+    SourceNode,
+    Use,
 )
 
 

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
+from typing_extensions import Self
 
 from nnet3.components import Component, RandomSource
 from nnet3.errors import ArgumentError, NetworkError
@@ -27,9 +27,6 @@ from nnet3.text import did_you_mean
 from nnet3.xconfig import describe, is_xconfig
 from nnet3.xconfig.matrices import MatrixLike
 from nnet3.xconfig.network_parts import apply_xconfig
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Nnet(RunsUtterances, Shown):

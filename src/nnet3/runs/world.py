@@ -169,11 +169,11 @@ def _tell_torchrun(message: str) -> None:
 
 
 def _join(is_cuda: bool, meeting: timedelta, wait: timedelta) -> None:
-    store, rank, size = next(dist.rendezvous("env://", timeout=meeting))  # type: ignore[attr-defined]
+    store, rank, size = next(dist.rendezvous("env://", timeout=meeting))
     # Processes that torchrun has started again may find the addresses of those before them in the same store.
     # So may those that have met before, and meet again for another run.
     start = f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_MEETINGS)}"
-    own = dist.PrefixStore(start, store)  # type: ignore[attr-defined]
+    own = dist.PrefixStore(start, store)
     own.set(f"begun-{rank}", "")
     own.wait([f"begun-{each}" for each in range(size)], meeting)
     own.set_timeout(wait)

@@ -6,5 +6,3 @@ from nnet3.runtime.memory import release_memory
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.plan_family import plan_of
 from nnet3.runtime.planner import plan
-
-__all__ = ["LinkedComputation", "NnetComputer", "Plan", "link", "plan", "plan_of", "release_memory"]

@@ -62,11 +62,6 @@ class ArenaPool:
         with self._lock:
             self._free.append(arena)
 
-    def free_bytes(self) -> int:
-        """Returns the size of all free arenas."""
-        with self._lock:
-            return sum(arena.num_bytes for arena in self._free)
-
     def clear(self) -> None:
         """Free the arenas that nobody uses."""
         with self._lock:

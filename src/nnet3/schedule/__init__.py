@@ -5,9 +5,6 @@
 Nothing here knows what the nodes compute.
 """
 
-from nnet3.schedule.directed_graph import DirectedGraph as DirectedGraph, gather_rows as gather_rows, reached as reached
-from nnet3.schedule.level import CycleError as CycleError, exact_levels as exact_levels
-from nnet3.schedule.strong_components import (
-    epochs as epochs,
-    strongly_connected_components as strongly_connected_components,
-)
+from nnet3.schedule.directed_graph import DirectedGraph, gather_rows, reached
+from nnet3.schedule.level import CycleError, exact_levels
+from nnet3.schedule.strong_components import epochs, strongly_connected_components

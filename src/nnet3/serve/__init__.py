@@ -3,8 +3,8 @@
 from nnet3.errors import Nnet3Error
 
 try:
-    import prometheus_client as prometheus_client
-    import websockets as websockets
+    import prometheus_client
+    import websockets
 except ImportError as _missing:
     raise Nnet3Error(
         f"a server needs the package {_missing.name}, which is not installed: pip install 'nnet3[serve]'"

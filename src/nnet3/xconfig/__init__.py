@@ -1,21 +1,10 @@
 """Xconfigs: networks as lines of layers, expanded to nodes and components (docs/xconfig.md)."""
 
-from nnet3.text.values import Rule as Rule
-from nnet3.xconfig.describe import Description as Description, describe as describe
-from nnet3.xconfig.expand import (
-    ExpandedLayer as ExpandedLayer,
-    ExpandedXconfig as ExpandedXconfig,
-    expand_xconfig as expand_xconfig,
-    is_xconfig as is_xconfig,
-    layer_type as layer_type,
-)
-from nnet3.xconfig.expansion import (
-    Expander as Expander,
-    Expansion as Expansion,
-    Output as Output,
-    expand_layer as expand_layer,
-)
-from nnet3.xconfig.input_descriptor import Known as Known
-from nnet3.xconfig.layer import Key as Key, Layer as Layer, LayerType as LayerType, make_layer as make_layer
-from nnet3.xconfig.registry import LAYER_TYPES as LAYER_TYPES
-from nnet3.xconfig.term import Term as Term
+from nnet3.text.values import Rule
+from nnet3.xconfig.describe import Description, describe
+from nnet3.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig, is_xconfig, layer_type
+from nnet3.xconfig.expansion import Expander, Expansion, Output, expand_layer
+from nnet3.xconfig.input_descriptor import Known
+from nnet3.xconfig.layer import Key, Layer, LayerType, make_layer
+from nnet3.xconfig.registry import LAYER_TYPES
+from nnet3.xconfig.term import Term

@@ -6,16 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, Reader, Writer, read_fst, write_fst
 from nnet3.kaldi_io.fst_reach import arcs_on_cycles
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 try:
     import kaldifst
@@ -56,7 +53,7 @@ class OpenFst:
         self._theirs = theirs
 
     @classmethod
-    def of(cls, fst: Fst) -> Self:
+    def of(cls, fst: Fst) -> OpenFst:
         """Hands an FST over. TrainingError without kaldifst, or for cycles of epsilons with negative costs."""
         need_openfst("this operation on FSTs")
         _check_epsilons(fst)

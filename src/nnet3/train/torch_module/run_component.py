@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,8 +18,6 @@ from nnet3.train.torch_module.memory import Witness
 from nnet3.train.torch_module.views import ComponentView, as_gradient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nnet3.train.torch_module.component_module import ComponentModule
 
 

@@ -1,0 +1,11 @@
+# The public names of nnet3.components, and where each lives.
+from .base import Component as Component, Properties as Properties
+from .random_source import RandomSource as RandomSource
+from .registry import (
+    COMPONENT_TYPES as COMPONENT_TYPES,
+    create as create,
+    create_from_line as create_from_line,
+    read as read,
+    read_from as read_from,
+)
+from .updatable import UpdatableComponent as UpdatableComponent
