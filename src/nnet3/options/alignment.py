@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
-from nnet3.errors import ExecutionError, Nnet3Error
+from nnet3.errors import ExecutionError
 from nnet3.options.declaring import Options, again, option
 from nnet3.text.values import Boolean, Integer, Number, above, at_least, within
 
@@ -24,10 +23,8 @@ class TrainingGraphOptions(Options):
 
 
 @dataclass(frozen=True)
-class AlignmentOptions(Options):
+class AlignmentOptions(Options, error=ExecutionError):
     """The search for the best path of a training graph. Costs are negative logarithms; defaults are Kaldi's."""
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     beam: float = option(200.0, Number(above(0)), "Paths this much worse than the best one are dropped.")
     retry_beam: float = option(0.0, _SCALE, "The beam of a second try where no path has come to an end; 0: none.")
@@ -42,10 +39,8 @@ class AlignmentOptions(Options):
 
 
 @dataclass(frozen=True)
-class WordTimesOptions(Options):
+class WordTimesOptions(Options, error=ExecutionError):
     """Options of finding when words were said; by default those of Kaldi's recipes for the kind of model."""
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     beam: float = again(AlignmentOptions, "beam", 10.0)
     retry_beam: float = again(AlignmentOptions, "retry_beam", 40.0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import TrainingError
 from nnet3.options.declaring import Options, option
 from nnet3.text.values import Boolean, Integer, Number, at_least, between, bounds
 
@@ -14,15 +13,13 @@ _NUMBER = Number(at_least(0))
 
 
 @dataclass(frozen=True)
-class ChainOptions(Options):
+class ChainOptions(Options, error=TrainingError):
     """The terms of the LF-MMI objective besides numerator and denominator.
 
     l2_regularize: l adds -l/2 times the sum of squares of the output. xent_regularize: scales the derivative by a
     second output of log-probabilities. lwf_den_scale: for end-to-end supervisions the denominator's derivative is
     multiplied by 1 + lwf_den_scale.
     """
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     l2_regularize: float = option(0.0, _NUMBER, "On the output itself.")
     out_of_range_regularize: float = option(0.01, _NUMBER, "Pulls outputs beyond -30 .. 30 back.")
@@ -45,10 +42,8 @@ class DenominatorOptions(Options):
 
 
 @dataclass(frozen=True)
-class PhoneLmOptions(Options):
+class PhoneLmOptions(Options, error=TrainingError):
     """Orders and size of the phone language model of a denominator graph."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     ngram_order: int = option(4, Integer(at_least(2)), "Length of the longest n-grams.")
     no_prune_ngram_order: int = option(3, Integer(at_least(1)), "Length up to which no n-gram is dropped.")
@@ -64,10 +59,8 @@ class PhoneLmOptions(Options):
 
 
 @dataclass(frozen=True)
-class Tolerances(Options):
+class Tolerances(Options, error=TrainingError):
     """The input frames by which a phone may come earlier (left) or end later (right) than it was aligned."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     left: int = option(
         5, Integer(at_least(0)), "Frames a phone may come earlier.", unit="frames", flag="left-tolerance"
@@ -85,10 +78,8 @@ class Tolerances(Options):
 
 
 @dataclass(frozen=True)
-class SupervisingOptions(Options):
+class SupervisingOptions(Options, error=TrainingError):
     """Making supervision of phones. `convert_to_pdfs`: labels are pdf + 1, else transition-ids."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     tolerances: Tolerances = field(default_factory=Tolerances)
     lm_scale: float = option(0.0, Number(bounds(minimum=0, below=1)), "Of the lattices' graph costs.")

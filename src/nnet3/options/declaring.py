@@ -86,9 +86,15 @@ def _option(field: dataclasses.Field[Any]) -> Option:
 
 @dataclass(frozen=True)
 class Options:
-    """Base of option classes: values are checked when they are given, and become what their kinds make of them."""
+    """Base of option classes: values are checked when they are given, and become what their kinds make of them.
+
+    `class ChunkOptions(Options, error=TrainingError)` says what is raised for values that cannot be meant.
+    """
 
     error: ClassVar[type[Nnet3Error]] = ArgumentError
+
+    def __init_subclass__(cls, error: type[Nnet3Error] | None = None) -> None:
+        cls.error = error or cls.error
 
     def __post_init__(self) -> None:
         for item in declared(type(self)):

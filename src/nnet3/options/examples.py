@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import TrainingError
 from nnet3.options.declaring import Options, again, option
 from nnet3.text.values import Boolean, Integer, Integers, Number, Rule, Text, at_least, bounds
 
@@ -62,10 +61,8 @@ class ChunkOptions(Options):
 
 
 @dataclass(frozen=True)
-class InputOptions(Options):
+class InputOptions(Options, error=TrainingError):
     """Making the inputs of examples. Tolerances are in frames."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     chunks: ChunkOptions = field(default_factory=ChunkOptions)
     online_ivector_period: int = option(1, Integer(at_least(1)), "Frames per ivector.", unit="frames")
@@ -90,10 +87,8 @@ class ChainMakingOptions(InputOptions):
 
 
 @dataclass(frozen=True)
-class XvectorMakingOptions(Options):
+class XvectorMakingOptions(Options, error=TrainingError):
     """Making examples for x-vectors. `num_pdfs` is the number of classes, -1 for one more than the largest label."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     compress: bool = again(InputOptions, "compress", True)
     num_pdfs: int = option(-1, Integer(at_least(-1)), "Classes (-1: as many as the ranges have).")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ModelFormatError
 from nnet3.options.declaring import Options, option
 from nnet3.text.values import Boolean, Number, at_least, within
 
 
 @dataclass(frozen=True)
-class LangOptions(Options):
+class LangOptions(Options, error=ModelFormatError):
     """Options by which a dictionary becomes a folder `lang`. Names and defaults are of Kaldi's prepare_lang.sh."""
-
-    error: ClassVar[type[Nnet3Error]] = ModelFormatError
 
     position_dependent_phones: bool = option(True, Boolean(), "Phones differ by where in the word they stand.")
     sil_prob: float = option(0.5, Number(within(0, 1)), "That there is silence before the first and behind each word.")

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
-from nnet3.errors import ExportError, Nnet3Error
+from nnet3.errors import ExportError
 from nnet3.options.declaring import Options, again, option
 from nnet3.options.utterances import UtteranceOptions
 from nnet3.text.values import Boolean, Integer, Number, Text, Texts, at_least, choice, within
 
 
 @dataclass(frozen=True)
-class OnnxOptions(Options):
+class OnnxOptions(Options, error=ExportError):
     """The form of an ONNX file, and what goes into it besides the network. Raises ExportError for wrong values.
 
     Scores are as in `nnet3 compute`: acoustic_scale * (y - log priors) of outputs y, or of their log-softmax.
     """
-
-    error: ClassVar[type[Nnet3Error]] = ExportError
 
     frames_per_chunk: int = again(UtteranceOptions, "frames_per_chunk", 0)
     frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
@@ -52,10 +49,8 @@ class OnnxOptions(Options):
 
 
 @dataclass(frozen=True)
-class NetworkOnnxOptions(Options):
+class NetworkOnnxOptions(Options, error=ExportError):
     """The form of the ONNX file of a computational network. Raises ExportError for wrong values."""
-
-    error: ClassVar[type[Nnet3Error]] = ExportError
 
     frames: int = option(0, Integer(at_least(0)), "The frames of each sequence; 0: any number.")
     opset: int = again(OnnxOptions, "opset", 18)

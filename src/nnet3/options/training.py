@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import TrainingError
 from nnet3.options.compiling import CompileOptions, DerivTimes
 from nnet3.options.declaring import option
 from nnet3.text.values import Boolean, Integer, Number, at_least, bounds, within
@@ -15,10 +15,8 @@ _COUNT, _SIZE, _NUMBER = Integer(at_least(0)), Integer(at_least(1)), Number(at_l
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepOptions(DerivTimes):
+class StepOptions(DerivTimes, error=TrainingError):
     """The step that a minibatch makes."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     max_param_change: float = option(
         2.0, _NUMBER, "Most that all parameters may change in a minibatch, as a Euclidean norm (0: no limit)."

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
-from nnet3.errors import ExecutionError, Nnet3Error
+from nnet3.errors import ExecutionError
 from nnet3.options.declaring import Options, option
 from nnet3.text.values import Boolean, Integer, Number, Rule, at_least, bounds, choice
 
@@ -15,13 +14,11 @@ _LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames 
 
 
 @dataclass(frozen=True)
-class StreamOptions(Options):
+class StreamOptions(Options, error=ExecutionError):
     """Running a network over streams of frames; chunks are made longer until the network's period divides them.
 
     `num_streams`: how many streams may be open at a time. Raises ExecutionError for numbers that cannot be meant.
     """
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     frame_subsampling_factor: int = option(3, _PERIOD, "Input frames per output.", unit="frames", program_default=1)
     frames_per_chunk: int = option(21, _PERIOD, "Input frames per chunk.", unit="frames", program_default=24)
@@ -30,15 +27,13 @@ class StreamOptions(Options):
 
 
 @dataclass(frozen=True)
-class UtteranceOptions(Options):
+class UtteranceOptions(Options, error=ExecutionError):
     """Cutting an utterance into chunks; all numbers are of input frames. `frames_per_chunk` 0: whole utterances.
 
     Initial and final extra context apply at the ends of an utterance; negative: as elsewhere. Frames before the first
     and after the last are repetitions of these. `online_ivector_period` is the number of frames for each online
     ivector. Raises ExecutionError for numbers that cannot be meant.
     """
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     frame_subsampling_factor: int = option(1, _PERIOD, "Input frames per output.", unit="frames")
     frames_per_chunk: int = option(
@@ -70,10 +65,8 @@ class BatchOptions(UtteranceOptions):
 
 
 @dataclass(frozen=True)
-class PrecisionOptions(Options):
+class PrecisionOptions(Options, error=ExecutionError):
     """The numbers that affine components multiply; all else is float32."""
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     dtype: str = option(
         "float32", choice("float32", "bfloat16", "int8"), "Numbers multiplied: float32, bfloat16 or int8."
@@ -81,14 +74,12 @@ class PrecisionOptions(Options):
 
 
 @dataclass(frozen=True)
-class XvectorOptions(Options):
+class XvectorOptions(Options, error=ExecutionError):
     """Cutting an utterance into chunks whose vectors are averaged; all numbers are of frames.
 
     A chunk of fewer than `min_chunk_size` frames repeats its first and last one, or is left out without `pad_input`.
     Raises ExecutionError for numbers that cannot be meant.
     """
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     chunk_size: int = option(-1, _LENGTH, "Frames of a chunk; the last one may be shorter (-1: all).", unit="frames")
     min_chunk_size: int = option(100, _PERIOD, "Frames that a chunk must have.", unit="frames")
@@ -104,10 +95,8 @@ class XvectorOptions(Options):
 
 
 @dataclass(frozen=True)
-class EqualXvectorOptions(Options):
+class EqualXvectorOptions(Options, error=ExecutionError):
     """Cutting utterances into chunks of one size, as few as cover them nearly evenly, whose vectors are averaged."""
-
-    error: ClassVar[type[Nnet3Error]] = ExecutionError
 
     chunk_size: int = option(150, _PERIOD, "Frames of each chunk; more than the context.", unit="frames")
     batch_size: int = option(32, _PERIOD, "Chunks computed at a time.", unit="chunks")
