@@ -23,6 +23,22 @@ def _run(*words: str, command: click.Command = some) -> Any:
     return command.main([*words], prog_name="some", standalone_mode=False)
 
 
+def test_command_lines_at_the_end_of_the_help_are_examples() -> None:
+    @verb("say two things")
+    def two() -> None:
+        """Say two
+        things.
+
+        nnet3 two
+        nnet3 two \\
+          --again
+        """
+
+    assert two.name == "two"
+    assert two.help == "Say two\nthings.\n\n\b\nExamples:\n  nnet3 two\n  nnet3 two \\\n    --again"
+    assert some.help == "Say what there is."
+
+
 def test_what_is_not_given() -> None:
     assert isinstance(some, Verb)
     assert (some.name, some.short_help) == ("some", "say what there is")

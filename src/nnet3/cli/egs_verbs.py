@@ -115,19 +115,13 @@ _MERGE = """Merge {adjective} examples of equal structure into minibatches, in t
 A minibatch is written when there are as many examples as the rule allows at most. At the end the largest sizes
 that what is left allows are written; the rest is discarded: none with 1:64, some with 64.
 
-\b
-Example:
-  nnet3 {verb} --minibatch-size=64,128 ark:{table}.ark ark:merged.ark
+nnet3 {verb} --minibatch-size=64,128 ark:{table}.ark ark:merged.ark
 """
 _SHUFFLE = """Put {adjective} examples into random order: all of them, or with a buffer of limited memory.
 
-\b
-Example:
-  nnet3 {verb} --buffer-size=5000 --srand=1 ark:{table}.ark ark:shuffled.ark
+nnet3 {verb} --buffer-size=5000 --srand=1 ark:{table}.ark ark:shuffled.ark
 """
 _SUBSET = """Take some {adjective} examples, each with the same probability, for instance for validation.
 
-\b
-Example:
-  nnet3 {verb} --n=300 ark:{table}.ark ark:valid.ark
+nnet3 {verb} --n=300 ark:{table}.ark ark:valid.ark
 """

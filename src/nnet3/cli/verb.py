@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import shlex
 import sys
@@ -61,13 +62,27 @@ def verb(
     """Decorator: makes a function that click options decorate a verb, with the function's name unless another is given.
 
     `program` is Kaldi's program that does the same; `program_defaults` are options that differ when it is called so.
+    The help is the function's docstring; its last paragraph, command lines as one types them, is shown as examples.
     """
 
     def decorate(function: Callable[..., Any]) -> Verb:
         said = {"short_help": summary, "program": program, "program_defaults": program_defaults}
-        return click.command(name or function.__name__.replace("_", "-"), cls=Verb, **said | others)(function)
+        help = _with_examples(inspect.cleandoc(others.pop("help", function.__doc__) or ""))
+        return click.command(name or function.__name__.replace("_", "-"), cls=Verb, help=help, **said | others)(
+            function
+        )
 
     return decorate
+
+
+def _with_examples(help: str) -> str:
+    """Returns a help whose last paragraph, if it is command lines, is marked for click: it is not to be wrapped."""
+    text, _, commands = help.rpartition("\n\n")
+    if not commands.startswith("nnet3 "):
+        return help
+    lines = commands.split("\n")
+    title = "Examples:" if sum(not line.startswith(" ") for line in lines) > 1 else "Example:"
+    return "\n".join([text, "", "\b", title, *(f"  {line}" for line in lines)])
 
 
 def take_internal(name: str, default: Any) -> Any:

@@ -50,16 +50,12 @@ def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
 _OF_WORDS = """Make the training graph of each transcript: all sequences of transition-ids that say its words, by a
 lexicon that leads from phones to words.
 
-\b
-Example:
-  nnet3 compile-train-graphs tree final.mdl L.fst ark:text.int ark:graphs.ark
+nnet3 compile-train-graphs tree final.mdl L.fst ark:text.int ark:graphs.ark
 """
 _OF_FSTS = """Make the training graph of each acceptor of words: all sequences of transition-ids that say something that
 it accepts, as where a transcript may be wrong or lack words.
 
-\b
-Example:
-  nnet3 compile-train-graphs-fsts tree final.mdl L.fst ark:fsts.ark ark:graphs.ark
+nnet3 compile-train-graphs-fsts tree final.mdl L.fst ark:fsts.ark ark:graphs.ark
 """
 
 
@@ -68,9 +64,7 @@ Example:
 def ali_to_pdf(model: str, alignments: str, output: str) -> None:
     """Write the pdf of each frame of alignments.
 
-    \b
-    Example:
-      nnet3 ali-to-pdf final.mdl ark:ali.ark ark,t:pdf.txt
+    nnet3 ali-to-pdf final.mdl ark:ali.ark ark,t:pdf.txt
     """
     later.alignment_tables.to_pdfs(model, alignments, output)
 
@@ -86,10 +80,8 @@ def ali_to_phones(
 ) -> None:
     """Write the phones of alignments: a table, or with --ctm-output a file.
 
-    \b
-    Examples:
-      nnet3 ali-to-phones --write-lengths=true final.mdl ark:ali.ark ark,t:-
-      nnet3 ali-to-phones --ctm-output=true --frame-shift=0.03 final.mdl ark:ali.ark phones.ctm
+    nnet3 ali-to-phones --write-lengths=true final.mdl ark:ali.ark ark,t:-
+    nnet3 ali-to-phones --ctm-output=true --frame-shift=0.03 final.mdl ark:ali.ark phones.ctm
     """
     if sum((per_frame, lengths, ctm)) > 1:
         raise click.UsageError("give one of --per-frame, --write-lengths and --ctm-output")
@@ -104,9 +96,7 @@ def ali_to_phones(
 def ali_to_post(alignments: str, output: str) -> None:
     """Write alignments as posteriors: the number of each frame has weight 1.
 
-    \b
-    Example:
-      nnet3 ali-to-post ark:ali.ark ark:post.ark
+    nnet3 ali-to-post ark:ali.ark ark:post.ark
     """
     later.alignment_tables.to_posteriors(alignments, output)
 
@@ -138,9 +128,7 @@ def align(**given: Any) -> int:
     Utterances that cannot be aligned are named and left out. Without --textgrid, --phone-ctm and --alignments words are
     written to standard output, as with --ctm=-.
 
-    \b
-    Example:
-      nnet3 align --textgrid=grids --tree=tree final.mdl lexicon.txt scp:feats.scp ark:text
+    nnet3 align --textgrid=grids --tree=tree final.mdl lexicon.txt scp:feats.scp ark:text
     """
     return align_words(**given)
 
@@ -167,10 +155,8 @@ def align_compiled(**given: Any) -> int:
 
     Priors are subtracted if the model has some.
 
-    \b
-    Example:
-      nnet3 align-compiled --self-loop-scale=0.1 --beam=10 --retry-beam=40 final.mdl ark:graphs.ark \\
-        scp:feats.scp ark:ali.ark
+    nnet3 align-compiled --self-loop-scale=0.1 --beam=10 --retry-beam=40 final.mdl ark:graphs.ark \\
+      scp:feats.scp ark:ali.ark
     """
     return align_utterances(**given)
 
@@ -184,9 +170,7 @@ def align_compiled(**given: Any) -> int:
 def am_train_transitions(set_priors: bool, prior_floor: float, **given: Any) -> None:
     """Set the transition probabilities of an acoustic model to those of alignments, and its priors to shares of pdfs.
 
-    \b
-    Example:
-      nnet3 am-train-transitions 0.mdl ark:ali.ark 1.mdl
+    nnet3 am-train-transitions 0.mdl ark:ali.ark 1.mdl
     """
     later.alignment_tables.train_transitions(**given, prior_floor=prior_floor if set_priors else None)
 
@@ -202,9 +186,7 @@ compile_train_graphs_fsts = _training_graphs_verb(of_fsts=True)
 def post_to_tacc(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
     """Write the summed weights of posteriors of transition-ids.
 
-    \b
-    Example:
-      nnet3 post-to-tacc --per-pdf=true final.mdl ark:post.ark pdf_counts.vec
+    nnet3 post-to-tacc --per-pdf=true final.mdl ark:post.ark pdf_counts.vec
     """
     later.alignment_tables.count_posteriors(model, posteriors, output, binary, per_pdf)
 
@@ -214,9 +196,7 @@ def post_to_tacc(model: str, posteriors: str, output: str, binary: bool, per_pdf
 def show_alignments(symbols: str, model: str, alignments: str) -> None:
     """Print alignments: the transition-ids of each phone in brackets, and the names of the phones below.
 
-    \b
-    Example:
-      nnet3 show-alignments phones.txt final.mdl ark:ali.ark
+    nnet3 show-alignments phones.txt final.mdl ark:ali.ark
     """
     for line in later.alignment_tables.shown(symbols, model, alignments):
         click.echo(line)

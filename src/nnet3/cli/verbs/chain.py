@@ -67,9 +67,7 @@ def chain_acc_lda_stats(**given: Any) -> None:
     """Run a network without parameters over chain examples that are not merged, and write statistics of its outputs by
     pdf: weighted by the paths of the supervision, or by the alignment that end-to-end examples have.
 
-    \b
-    Example:
-      nnet3 chain-acc-lda-stats --rand-prune=4.0 init.raw ark:cegs.1.ark 1.lda_stats
+    nnet3 chain-acc-lda-stats --rand-prune=4.0 init.raw ark:cegs.1.ark 1.lda_stats
     """
     later.outputs_of_egs.accumulate(**given, chain=True)
 
@@ -96,9 +94,7 @@ def chain_compute_prob(
     With --compute-deriv=true the gradient of the objective, summed over all frames, is written as a network whose
     parameters it is.
 
-    \b
-    Example:
-      nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
+    nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
     """
     if output and not settings["gradient"]:
         raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
@@ -119,9 +115,7 @@ def chain_copy_egs(options: CopyingOptions, **tables: Any) -> None:
     Outputs are shifted by the nearest multiple of the distance of their frames. Context can be changed in examples that
     are not merged.
 
-    \b
-    Example:
-      nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
+    nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
     """
     changes = later.changes.ChainChanges(options.frame_shift, *options.contexts())
     later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, change=changes.apply, options=options, **tables)
@@ -144,10 +138,8 @@ def chain_e2e_get_egs(
     """Make training examples of whole utterances that have transcripts but no alignments: the sequences that are right
     are those of a training graph. Lengths of utterances must be within 4 frames of one of --num-frames.
 
-    \b
-    Example:
-      nnet3 chain-e2e-get-egs --num-frames=150,165,180 --frame-subsampling-factor=3 normalization.fst \\
-        scp:feats.scp ark:graphs.ark 0.trans_mdl ark:cegs.ark
+    nnet3 chain-e2e-get-egs --num-frames=150,165,180 --frame-subsampling-factor=3 normalization.fst \\
+      scp:feats.scp ark:graphs.ark 0.trans_mdl ark:cegs.ark
     """
     later.chain_get_egs_tables.make_end_to_end(normalization, features, graphs, model, output, options, **files)
 
@@ -159,10 +151,8 @@ def chain_e2e_get_egs(
 def chain_est_phone_lm(sequences: str, output: str, options: PhoneLmOptions) -> None:
     """Estimate a language model of sequences of phones: an n-gram without smoothing and without back-off arcs.
 
-    \b
-    Example:
-      nnet3 chain-est-phone-lm --num-extra-lm-states=2000 \\
-        "ark:gunzip -c ali.*.gz | ali-to-phones final.mdl ark:- ark:- |" phone_lm.fst
+    nnet3 chain-est-phone-lm --num-extra-lm-states=2000 \\
+      "ark:gunzip -c ali.*.gz | ali-to-phones final.mdl ark:- ark:- |" phone_lm.fst
     """
     later.graph_making.estimate(sequences, output, options)
 
@@ -183,10 +173,8 @@ def chain_get_egs(names: tuple[str, ...], options: ChainMakingOptions, **files: 
     of pdfs that are right. With a normalization graph these are weighted (which needs kaldifst); else that is left to
     chain-normalize-egs. What cannot be used is reported and left out.
 
-    \b
-    Example:
-      nnet3 chain-get-egs --left-context=31 --right-context=31 --num-frames=150,110,100 \\
-        --frame-subsampling-factor=3 normalization.fst scp:feats.scp ark:sup.ark ark:cegs.ark
+    nnet3 chain-get-egs --left-context=31 --right-context=31 --num-frames=150,110,100 \\
+      --frame-subsampling-factor=3 normalization.fst scp:feats.scp ark:sup.ark ark:cegs.ark
     """
     if len(names) not in (3, 4):
         raise click.UsageError("give tables of features and supervision and one to write; a graph may come before them")
@@ -208,10 +196,8 @@ def chain_get_supervision(
     Phones come as pairs (phone, number of frames) or as lattices that are aligned with phones. Tolerances are in
     frames of these. The exit status is 0 if more utterances could be used than not.
 
-    \b
-    Example:
-      nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
-        "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
+    nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
+      "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
     """
     return later.graph_making.make_supervision(tree, model, phones, output, lattice_input, options)
 
@@ -228,9 +214,7 @@ def chain_make_den_fst(tree: str, model: str, phone_lm: str, denominator: str, n
     """Make the graph of all sequences of pdfs, weighted by a phone language model, and from it the one that weights
     supervision. The transition model may be any model that begins with one. It needs kaldifst.
 
-    \b
-    Example:
-      nnet3 chain-make-den-fst tree 0.trans_mdl phone_lm.fst den.fst normalization.fst
+    nnet3 chain-make-den-fst tree 0.trans_mdl phone_lm.fst den.fst normalization.fst
     """
     later.graph_making.make_denominator(tree, model, phone_lm, denominator, normalization)
 
@@ -241,9 +225,7 @@ def chain_make_den_fst(tree: str, model: str, phone_lm: str, denominator: str, n
 def chain_normalize_egs(normalization: str, examples: str, output: str, normalization_fst_scale: float) -> None:
     """Weight the supervision of examples by a normalization graph, so that what is right is a part of all that may be.
 
-    \b
-    Example:
-      nnet3 chain-normalize-egs normalization.fst ark:raw.cegs ark:normalized.cegs
+    nnet3 chain-normalize-egs normalization.fst ark:raw.cegs ark:normalized.cegs
     """
     later.chain_get_egs_tables.normalize(normalization, examples, output, normalization_fst_scale)
 
@@ -313,9 +295,7 @@ def _combine_verb(*, by_language: bool) -> Verb:
 
 _TRAIN = """Train a raw network with LF-MMI on merged chain examples, with the learning rates that it has.{more}
 
-\b
-Example:
-  nnet3 chain-train{number} --leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.raw {graphs} ark:merged.ark 1.raw
+nnet3 chain-train{number} --leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.raw {graphs} ark:merged.ark 1.raw
 """
 _COMBINE = """Average the first n raw networks, with the n that is best by the LF-MMI objective. Give the last network
 first.
@@ -323,9 +303,7 @@ first.
 With --xent-regularize the cross-entropy of the second output counts as much as the objective itself, as in Kaldi: leave
 it out.{more}
 
-\b
-Example:
-  nnet3 chain-combine{number} --leaky-hmm-coefficient=0.1 {graphs} 9.raw 8.raw 7.raw ark:combine.cegs final.raw
+nnet3 chain-combine{number} --leaky-hmm-coefficient=0.1 {graphs} 9.raw 8.raw 7.raw ark:combine.cegs final.raw
 """
 chain_train = _train_verb(by_language=False)
 chain_train2 = _train_verb(by_language=True)

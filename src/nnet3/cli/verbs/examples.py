@@ -31,9 +31,7 @@ def acc_lda_stats(**given: Any) -> None:
     """Run a network without parameters over training examples, and write statistics of its outputs by class: by the
     columns of the supervision, each row weighted by its values.
 
-    \b
-    Example:
-      nnet3 acc-lda-stats --rand-prune=4.0 init.raw ark:egs.1.ark 1.lda_stats
+    nnet3 acc-lda-stats --rand-prune=4.0 init.raw ark:egs.1.ark 1.lda_stats
     """
     later.outputs_of_egs.accumulate(**given)
 
@@ -45,10 +43,8 @@ def copy_egs(options: CopyingOptions, frame: str | None, **tables: Any) -> None:
     """Copy training examples, to several tables in turn, with changes in this order: weights, one frame, context,
     shift, names of outputs. Frames and context can be changed in examples that are not merged.
 
-    \b
-    Examples:
-      nnet3 copy-egs ark:egs.ark ark,t:-
-      nnet3 copy-egs --frame=random --left-context=8 --right-context=5 ark:egs.ark ark:1.ark ark:2.ark
+    nnet3 copy-egs ark:egs.ark ark,t:-
+    nnet3 copy-egs --frame=random --left-context=8 --right-context=5 ark:egs.ark ark:1.ark ark:2.ark
     """
     changes = later.examples.Changes(_frame(frame), *options.contexts(), options.frame_shift)
     rng = later.making.generator(options.seed + 1)
@@ -79,10 +75,8 @@ def get_egs(**given: Any) -> None:
     """Cut utterances into chunks and make a training example of each: input with context, ivector, and posteriors of
     pdfs as supervision, one frame of them per output frame. What cannot be used is reported and left out.
 
-    \b
-    Example:
-      nnet3 get-egs --num-pdfs=2658 --left-context=12 --right-context=9 --num-frames=8 scp:feats.scp \\
-        "ark:ali-to-pdf final.mdl ark:ali.ark ark:- | ali-to-post ark:- ark:- |" ark:egs.ark
+    nnet3 get-egs --num-pdfs=2658 --left-context=12 --right-context=9 --num-frames=8 scp:feats.scp \\
+      "ark:ali-to-pdf final.mdl ark:ali.ark ark:- | ali-to-post ark:- ark:- |" ark:egs.ark
     """
     later.get_egs_tables.make_from_posteriors(**given)
 
@@ -95,9 +89,7 @@ def get_egs(**given: Any) -> None:
 def get_egs_dense_targets(**given: Any) -> None:
     """As get-egs, with a row of a matrix as what each output frame is to be, for instance for a quadratic objective.
 
-    \b
-    Example:
-      nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
+    nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
     """
     later.get_egs_tables.make_from_matrices(**given)
 
@@ -120,9 +112,7 @@ def nnet_get_feature_transform(**given: Any) -> None:
     """Estimate a transform of statistics that acc-lda-stats has written: LDA, whose rows count less where classes
     differ little.
 
-    \b
-    Example:
-      nnet3 nnet-get-feature-transform lda.mat lda_stats
+    nnet3 nnet-get-feature-transform lda.mat lda_stats
     """
     later.outputs_of_egs.write_transform(**given)
 
@@ -133,9 +123,7 @@ def nnet_get_feature_transform(**given: Any) -> None:
 def sum_lda_accs(output: str, inputs: tuple[str, ...], binary: bool) -> None:
     """Sum statistics that acc-lda-stats has written.
 
-    \b
-    Example:
-      nnet3 sum-lda-accs lda_stats 1.lda_stats 2.lda_stats
+    nnet3 sum-lda-accs lda_stats 1.lda_stats 2.lda_stats
     """
     later.outputs_of_egs.add_files(inputs, output, binary)
 
@@ -149,9 +137,7 @@ def xvector_get_egs(ranges: str, features: str, outputs: tuple[str, ...], option
     A line of the ranges is: utterance, number of the output table (from 0), any integer, first frame, frames, class.
     A stretch that ends behind its utterance is moved forward; one that is longer is reported and left out.
 
-    \b
-    Example:
-      nnet3 xvector-get-egs --num-pdfs=6 ranges.1 scp:feats.scp ark:egs.1.ark ark:egs.2.ark
+    nnet3 xvector-get-egs --num-pdfs=6 ranges.1 scp:feats.scp ark:egs.1.ark ark:egs.2.ark
     """
     later.get_egs_tables.make_from_ranges(ranges, features, outputs, options)
 

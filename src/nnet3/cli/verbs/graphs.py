@@ -30,9 +30,7 @@ def arpa2fst(**given: Any) -> None:
     With --disambig-symbol sentences are only words; without, symbols of their ends come before and behind these, and
     arcs that back off have no label.
 
-    \b
-    Example:
-      nnet3 arpa2fst --disambig-symbol=#0 --read-symbol-table=lang/words.txt lm.arpa lang/G.fst
+    nnet3 arpa2fst --disambig-symbol=#0 --read-symbol-table=lang/words.txt lm.arpa lang/G.fst
     """
     later.graph_making.arpa_to_fst(**given)
 
@@ -45,9 +43,7 @@ def arpa2fst(**given: Any) -> None:
 def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     """Compare what was heard with what was said: the rates of wrong words and of wrong sentences.
 
-    \b
-    Example:
-      nnet3 compute-wer --text --mode=present ark:data/test/text ark:heard.txt
+    nnet3 compute-wer --text --mode=present ark:data/test/text ark:heard.txt
     """
     later.scoring.compute_wer(said, heard, text, mode)
 
@@ -61,10 +57,8 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
     """Make a tree that gives pdfs to phones as they are, and its transition model. With --phones a phone behind another
     one has pdfs of its own where that is common enough, and shares them with others where it is not.
 
-    \b
-    Examples:
-      nnet3 init-tree data/lang/topo tree 0.trans_mdl
-      nnet3 init-tree --phones=ark:phones.ark --min-count=50 data/lang/topo tree 0.trans_mdl
+    nnet3 init-tree data/lang/topo tree 0.trans_mdl
+    nnet3 init-tree --phones=ark:phones.ark --min-count=50 data/lang/topo tree 0.trans_mdl
     """
     later.graph_making.init_tree(topology, tree, model, sequences, min_count, binary)
 
@@ -77,9 +71,7 @@ def mkgraph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -
     """Make HCLG.fst, from transition-ids to words, of L_disambig.fst and G.fst in LANG-FOLDER and of tree and final.mdl
     in MODEL-FOLDER. Symbols and lists of phones are copied beside it. Chain models take --self-loop-scale=1.0.
 
-    \b
-    Example:
-      nnet3 mkgraph --self-loop-scale=1.0 data/lang_test exp/chain/tdnn exp/chain/tdnn/graph
+    nnet3 mkgraph --self-loop-scale=1.0 data/lang_test exp/chain/tdnn exp/chain/tdnn/graph
     """
     later.graph_making.make_graph(lang, model, folder, options)
 
@@ -94,9 +86,7 @@ def prepare_lang(names: tuple[str, ...], options: LangOptions) -> None:
     optional_silence.txt. Unknown words become OOV-WORD, which the lexicon must have. The third of four names is for the
     scripts of Kaldi, which put temporary files there.
 
-    \b
-    Example:
-      nnet3 prepare-lang --position-dependent-phones=false data/local/dict "<UNK>" data/lang
+    nnet3 prepare-lang --position-dependent-phones=false data/local/dict "<UNK>" data/lang
     """
     if len(names) not in (3, 4):
         raise click.UsageError("give the folder of a dictionary, the word for unknown ones, and the folder to write")

@@ -34,10 +34,8 @@ def latgen_faster(**given: Any) -> None:
 
     Chunks are those of `nnet3 compute`, which reports and keeps in the same way what cannot be decoded and what is.
 
-    \b
-    Example:
-      nnet3 latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor=3 --beam=15 --lattice-beam=8 \\
-        final.mdl HCLG.fst scp:feats.scp "ark:|gzip -c > lat.1.gz"
+    nnet3 latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor=3 --beam=15 --lattice-beam=8 \\
+      final.mdl HCLG.fst scp:feats.scp "ark:|gzip -c > lat.1.gz"
     """
     decode_utterances(**given)
 
@@ -49,10 +47,8 @@ def latgen_faster(**given: Any) -> None:
 def latgen_faster_batch(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, with chunks as `nnet3 compute-batch` cuts them.
 
-    \b
-    Example:
-      nnet3 latgen-faster-batch --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=150 \\
-        --minibatch-size=64 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    nnet3 latgen-faster-batch --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=150 \\
+      --minibatch-size=64 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
     """
     decode_utterances(**given)
 
@@ -63,10 +59,8 @@ def latgen_faster_batch(**given: Any) -> None:
 def latgen_faster_looped(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, with scores as `nnet3 compute-looped` computes them.
 
-    \b
-    Example:
-      nnet3 latgen-faster-looped --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=21 \\
-        final.mdl HCLG.fst scp:feats.scp ark:lat.ark ark,t:words.txt
+    nnet3 latgen-faster-looped --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=21 \\
+      final.mdl HCLG.fst scp:feats.scp ark:lat.ark ark,t:words.txt
     """
     decode_streams(**given)
 
@@ -79,9 +73,7 @@ def latgen_faster_looped(**given: Any) -> None:
 def latgen_faster_parallel(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, several utterances at once.
 
-    \b
-    Example:
-      nnet3 latgen-faster-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    nnet3 latgen-faster-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
     """
     decode_utterances(**given)
 
@@ -95,9 +87,7 @@ def latgen_faster_parallel(**given: Any) -> None:
 def lattice_1best(**given: Any) -> None:
     """Write the path of least cost of each lattice as a lattice; scales and penalty choose it and change no cost.
 
-    \b
-    Example:
-      nnet3 lattice-1best --acoustic-scale=0.1 ark:lat.ark ark:best.ark
+    nnet3 lattice-1best --acoustic-scale=0.1 ark:lat.ark ark:best.ark
     """
     later.lattice_reading.write_linear(n=None, **given)
 
@@ -109,9 +99,7 @@ def lattice_1best(**given: Any) -> None:
 def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> None:
     """Add a penalty to the cost of the graph of each word.
 
-    \b
-    Example:
-      nnet3 lattice-add-penalty --word-ins-penalty=0.5 ark:lat.ark ark:-
+    nnet3 lattice-add-penalty --word-ins-penalty=0.5 ark:lat.ark ark:-
     """
     later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice.with_word_penalty(word_ins_penalty))
 
@@ -125,9 +113,7 @@ def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> 
 def lattice_best_path(**given: Any) -> None:
     """Write words and transition-ids of the path of least cost of each lattice, and say what it costs.
 
-    \b
-    Example:
-      nnet3 lattice-best-path --acoustic-scale=0.1 "ark:gunzip -c lat.1.gz |" ark,t:words.txt
+    nnet3 lattice-best-path --acoustic-scale=0.1 "ark:gunzip -c lat.1.gz |" ark,t:words.txt
     """
     later.lattice_reading.write_best_paths(**given)
 
@@ -143,10 +129,8 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
     """Copy lattices from binary to text or back, and, with --write-compact=false, to transducers from transition-ids to
     words. Both kinds are read.
 
-    \b
-    Examples:
-      nnet3 lattice-copy "ark:gunzip -c lat.1.gz |" ark,t:-
-      nnet3 lattice-copy --include=some_utterances ark:lat.ark ark:some.ark
+    nnet3 lattice-copy "ark:gunzip -c lat.1.gz |" ark,t:-
+    nnet3 lattice-copy --include=some_utterances ark:lat.ark ark:some.ark
     """
     if include and exclude:
         raise click.UsageError("give --include or --exclude, not both")
@@ -165,9 +149,7 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
 def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: float) -> None:
     """Multiply the costs of lattices by scales, which may also mix both kinds.
 
-    \b
-    Example:
-      nnet3 lattice-scale --acoustic-scale=10 ark:lat.ark "ark:|gzip -c > lat.1.gz"
+    nnet3 lattice-scale --acoustic-scale=10 ark:lat.ark "ark:|gzip -c > lat.1.gz"
     """
     scale, divisor = scales["acoustic_scale"], scales["inv_acoustic_scale"]
     if divisor == 0 or (scale != 1 and divisor != 1):
@@ -191,9 +173,7 @@ def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
     """Write so many paths of least cost of each lattice as lattices, the best one first, or random ones, some of them
     more than once. Their keys are that of the lattice and -1, -2 ...
 
-    \b
-    Example:
-      nnet3 lattice-to-nbest --n=10 --acoustic-scale=0.1 ark:lat.ark ark:nbest.ark
+    nnet3 lattice-to-nbest --n=10 --acoustic-scale=0.1 ark:lat.ark ark:nbest.ark
     """
     if is_random:
         later.lattice_reading.write_random(given["lattices"], given["output"], given["n"], seed)
@@ -213,8 +193,6 @@ def nbest_to_linear(**given: Any) -> int:
     """Write transition-ids, words, costs of the graph and acoustic costs of lattices with one path each, such as
     `nnet3 lattice-1best` and `nnet3 lattice-to-nbest` write.
 
-    \b
-    Example:
-      nnet3 nbest-to-linear ark:best.ark ark:ali.ark ark,t:words.txt ark,t:lm.txt ark,t:acoustic.txt
+    nnet3 nbest-to-linear ark:best.ark ark:ali.ark ark,t:words.txt ark,t:lm.txt ark,t:acoustic.txt
     """
     return later.lattice_reading.write_parts(**given)

@@ -26,9 +26,7 @@ from nnet3.text.values import at_least
 def am_adjust_priors(source: str, posteriors: str, output: str, binary: bool, kaldi: bool, prior_floor: float) -> None:
     """Set the priors to a vector of summed or averaged posteriors, normalised to sum to one.
 
-    \b
-    Example:
-      nnet3 am-adjust-priors final.mdl counts.vec final_with_priors.mdl
+    nnet3 am-adjust-priors final.mdl counts.vec final_with_priors.mdl
     """
     model = later.files.load_acoustic_model(source)
     if kaldi:
@@ -52,10 +50,8 @@ def am_copy(source: str, output: str, binary: bool, raw: bool, set_raw_nnet: str
     """Copy an acoustic model, with changes in this order: set-raw-nnet, nnet-config, convert-repeated-to-block,
     learning rates, edits, scale, prepare-for-test.
 
-    \b
-    Examples:
-      nnet3 am-copy --raw=true final.mdl final.raw
-      nnet3 am-copy --prepare-for-test=true final.mdl final_test.mdl
+    nnet3 am-copy --raw=true final.mdl final.raw
+    nnet3 am-copy --prepare-for-test=true final.mdl final_test.mdl
     """
     model = later.files.load_acoustic_model(source)
     replacement = None if set_raw_nnet is None else later.files.load_network(set_raw_nnet)
@@ -72,10 +68,8 @@ def am_init(names: tuple[str, ...], binary: bool) -> None:
     The transition model is given as a file, which may be any model that begins with one, or made of a tree and a
     topology, with the topology's transition probabilities.
 
-    \b
-    Examples:
-      nnet3 am-init tri3.mdl 0.raw 0.mdl
-      nnet3 am-init tree topo 0.raw 0.mdl
+    nnet3 am-init tri3.mdl 0.raw 0.mdl
+    nnet3 am-init tree topo 0.raw 0.mdl
     """
     if len(names) not in (3, 4):
         raise click.UsageError("give a transition model, or a tree and a topology; then a raw network and the output")
@@ -96,9 +90,7 @@ def am_init(names: tuple[str, ...], binary: bool) -> None:
 def average(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
     """Average parameters and statistics of raw networks of the same structure.
 
-    \b
-    Example:
-      nnet3 average --weights=2:1:1 1.1.raw 1.2.raw 1.3.raw 2.raw
+    nnet3 average --weights=2:1:1 1.1.raw 1.2.raw 1.3.raw 2.raw
     """
     if len(files) < 2:
         raise click.UsageError("give at least one network to read and the file to write")
@@ -132,10 +124,8 @@ def copy(source: str, output: str, binary: bool, batchnorm_test_mode: bool, **op
     --prepare-for-test=true puts batch-norm and dropout in test mode and merges affine, scale and batch-norm layers
     into their neighbours; the outputs stay equal.
 
-    \b
-    Examples:
-      nnet3 copy --binary=false final.raw final.txt
-      nnet3 copy --edits='set-learning-rate name=tdnn1* learning-rate=0; remove-orphans' 1.raw 2.raw
+    nnet3 copy --binary=false final.raw final.txt
+    nnet3 copy --edits='set-learning-rate name=tdnn1* learning-rate=0; remove-orphans' 1.raw 2.raw
     """
     nnet = later.files.load_network(source)
     print_warnings(
@@ -150,9 +140,7 @@ def copy(source: str, output: str, binary: bool, batchnorm_test_mode: bool, **op
 def copy_transition_model(model: str, output: str, binary: bool) -> None:
     """Write the transition model that a file begins with, alone.
 
-    \b
-    Example:
-      nnet3 copy-transition-model --binary=false final.mdl -
+    nnet3 copy-transition-model --binary=false final.mdl -
     """
     later.alignment_tables.copy_transitions(model, output, binary)
 
@@ -169,9 +157,7 @@ def export_onnx(network: str, output: str, options: OnnxOptions) -> None:
     dropout are in test mode. The file is kept only if onnxruntime gives the same on random input. docs/onnx.md says how
     a client feeds it.
 
-    \b
-    Example:
-      nnet3 export-onnx --frames-per-chunk=150 --frame-subsampling-factor=3 final.mdl model.onnx
+    nnet3 export-onnx --frames-per-chunk=150 --frame-subsampling-factor=3 final.mdl model.onnx
     """
     model = later.files.load_model(network)
     print_warnings(model.warnings)
@@ -198,11 +184,9 @@ def init(files: tuple[str, ...], binary: bool, seed: int) -> None:
 
     If the first of several files is a network rather than a config, it is what the configs are applied to.
 
-    \b
-    Example:
-      nnet3 init network.config 0.raw
-      nnet3 init network.xconfig 0.raw
-      nnet3 init 0.raw add_layer.config 1.raw
+    nnet3 init network.config 0.raw
+    nnet3 init network.xconfig 0.raw
+    nnet3 init 0.raw add_layer.config 1.raw
     """
     if len(files) < 2:
         raise click.UsageError("give at least one config file and the file to write")
@@ -233,11 +217,9 @@ def xconfig_to_configs(
 
     `nnet3 init network.xconfig 0.raw` makes a network of an xconfig in one step.
 
-    \b
-    Examples:
-      nnet3 xconfig-to-configs --xconfig-file=network.xconfig --config-dir=configs
-      nnet3 xconfig-to-configs --existing-model=1.raw --xconfig-file=add.xconfig --config-dir=configs \\
-        --nnet-edits='rename-node old-name=output-0 new-name=output'
+    nnet3 xconfig-to-configs --xconfig-file=network.xconfig --config-dir=configs
+    nnet3 xconfig-to-configs --existing-model=1.raw --xconfig-file=add.xconfig --config-dir=configs \\
+      --nnet-edits='rename-node old-name=output-0 new-name=output'
     """
     if (config_dir is None) == (config_file_out is None):
         raise click.UsageError("give --config-dir, or --config-file-out for final.config alone")

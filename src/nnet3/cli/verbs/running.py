@@ -57,9 +57,7 @@ from nnet3.text.values import above
 def combine(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
     """Average the first n raw networks, with the n that is best on merged examples. Give the last network first.
 
-    \b
-    Example:
-      nnet3 combine 9.raw 8.raw 7.raw 'ark:nnet3 merge-egs ark:combine.egs ark:- |' final.raw
+    nnet3 combine 9.raw 8.raw 7.raw 'ark:nnet3 merge-egs ark:combine.egs ark:- |' final.raw
     """
     if len(names) < 3:
         raise click.UsageError("give at least one network, the examples, and the file to write")
@@ -86,9 +84,7 @@ def compute(**given: Any) -> None:
     cannot be computed is reported and left out. When the run is interrupted or fails, what is finished is kept, and
     --resume goes on from there. The exit status is 1 if no utterance was computed or a record could not be read.
 
-    \b
-    Example:
-      nnet3 compute --online-ivectors=scp:ivectors.scp --online-ivector-period=10 final.raw scp:feats.scp ark:out.ark
+    nnet3 compute --online-ivectors=scp:ivectors.scp --online-ivector-period=10 final.raw scp:feats.scp ark:out.ark
     """
     compute_matrices(**given)
 
@@ -103,9 +99,7 @@ def compute_batch(**given: Any) -> None:
     --frames-per-chunk whole utterances are computed where chunks make no difference, as by `nnet3 compute`, which
     computes several at once too, and reports, keeps and resumes in the same way.
 
-    \b
-    Example:
-      nnet3 compute-batch --frames-per-chunk=150 --minibatch-size=64 final.raw scp:feats.scp ark,scp:out.ark,out.scp
+    nnet3 compute-batch --frames-per-chunk=150 --minibatch-size=64 final.raw scp:feats.scp ark,scp:out.ark,out.scp
     """
     compute_matrices(**given)
 
@@ -121,9 +115,7 @@ def compute_from_egs(**given: Any) -> None:
     The network runs in the modes of its file: batch-norm takes the statistics of each minibatch, unless
     nnet3-am-copy --prepare-for-test=true made the network.
 
-    \b
-    Example:
-      nnet3 compute-from-egs --apply-exp=true final.raw ark:merged.ark ark:posteriors.ark
+    nnet3 compute-from-egs --apply-exp=true final.raw ark:merged.ark ark:posteriors.ark
     """
     later.outputs_of_egs.write_outputs(later.device.given_device(), **given)
 
@@ -140,9 +132,7 @@ def compute_looped(**given: Any) -> None:
     chunk takes the online ivector of the first frame after its input. The report says how long a chunk takes, and by
     how many frames the output comes later than its own frame. Failures and --resume are as in `nnet3 compute`.
 
-    \b
-    Example:
-      nnet3 compute-looped --frame-subsampling-factor=3 --frames-per-chunk=21 final.mdl scp:feats.scp ark:out.ark
+    nnet3 compute-looped --frame-subsampling-factor=3 --frames-per-chunk=21 final.mdl scp:feats.scp ark:out.ark
     """
     compute_streams(**given)
 
@@ -159,9 +149,7 @@ def compute_prob(model: str, examples: str, output: str, accuracy_by_column: boo
     With --compute-deriv=true layers stay as they are, and the gradient of the objective, summed over all frames, is
     written as a network whose parameters it is.
 
-    \b
-    Example:
-      nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
+    nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
     """
     if output and not settings["gradient"]:
         raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
@@ -186,9 +174,7 @@ def serve(model: str, options: ServeOptions, graph: str | None) -> None:
     It has a page with a microphone at /, its state at /health, and metrics at /metrics. SIGTERM and Ctrl-C end it:
     each client gets what was said so far.
 
-    \b
-    Example:
-      nnet3 serve vosk-model-small-ko-0.22
+    nnet3 serve vosk-model-small-ko-0.22
     """
     later.serve.serve(later.asr.Model(model, graph), options, say)
 
@@ -208,9 +194,7 @@ def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> 
     """Print by how much the parameters of each component differ in two networks and, given examples, what the change
     of each has done for the objective.
 
-    \b
-    Example:
-      nnet3 show-progress 1.raw 2.raw 'ark:nnet3 merge-egs ark:train_subset.egs ark:- |'
+    nnet3 show-progress 1.raw 2.raw 'ark:nnet3 merge-egs ark:train_subset.egs ark:- |'
     """
     device = later.device.given_device()
     first, second = (later.files.load_network_to(device, name) for name in (old, new))
@@ -235,9 +219,7 @@ def train(
 
     A minibatch in which something is not finite is skipped, with a warning that names it.
 
-    \b
-    Example:
-      nnet3 train --momentum=0.5 1.raw 'ark:nnet3 merge-egs --minibatch-size=64 ark:egs.ark ark:- |' 2.raw
+    nnet3 train --momentum=0.5 1.raw 'ark:nnet3 merge-egs --minibatch-size=64 ark:egs.ark ark:- |' 2.raw
     """
     later.files.check_can_save(output)
     nnet = later.files.load_network_to(later.device.given_device(), model)
@@ -268,11 +250,9 @@ def train_model(
     curves (curves.png). SIGTERM or Ctrl-C finish the minibatch and save; --resume goes on after whatever has ended the
     run, to the same parameters, bit by bit, as if nothing had happened. Several processes: start them with torchrun.
 
-    \b
-    Examples:
-      nnet3 train-model run.toml
-      nnet3 train-model --resume run.toml
-      torchrun --nproc-per-node=4 --max-restarts=3 -m nnet3 train-model --resume run.toml
+    nnet3 train-model run.toml
+    nnet3 train-model --resume run.toml
+    torchrun --nproc-per-node=4 --max-restarts=3 -m nnet3 train-model --resume run.toml
     """
     if describe:
         click.echo(later.settings.describe_settings(*later.kinds.KINDS.sections), nl=False)
@@ -336,9 +316,7 @@ def transcribe(**given: Any) -> None:
     several recordings a line for each of them, which begins with its name. One that cannot be read is reported and
     left out; the exit status is 1 if none is left.
 
-    \b
-    Example:
-      nnet3 transcribe --srt vosk-model-small-ko-0.22 talk.wav > talk.srt
+    nnet3 transcribe --srt vosk-model-small-ko-0.22 talk.wav > talk.srt
     """
     if given["raw"] and given["sample_rate"] is None:
         raise click.UsageError("--raw needs --sample-rate")
@@ -362,10 +340,8 @@ def xvector_compute(options: XvectorOptions, **others: Any) -> None:
     Chunks are averaged by their frames. Batch-norm and dropout are in test mode. An utterance that cannot be computed
     is reported and left out; the exit status is 1 if none was computed or a record could not be read.
 
-    \b
-    Example:
-      nnet3 xvector-compute --min-chunk-size=25 --chunk-size=10000 \\
-        "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp
+    nnet3 xvector-compute --min-chunk-size=25 --chunk-size=10000 \\
+      "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp
     """
     compute_xvectors(options, **others)
 
@@ -380,9 +356,7 @@ def xvector_compute_batched(options: EqualXvectorOptions, **others: Any) -> None
     Batch-norm and dropout are in test mode. An utterance that cannot be computed is reported and left out; the exit
     status is 1 if none was computed or a record could not be read.
 
-    \b
-    Example:
-      nnet3 xvector-compute-batched --chunk-size=150 --batch-size=32 \\
-        "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp
+    nnet3 xvector-compute-batched --chunk-size=150 --batch-size=32 \\
+      "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp
     """
     compute_xvectors(options, **others)

@@ -38,9 +38,7 @@ _optimizing = all_of(
 def am_info(source: str, kaldi: bool, print_learning_rates: bool) -> None:
     """Describe an acoustic model: transition model, priors and network.
 
-    \b
-    Example:
-      nnet3 am-info final.mdl
+    nnet3 am-info final.mdl
     """
     model = later.files.load_acoustic_model(source)
     if print_learning_rates:
@@ -70,9 +68,7 @@ def demo(speech: str | None, folder: str, seed: int) -> None:
     The folder then holds for each network its config, the trained model and the compiled computation, and a
     picture of the results, report.png.
 
-    \b
-    Example:
-      nnet3 demo --speech recordings.zip --folder speech-demo
+    nnet3 demo --speech recordings.zip --folder speech-demo
     """
     run_on_cpu()
     later.run_demo.run_demo(speech, folder, seed)
@@ -89,10 +85,8 @@ def describe(network: str) -> None:
 
     A model does not hold what its initial parameters were drawn with, nor the names of matrices' files.
 
-    \b
-    Examples:
-      nnet3 describe final.mdl
-      nnet3 describe final.raw > network.xconfig
+    nnet3 describe final.mdl
+    nnet3 describe final.raw > network.xconfig
     """
     nnet = later.files.read_network_or_config(network)
     print_warnings(nnet.warnings)
@@ -122,10 +116,8 @@ def draw(
 
     With --unroll, each layer is drawn once for each frame at which it is computed.
 
-    \b
-    Examples:
-      nnet3 draw final.mdl final.svg
-      nnet3 draw --unroll=0:2 network.config unrolled.png
+    nnet3 draw final.mdl final.svg
+    nnet3 draw --unroll=0:2 network.config unrolled.png
     """
     form = "svg" if output == "-" else Path(output).suffix.removeprefix(".").lower()
     if form not in _FORMS:
@@ -180,11 +172,9 @@ def explore(network: str, page: str | None, port: int | None, **options: Any) ->
     is given --num-sequences sequences of --frames frames. The folder of a run of `train-model` gives a page of the run:
     curves, learning rates, updates, what was skipped.
 
-    \b
-    Examples:
-      nnet3 explore final.mdl final.html
-      nnet3 explore --output=output=0:29:3 --backward=true --serve=0 final.raw
-      nnet3 explore --serve=8000 exp
+    nnet3 explore final.mdl final.html
+    nnet3 explore --output=output=0:29:3 --backward=true --serve=0 final.raw
+    nnet3 explore --serve=8000 exp
     """
     if page is None and port is None:
         raise click.UsageError("say where the page goes: PAGE.html, or --serve=PORT")
@@ -201,10 +191,8 @@ def info(network: str, kaldi: bool, print_learning_rates: bool) -> None:
 
     The file may be a raw network, an acoustic model (its network is described) or a config.
 
-    \b
-    Examples:
-      nnet3 info final.raw
-      nnet3 info --kaldi final.raw
+    nnet3 info final.raw
+    nnet3 info --kaldi final.raw
     """
     nnet = later.files.read_network_or_config(network)
     print_warnings(nnet.warnings)
@@ -237,9 +225,7 @@ def info(network: str, kaldi: bool, print_learning_rates: bool) -> None:
 def profile(network: str, device: str | None, **options: Any) -> None:
     """Run a network on random numbers and print time, memory and calls by command, component type and node.
 
-    \b
-    Example:
-      nnet3 profile --num-sequences 64 --train true --by node,kind --trace trace.json final.raw
+    nnet3 profile --num-sequences 64 --train true --by node,kind --trace trace.json final.raw
     """
     chosen = later.device.choose_device(device, take_use_gpu() or "no")
     later.profile_network.print_profile(network, device=chosen, **options)
@@ -269,13 +255,11 @@ def show_computation(network: str, **options: Any) -> None:
     network is given the input frames that these need, and an ivector at t = 0. Commands are printed in groups, one for
     each node. With --family the number of sequences is free too if there are five or more.
 
-    \b
-    Examples:
-      nnet3 show-computation --output output=0:9 --num-sequences 2 network.config
-      nnet3 show-computation --graph --schedule --profile final.raw
-      nnet3 show-computation --passes --backward true --max-commands 20 final.raw
-      nnet3 show-computation -O1 --disable-pass dead_code final.raw
-      nnet3 show-computation --family --num-sequences 5 --backward true final.raw
+    nnet3 show-computation --output output=0:9 --num-sequences 2 network.config
+    nnet3 show-computation --graph --schedule --profile final.raw
+    nnet3 show-computation --passes --backward true --max-commands 20 final.raw
+    nnet3 show-computation -O1 --disable-pass dead_code final.raw
+    nnet3 show-computation --family --num-sequences 5 --backward true final.raw
     """
     run_on_cpu()
     later.show_stages.show_stages(network, **options)
@@ -286,9 +270,7 @@ def show_computation(network: str, **options: Any) -> None:
 def tree_info(tree: str) -> None:
     """Print the number of pdfs of a tree, and the window of phones that it looks at.
 
-    \b
-    Example:
-      nnet3 tree-info tree
+    nnet3 tree-info tree
     """
     for line in later.graph_making.tree_lines(tree):
         click.echo(line)
@@ -304,10 +286,8 @@ def xconfig_help(layer: str | None) -> None:
 
     docs/xconfig.md has the same for all of them.
 
-    \b
-    Examples:
-      nnet3 xconfig-help
-      nnet3 xconfig-help tdnnf-layer
+    nnet3 xconfig-help
+    nnet3 xconfig-help tdnnf-layer
     """
     width = min(_MOST_WIDE, shutil.get_terminal_size().columns)
     lines = _all_types(width) if layer is None else _one_type(later.expand.layer_type(layer), width)

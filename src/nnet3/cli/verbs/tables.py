@@ -68,9 +68,7 @@ soundfile is installed.
 There is no noise (dither) unless asked for; compute-{kind}-feats, Kaldi's name, adds it by default, and refuses
 recordings of another rate than --sample-frequency, as Kaldi does.
 
-\b
-Example:
-  nnet3 compute-{kind}-feats --config=conf/{kind}.conf scp:wav.scp ark,scp:feats.ark,feats.scp
+nnet3 compute-{kind}-feats --config=conf/{kind}.conf scp:wav.scp ark,scp:feats.ark,feats.scp
 """
 
 
@@ -82,9 +80,7 @@ Example:
 def add_deltas(source: str, output: str, order: int, window: int, columns: int) -> int:
     """Add first, second, ... differences in time to features.
 
-    \b
-    Example:
-      nnet3 add-deltas scp:mfcc.scp ark:deltas.ark
+    nnet3 add-deltas scp:mfcc.scp ark:deltas.ark
     """
     return later.feature_tables.add_deltas(source, output, order, window, columns)
 
@@ -111,9 +107,7 @@ def apply_cmvn(
     """Normalise features by statistics of each utterance or speaker, (2, columns + 1): sums and the count, sums of
     squares. CMVN-STATS is a table or one file for all.
 
-    \b
-    Example:
-      nnet3 apply-cmvn --utt2spk=ark:utt2spk scp:cmvn.scp scp:feats.scp ark:normalised.ark
+    nnet3 apply-cmvn --utt2spk=ark:utt2spk scp:cmvn.scp scp:feats.scp ark:normalised.ark
     """
     if norm_vars and not norm_means:
         raise click.UsageError("--norm-vars=true needs --norm-means=true")
@@ -132,9 +126,7 @@ def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, opti
     """Normalise each frame by statistics of those up to it, as a recognizer does while somebody speaks. As long as
     these are few, those of the speaker's utterances before count too, and then those of everybody, in a file.
 
-    \b
-    Example:
-      nnet3 apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:normalised.ark
+    nnet3 apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:normalised.ark
     """
     return later.feature_tables.normalise_online(stats, features, output, spk2utt, options)
 
@@ -148,9 +140,7 @@ def compute_cmvn_stats(features: str, output: str, spk2utt: str, weights: str, b
     """Sum up features for apply-cmvn: of each utterance or speaker, where STATS is a table to write such as
     ark:cmvn.ark, or of all, where it is a file. --binary is about a file.
 
-    \b
-    Example:
-      nnet3 compute-cmvn-stats --spk2utt=ark:spk2utt scp:feats.scp ark,scp:cmvn.ark,cmvn.scp
+    nnet3 compute-cmvn-stats --spk2utt=ark:spk2utt scp:feats.scp ark,scp:cmvn.ark,cmvn.scp
     """
     return later.feature_tables.write_stats(features, output, spk2utt, weights, binary)
 
@@ -179,9 +169,7 @@ def copy_feats(
 ) -> None:
     """Copy a table of features, or one matrix in a file. --binary is about a file.
 
-    \b
-    Example:
-      nnet3 copy-feats --compress=true --write-num-frames=ark,t:utt2num_frames scp:feats.scp ark,scp:out.ark,out.scp
+    nnet3 copy-feats --compress=true --write-num-frames=ark,t:utt2num_frames scp:feats.scp ark,scp:out.ark,out.scp
     """
     if of_htk and of_sphinx:
         raise click.UsageError("give --htk-in or --sphinx-in, not both")
@@ -195,9 +183,7 @@ def copy_feats(
 def copy_int_vector(source: str, output: str, binary: bool) -> None:
     """Copy a table of vectors of integers, or one in a file. --binary is about a file.
 
-    \b
-    Example:
-      nnet3 copy-int-vector ark:ali.ark ark,t:-
+    nnet3 copy-int-vector ark:ali.ark ark,t:-
     """
     later.number_tables.copy_int_vectors(source, output, binary)
 
@@ -208,9 +194,7 @@ def copy_int_vector(source: str, output: str, binary: bool) -> None:
 def feat_to_dim(source: str, output: str) -> None:
     """Write the number of columns of the first matrix of a table to a file, or of all to a table.
 
-    \b
-    Example:
-      nnet3 feat-to-dim scp:feats.scp -
+    nnet3 feat-to-dim scp:feats.scp -
     """
     later.number_tables.write_dims(source, output)
 
@@ -220,9 +204,7 @@ def feat_to_dim(source: str, output: str) -> None:
 def feat_to_len(source: str, output: str) -> None:
     """Write the number of frames of each matrix to a table; without one print their sum.
 
-    \b
-    Example:
-      nnet3 feat-to-len scp:feats.scp ark,t:-
+    nnet3 feat-to-len scp:feats.scp ark,t:-
     """
     total = later.number_tables.write_lengths(source, output)
     if not output:
@@ -261,9 +243,7 @@ def ivector_extract_online2(
     """Estimate ivectors as a recognizer does while somebody speaks, one every --ivector-period frames, for networks
     that are given online ivectors. What is known of a speaker goes on to the speaker's next utterance.
 
-    \b
-    Example:
-      nnet3 ivector-extract-online2 --config=conf/ivector_extractor.conf ark:spk2utt scp:feats.scp ark:ivectors.ark
+    nnet3 ivector-extract-online2 --config=conf/ivector_extractor.conf ark:spk2utt scp:feats.scp ark:ivectors.ark
     """
     chosen = later.ivectors.IvectorFiles(**files)
     return later.ivector_tables.write_online_ivectors(
@@ -277,9 +257,7 @@ def ivector_extract_online2(
 def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
     """Sum the rows of each matrix of a table, and write a table of vectors with the same keys.
 
-    \b
-    Example:
-      nnet3 matrix-sum-rows ark:posteriors.ark ark:sums.ark
+    nnet3 matrix-sum-rows ark:posteriors.ark ark:sums.ark
     """
     later.number_tables.sum_rows(matrices, output, average)
 
@@ -292,9 +270,7 @@ def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
     """Put features of several tables side by side, for the utterances that all of them have. Of different lengths the
     shortest counts.
 
-    \b
-    Example:
-      nnet3 paste-feats --length-tolerance=2 scp:mfcc.scp scp:pitch.scp ark:both.ark
+    nnet3 paste-feats --length-tolerance=2 scp:mfcc.scp scp:pitch.scp ark:both.ark
     """
     *sources, output = names
     if len(sources) < 2:
@@ -309,9 +285,7 @@ def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
 def splice_feats(source: str, output: str, left: int, right: int) -> int:
     """Put each frame between its neighbours; the first and the last are repeated at the ends.
 
-    \b
-    Example:
-      nnet3 splice-feats --left-context=3 --right-context=3 scp:mfcc.scp ark:spliced.ark
+    nnet3 splice-feats --left-context=3 --right-context=3 scp:mfcc.scp ark:spliced.ark
     """
     return later.feature_tables.splice(source, output, left, right)
 
@@ -323,9 +297,7 @@ def splice_feats(source: str, output: str, left: int, right: int) -> int:
 def subsample_feats(source: str, output: str, step: int, offset: int) -> int:
     """Take every n-th frame of features, or, with --n=-3, each frame three times.
 
-    \b
-    Example:
-      nnet3 subsample-feats --n=3 --offset=1 scp:feats.scp ark:fewer.ark
+    nnet3 subsample-feats --n=3 --offset=1 scp:feats.scp ark:fewer.ark
     """
     if step == 0:
         raise click.UsageError("--n=0: expected a number of frames, such as 3, or -3")
@@ -342,10 +314,8 @@ def vector_sum(names: tuple[str, ...], binary: bool, average: bool) -> None:
     """Sum vectors: all of a table into a file; those of equal keys of several tables into a table; those in files into
     a file. --binary is about a file.
 
-    \b
-    Examples:
-      nnet3 vector-sum ark:sums.ark post.1.vec
-      nnet3 vector-sum post.1.vec post.2.vec post.vec
+    nnet3 vector-sum ark:sums.ark post.1.vec
+    nnet3 vector-sum post.1.vec post.2.vec post.vec
     """
     if len(names) < 2:
         raise click.UsageError("give at least one table or file to read, and the one to write")
