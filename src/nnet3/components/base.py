@@ -62,9 +62,10 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     A subclass sets `properties`, names its tensors in `parameter_names` (trained),
     `constant_names` (fixed) and `statistic_names` (float64 tensors or Python floats that add up over
-    minibatches: all that a run changes besides parameters), and implements `forward` and `backward`. Its
-    configuration, its form in files and its info line come from `fields`; what is irregular in them is written by
-    overriding `initial_values`, `from_config`, `read`, `write_body` or `info`.
+    minibatches: all that a run changes besides parameters), and implements `forward` and `backward`, or only
+    `fill_deriv` where there is nothing to update. Its configuration, its form in files and its info line come from
+    `fields`; what is irregular in them is written by overriding `initial_values`, `from_config`, `read`, `write_body`
+    or `info`.
     """
 
     properties: Properties = Properties.NONE
@@ -80,7 +81,6 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
         """Fill y (rows, output_dim) from x (rows, input_dim); return the memo for `backward`, or None."""
 
-    @abc.abstractmethod
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
@@ -90,6 +90,12 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         own learning rate times the (preconditioned) gradient, and its statistics are added to. x and y hold values
         only if `properties` says that backprop needs them.
         """
+        if x_deriv is not None:
+            self.fill_deriv(x, y, y_deriv, memo, x_deriv, indexes)
+
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        """Fill x_deriv from y_deriv: all that `backward` does for a component whose backward pass updates nothing."""
+        raise NotImplementedError(f"{self.type_name} defines neither backward nor fill_deriv")
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
         """Add this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, Same, divisor_of, value_of
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, NumberKind, Vector
 from nnet3.components.random_source import RandomSource
@@ -173,11 +173,7 @@ class BatchNormComponent(Component):
         versions = [tuple(t.tolist()) if t.is_inference() else (id(t), t._version) for t in tensors]
         return self.block_dim, self.epsilon, self.target_rms, self.count, *versions
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         if memo is None:
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
             return

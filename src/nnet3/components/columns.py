@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, divisor_of
 from nnet3.components.kinds import REAL, SIZE, Kind, Values
 from nnet3.components.random_source import RandomSource
@@ -116,11 +116,7 @@ class SumGroupComponent(Component):
         else:
             y.zero_().index_add_(1, self._groups(x.device), x)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         if self._equal_sizes:
             x_deriv.unflatten(1, (self.output_dim, -1)).copy_(y_deriv.unsqueeze(2))
         else:
@@ -151,11 +147,8 @@ class PermuteComponent(Component):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.index_select(x, 1, self.column_map, out=y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None:
-            torch.index_select(y_deriv, 1, self._inverse_map, out=x_deriv)
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        torch.index_select(y_deriv, 1, self._inverse_map, out=x_deriv)
 
 
 class _Reduction(Component):
@@ -188,11 +181,7 @@ class PnormComponent(_Reduction):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.linalg.vector_norm(self._groups(x), dim=2, out=y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x,i = g_y,j x_i / y_j, and 0 where y_j = 0
         ratio = (y_deriv / y).masked_fill_(y == 0, 0.0)
         torch.mul(self._groups(x), ratio.unsqueeze(2), out=self._groups(x_deriv))
@@ -216,12 +205,9 @@ class SumBlockComponent(_Reduction):
         if self.scale != 1.0:
             y.mul_(self.scale)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None:
-            blocks = self._blocks(x_deriv)
-            torch.mul(y_deriv.unsqueeze(1).expand_as(blocks), self.scale, out=blocks)
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        blocks = self._blocks(x_deriv)
+        torch.mul(y_deriv.unsqueeze(1).expand_as(blocks), self.scale, out=blocks)
 
 
 def _fault_of_blocks(output_dim: int, values: Values) -> str:
@@ -245,11 +231,7 @@ class ElementwiseProductComponent(_Reduction):
         for block in others:
             y.mul_(block)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x of a block = g_y times the product of all other blocks: of those before it, then of those behind it
         blocks, derivs = self._blocks(x).unbind(1), self._blocks(x_deriv).unbind(1)
         derivs[0].copy_(y_deriv)

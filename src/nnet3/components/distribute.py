@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
+from nnet3.components.base import Component, IndexArrays, Properties
 from nnet3.components.field_table import Field, divisor_of
 from nnet3.components.kinds import SIZE
 from nnet3.components.registry import register
@@ -59,12 +59,8 @@ class DistributeComponent(Component):
         blocks = x.unflatten(1, (self.num_blocks, self.output_dim))
         y.copy_(blocks[indexes.row, indexes.block])
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         """Each block gets the derivative of the one row that reads it; blocks that no row reads get zero."""
-        if x_deriv is None:
-            return
         if not indexes.covers_input:
             x_deriv.zero_()
         x_deriv.unflatten(1, (self.num_blocks, self.output_dim)).index_put_((indexes.row, indexes.block), y_deriv)

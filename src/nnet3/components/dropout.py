@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
+from nnet3.components.base import Component, IndexArrays, Properties
 from nnet3.components.field_table import Field, Same, divisor_of
 from nnet3.components.kinds import BOOLEAN, COUNT, FLAG, INTEGER, PROPORTION, SIZE
 from nnet3.components.random_source import RandomSource
@@ -110,11 +110,7 @@ class DropoutComponent(DropoutBase):
         else:
             torch.mul(x, self.kept(x.shape[0], 1 if self.dropout_per_frame else x.shape[1], like=x), out=y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = g_y y / x, and g_y where x = 0: what x was multiplied by can be seen in x and y
         torch.mul(y_deriv, (y / x).masked_fill_(x == 0, 1.0), out=x_deriv)
 
@@ -165,11 +161,6 @@ class DropoutMaskComponent(DropoutBase):
             y[:, 2:] = self.kept(y.shape[0], y.shape[1] - 2, like=y)
         else:
             y.copy_(self.kept(*y.shape, like=y))
-
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        """Nothing: there is no input and there are no parameters."""
 
 
 @dataclass(frozen=True)
@@ -287,11 +278,8 @@ class GeneralDropoutComponent(DropoutBase):
         self._multiply(x, mask, y, indexes)
         return mask
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None:
-            self._multiply(y_deriv, memo, x_deriv, indexes)
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        self._multiply(y_deriv, memo, x_deriv, indexes)
 
     def _multiply(
         self, source: Tensor, mask: Tensor | None, target: Tensor, indexes: GeneralDropoutIndexes | None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import MATRIX, VECTOR, Vector, load_matrix_key, load_vector_key
 from nnet3.components.random_source import RandomSource
@@ -119,11 +119,8 @@ class FixedAffineComponent(Component):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None:
-            torch.mm(y_deriv, self.linear_params, out=x_deriv)
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        torch.mm(y_deriv, self.linear_params, out=x_deriv)
 
 
 @register
@@ -151,11 +148,8 @@ class FixedScaleComponent(Component):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.mul(x, self.scales, out=y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None:
-            torch.mul(y_deriv, self.scales, out=x_deriv)
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        torch.mul(y_deriv, self.scales, out=x_deriv)
 
 
 @register
@@ -182,8 +176,6 @@ class FixedBiasComponent(Component):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.add(x, self.bias, out=y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None and x_deriv.data_ptr() != y_deriv.data_ptr():
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        if x_deriv.data_ptr() != y_deriv.data_ptr():
             x_deriv.copy_(y_deriv)

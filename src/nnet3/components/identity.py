@@ -45,11 +45,7 @@ class NoOpComponent(Component):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         _copy(x, y)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         if self.backprop_scale != 1.0:
             torch.mul(y_deriv, self.backprop_scale, out=x_deriv)
         else:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Check, Field, at_most
 from nnet3.components.kinds import SIZE, Values
 from nnet3.components.registry import register
@@ -77,11 +77,7 @@ class MaxpoolingComponent(Component):
         torch.amax(boxes, (4, 5, 6), out=y.unflatten(1, self.num_pools))  # of (rows, *num_pools, *sizes)
         y.clamp_min_(_LEAST)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         x_deriv.zero_()
         largest, g = (matrix.unflatten(1, self.num_pools)[..., None, None, None] for matrix in (y, y_deriv))
         for parts, deriv_parts in zip(self._disjoint_parts(x), self._disjoint_parts(x_deriv), strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE
 from nnet3.components.nonlinearity import BLOCK_DIM, old_statistics
@@ -72,11 +72,7 @@ class NormalizeComponent(Component):
         torch.div(x, root, out=y[:, :, : self.block_dim])
         torch.add(root.log_(), math.log(self.target_rms), out=y[:, :, self.block_dim :])
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is None:
-            return
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = f g_y - c (g_y . x) / (d target_rms^2) x, where c = f^3, or 0 where f was floored;
         # with the extra element's derivative g_l: + g_l x / max(|x|^2, d floor)
         x_blocks, g, x_deriv_blocks = self._blocks(x), self._blocks(y_deriv), self._blocks(x_deriv)

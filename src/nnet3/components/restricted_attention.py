@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
+from nnet3.components.base import Component, IndexArrays, Properties
 from nnet3.components.field_table import Check, Field, packed
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector, too_wide
 from nnet3.components.random_source import RandomSource
@@ -215,13 +215,9 @@ class RestrictedAttentionComponent(Component):
         y.copy_(result.view(y.shape))
         return AttentionMemo(posteriors, windows.query_of_row)
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         """g_u, g_c are the output derivative: dc_o = g_u . v_o + g_c,o; db = c (dc - sum c dc); ds = db;
         dq = key_scale sum_o db_o k_o; dk_o += key_scale db_o q; dv_o += c_o g_u"""
-        if x_deriv is None:
-            return
         sizes, windows = self.sizes, indexes
         keys, values, queries, _ = self._parts(self._gather(x, windows), windows)
         posteriors = memo.posteriors

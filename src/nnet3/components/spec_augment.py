@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, IndexArrays, Properties, Updated, load_fields
+from nnet3.components.base import IndexArrays, Properties, load_fields
 from nnet3.components.dropout import RandomComponent
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import FLAG, PROPORTION, SIZE, IntegerKind, Values
@@ -104,11 +104,8 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
         _multiply(x, mask, y)
         return mask
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
-        if x_deriv is not None:
-            _multiply(y_deriv, memo, x_deriv)
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
+        _multiply(y_deriv, memo, x_deriv)
 
     def _mask(self, indexes: SpecAugmentTimeMaskIndexes) -> Tensor:
         """Draws the mask of the rows that are kept, (rows, 1).

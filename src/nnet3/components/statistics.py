@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated, load_fields
+from nnet3.components.base import Component, IndexArrays, Properties, load_fields
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, NumberKind, Values, too_wide
 from nnet3.components.registry import register
@@ -146,12 +146,8 @@ class StatisticsExtractionComponent(StatisticsComponent):
         if self.include_variance:
             y[:, dim + 1 :] = groups.sum(x.square())
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         """g_x = g_sum + 2 x g_sumsq of its output row; the count has no derivative"""
-        if x_deriv is None:
-            return
         derivs = indexes.outputs_of_input.sum(y_deriv[:, 1:])
         if self.include_variance:
             torch.addcmul(derivs[:, : self.input_dim], x, derivs[:, self.input_dim :], value=2.0, out=x_deriv)
@@ -252,13 +248,9 @@ class StatisticsPoolingComponent(StatisticsComponent):
             square.sub_(mean.square()).clamp_(min=self.variance_floor).sqrt_()
         return count
 
-    def backward(
-        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
-    ) -> None:
+    def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         """g_v = g / count, added to each input used; with standard deviations first g_e2 = g_sd / (2 sd) and
         g_m -= 2 m g_e2, as if there were no floor. Counts get no derivative, and give none."""
-        if x_deriv is None:
-            return
         first = self.num_log_count_features
         derivs = y_deriv[:, first:]
         if self.output_stddevs:
