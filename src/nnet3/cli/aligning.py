@@ -118,7 +118,7 @@ def utterances_to_align(
     graphs: Iterable[tuple[str, G]], inputs: ComputedTables, waiting: WaitingToAlign[G], tally: AlignmentTally
 ) -> Iterator[Utterance]:
     """Yields what is to be computed, in the order of the graphs, which wait meanwhile with their numbers of frames."""
-    features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs)
+    features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs.ivectors)
 
     def utterance(key: str, graph: G) -> Utterance:
         matrix = features.get(key)

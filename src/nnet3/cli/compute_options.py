@@ -20,9 +20,11 @@ from nnet3.options import (
     BatchOptions,
     CompileOptions,
     EqualXvectorOptions,
+    IvectorTables,
     LatticeOptions,
     Options,
     PrecisionOptions,
+    ScoreOptions,
     SearchOptions,
     StreamOptions,
     UtteranceOptions,
@@ -61,33 +63,27 @@ def _take(name: str, default: Any) -> Any:
     return take_internal(f"optimization.{name}", default)
 
 
-_IVECTORS: Decorator = all_of(
-    click.option("--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk."),
-    click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors."),
-    click.option("--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames."),
-    whole_number(
-        "--online-ivector-period",
-        least=0,
-        default=0,
-        help="Frames per online ivector; needed with them.",
-        show_default=False,
-    ),
-)
-
-
 _DEVICE = click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1.")
 
 
 def chunk_options(options: type[Options], *omit: str) -> Decorator:
     """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances, but for some."""
-    return all_of(_IVECTORS, takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit)))
+    return all_of(
+        takes("ivectors", IvectorTables),
+        whole_number(
+            *("--online-ivector-period", "period"),
+            least=0,
+            default=0,
+            help="Frames per online ivector; needed with them.",
+            show_default=False,
+        ),
+        takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit)),
+    )
 
 
 score_options: Decorator = all_of(
     takes("precision", PrecisionOptions),
-    number("--acoustic-scale", default=1.0, help="Multiplies the result."),
-    flag("--apply-exp", help="Write exp(output), for instance posteriors."),
-    flag("--use-priors", help="Subtract the log-priors of an acoustic model."),
+    takes("scores", ScoreOptions),
     _DEVICE,
     flag("--resume", help="Skip what the output, an ark,scp:, already has."),
     arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="MATRIX-WSPECIFIER"),
@@ -115,24 +111,17 @@ decoding_options: Decorator = all_of(
 )
 
 
-def check_ivector_options(
-    ivectors: str | None, utt2spk: str | None, online_ivectors: str | None, online_ivector_period: int
-) -> None:
-    """Raise UsageError for options that do not go together."""
-    if ivectors and online_ivectors:
-        raise click.UsageError("give --ivectors or --online-ivectors, not both")
-    if utt2spk and not ivectors:
-        raise click.UsageError("--utt2spk says whose --ivectors to take: give these too")
-    if online_ivectors and online_ivector_period == 0:
-        raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
-
-
 def _tables(given: dict[str, Any]) -> Any:
-    """Takes the tables out of what a verb is given."""
-    ivectors = {name: given.pop(name, None) for name in ("ivectors", "utt2spk", "online_ivectors")}
-    check_ivector_options(**ivectors, online_ivector_period=given["online_ivector_period"])
-    others = {name: given.pop(name) for name in ("features", "output", "resume") if name in given}
-    return later.compute_tables.ComputedTables(**ivectors, **others)
+    """Takes the tables out of what a verb is given. Raises UsageError for options that do not go together."""
+    ivectors: IvectorTables = given["ivectors"]
+    if ivectors.ivectors and ivectors.online_ivectors:
+        raise click.UsageError("give --ivectors or --online-ivectors, not both")
+    if ivectors.utt2spk and not ivectors.ivectors:
+        raise click.UsageError("--utt2spk says whose --ivectors to take: give these too")
+    if ivectors.online_ivectors and given["period"] == 0:
+        raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
+    names = ("features", "output", "ivectors", "resume")
+    return later.compute_tables.ComputedTables(**{name: given.pop(name) for name in names if name in given})
 
 
 def _running(given: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +136,7 @@ def _running(given: dict[str, Any]) -> dict[str, Any]:
 def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **given: Any) -> None:
     """Computes and writes the matrices of a table, each utterance as a stream, and says how long chunks took."""
     tables, running = _tables(given), _running(given)
-    period = given.pop("online_ivector_period")
+    period = given.pop("period")
     scored = later.compute_tables.load_scored(network, running["device"], **given)
     run = later.looped_tables.LoopedRunner(*scored, chunks, online_ivector_period=period, **running)
     later.compute_tables.compute_tables(tables, run)
@@ -168,20 +157,19 @@ def compute_matrices(chunks: UtteranceOptions, network: str, **given: Any) -> No
 def _settings(chunks: UtteranceOptions, tables: Any, running: dict[str, Any], given: dict[str, Any]) -> Any:
     """Takes the period of ivectors and scores out of what a verb is given; returns the settings of a computation."""
     is_given = click.get_current_context().get_parameter_source("frames_per_chunk") is not ParameterSource.DEFAULT
-    period = given.pop("online_ivector_period")
-    scores = ("precision", "acoustic_scale", "apply_exp", "use_priors")
+    period = given.pop("period")
     return later.compute_tables.ComputeSettings(
         chunks=BatchOptions(**chunks.values() | ({"online_ivector_period": period} if period else {})),
         short_last_chunk=not isinstance(chunks, BatchOptions),
-        whole_if_same=not is_given and tables.online_ivectors is None,
+        whole_if_same=not (is_given or tables.ivectors.online_ivectors),
         **running,
-        **{name: given.pop(name) for name in scores if name in given},
+        **{name: given.pop(name) for name in ("precision", "scores") if name in given},
     )
 
 
 def decode_streams(chunks: StreamOptions, **given: Any) -> None:
     """Decodes the utterances of a table, each computed as a stream."""
-    tables, running, period = _tables(given), _running(given), given.pop("online_ivector_period")
+    tables, running, period = _tables(given), _running(given), given.pop("period")
 
     def runner(nnet: Any, scoring: Any) -> Any:
         return later.looped_tables.LoopedRunner(nnet, scoring, chunks, online_ivector_period=period, **running)
@@ -192,13 +180,13 @@ def decode_streams(chunks: StreamOptions, **given: Any) -> None:
 def decode_utterances(chunks: UtteranceOptions, **given: Any) -> None:
     """Decodes the utterances of a table; chunks are short at the end unless `chunks` are of batches."""
     tables, running = _tables(given), _running(given)
-    kept = {name: given[name] for name in ("precision", "acoustic_scale")}
+    precision = given["precision"]
     settings = _settings(chunks, tables, running, given)
 
     def runner(nnet: Any, scoring: Any) -> Any:
         return later.compute_tables.batch_runner(nnet, scoring, settings)
 
-    _decode(tables, runner, running["device"], given | kept)
+    _decode(tables, runner, running["device"], given | {"precision": precision})
 
 
 def _decode(tables: Any, runner: Any, device: str, given: dict[str, Any]) -> None:

@@ -33,7 +33,14 @@ from nnet3.kaldi_io import (
     vector_writer,
 )
 from nnet3.nnet import AcousticModel, Nnet, network_of
-from nnet3.options import CompileOptions, EqualXvectorOptions, PrecisionOptions, XvectorOptions
+from nnet3.options import (
+    CompileOptions,
+    EqualXvectorOptions,
+    IvectorTables,
+    PrecisionOptions,
+    ScoreOptions,
+    XvectorOptions,
+)
 
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")
@@ -82,9 +89,7 @@ class ComputedTables:
 
     features: str
     output: str
-    ivectors: str | None = None
-    utt2spk: str | None = None
-    online_ivectors: str | None = None
+    ivectors: IvectorTables = field(default_factory=IvectorTables)
     resume: bool = False
     opened: Callable[[str], Features] = open_matrix_table
     writer: Callable[[str, Finished | None], ResultWriter] = matrix_writer
@@ -102,17 +107,14 @@ class ComputeSettings:
     short_last_chunk: bool = True
     precision: PrecisionOptions = field(default_factory=PrecisionOptions)
     whole_if_same: bool = False
-    acoustic_scale: float = 1.0
-    apply_exp: bool = False
-    use_priors: bool = False
+    scores: ScoreOptions = field(default_factory=ScoreOptions)
     compile_options: CompileOptions = field(default_factory=CompileOptions)
     debug: bool = False
 
 
 def load(path: str, settings: ComputeSettings) -> Runner:
     """Returns what computes by the model in a file. Raises Nnet3Error for priors that are not there or are 0."""
-    scores = settings.acoustic_scale, settings.apply_exp, settings.use_priors
-    return batch_runner(*load_scored(path, settings.device, settings.precision, *scores), settings)
+    return batch_runner(*load_scored(path, settings.device, settings.precision, settings.scores), settings)
 
 
 def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Runner:
@@ -132,14 +134,12 @@ def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Run
     )
 
 
-def load_scored(
-    path: str, device: str, precision: PrecisionOptions, acoustic_scale: float, apply_exp: bool, use_priors: bool
-) -> tuple[Nnet, Scoring]:
+def load_scored(path: str, device: str, precision: PrecisionOptions, scores: ScoreOptions) -> tuple[Nnet, Scoring]:
     """Returns the network of the model in a file, on a device, and what makes scores of its outputs."""
     model = load_model(path)
-    priors = _priors(model, path) if use_priors else None
+    priors = _priors(model, path) if scores.use_priors else None
     nnet = network_of(model)
-    return on_device(nnet, device, precision), Scoring(priors, acoustic_scale, apply_exp)
+    return on_device(nnet, device, precision), Scoring(priors, scores.acoustic_scale, scores.apply_exp)
 
 
 def on_device(nnet: Nnet, device: str, precision: PrecisionOptions) -> Nnet:
@@ -176,7 +176,7 @@ def compute_tables(tables: ComputedTables, run: Worker) -> None:
 
 def compute_share(tables: ComputedTables, run: Worker, share: Container[str] | None = None) -> UtteranceTally:
     """Computes all utterances, or those of these keys, and returns how many there were."""
-    ivectors = Ivectors(tables)
+    ivectors = Ivectors(tables.ivectors)
     finished = finished_matrices(tables.output) if tables.resume else None
     with tables.opened(tables.features) as features:
         writer = tables.writer(tables.output, finished)
@@ -286,7 +286,7 @@ def _keep(writer: ResultWriter) -> None:
 class Ivectors:
     """Looks up the ivectors of utterances."""
 
-    def __init__(self, tables: ComputedTables):
+    def __init__(self, tables: IvectorTables):
         self._single = random_access_vectors(tables.ivectors) if tables.ivectors else None
         self._online = random_access_matrices(tables.online_ivectors) if tables.online_ivectors else None
         self._speakers = random_access_tokens(tables.utt2spk) if tables.utt2spk else None

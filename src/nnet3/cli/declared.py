@@ -37,7 +37,7 @@ def _click_option(item: Option) -> Decorator:
         item.name,
         type=click_type(item.kind),
         default=_as_text(item.program_default),
-        show_default=True,
+        show_default=item.program_default not in ("", ()),
         metavar=item.metavar,
         hidden=item.hidden,
         help=item.help,

@@ -38,7 +38,9 @@ from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import (
     BatchOptions,
     EqualXvectorOptions,
+    IvectorTables,
     PrecisionOptions,
+    ScoreOptions,
     StreamOptions,
     UtteranceOptions,
     XvectorOptions,

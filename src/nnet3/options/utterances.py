@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from nnet3.errors import ExecutionError
 from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Integer, Number, Rule, at_least, bounds, choice
+from nnet3.text.values import Boolean, Integer, Number, Rule, Text, at_least, bounds, choice
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
+_TABLE = "RSPECIFIER"
 _LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1, minimum=-1))
 
 
@@ -62,6 +63,24 @@ class BatchOptions(UtteranceOptions):
     partial_minibatch_factor: float = option(
         0.5, Number(bounds(minimum=0, below=1)), "Factor by which minibatches that are not full get smaller."
     )
+
+
+@dataclass(frozen=True)
+class ScoreOptions(Options):
+    """The scores that are made of a network's outputs."""
+
+    acoustic_scale: float = option(1.0, Number(), "Multiplies the result.")
+    apply_exp: bool = option(False, Boolean(), "Write exp(output), for instance posteriors.")
+    use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model.")
+
+
+@dataclass(frozen=True)
+class IvectorTables(Options):
+    """Kaldi's specifiers of tables of ivectors; none where they are empty."""
+
+    ivectors: str = option("", Text(), "One ivector per utterance, or per speaker with --utt2spk.", metavar=_TABLE)
+    utt2spk: str = option("", Text(), "The speaker of each utterance, for --ivectors.", metavar=_TABLE)
+    online_ivectors: str = option("", Text(), "Matrices of ivectors, one row every so many frames.", metavar=_TABLE)
 
 
 @dataclass(frozen=True)
