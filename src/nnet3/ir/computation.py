@@ -210,6 +210,12 @@ class NnetComputation:
         self.submatrices.extend(starmap(SubMatrix, blocks.tolist()))
         return first
 
+    def find_or_add_kernel(self, info: KernelInfo) -> int:
+        """Returns the number of a kernel."""
+        if info not in self.kernels:
+            self.kernels.append(info)
+        return self.kernels.index(info)
+
     def new_index_table(self, rows: np.ndarray) -> int:
         """Returns the number of a list of row numbers, -1 for none; it is appended unless it is known."""
         return self._table("index_tables", rows)

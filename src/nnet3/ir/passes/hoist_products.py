@@ -13,7 +13,7 @@ steps before the first. Their products are computed at once, which reads the mat
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -22,10 +22,11 @@ import numpy as np
 
 from nnet3.index import distinct
 from nnet3.ir.analysis import Analysis, analyse
-from nnet3.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatrix, MatrixCopy, Propagate, SegmentMarker
+from nnet3.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatrix, MatrixCopy, Propagate
 from nnet3.ir.computation import MatrixInfo, NnetComputation, SubMatrix
 from nnet3.ir.declarations import AccessKind
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.ir.variables import Integers, concatenate_ranges
 
 
@@ -48,32 +49,21 @@ class EarlyStep:
 
 def hoist_products(computation: NnetComputation) -> NnetComputation:
     """Multiply the columns that all steps of a recurrence know before its first step by one product."""
-    candidates = _candidates(computation)
+
+    def is_step(step: Propagate) -> bool:
+        return step.memo < 0 and not step.store_stats and computation.kernels[step.kernel].has_parts
+
+    candidates = [numbers for numbers in steps_of_kernels(computation, Propagate, is_step) if len(numbers) > 1]
     if not candidates:
         return computation
     early = _ColumnFinder(computation, analyse(computation))
     chosen = [steps for numbers in candidates if len(steps := early.steps(numbers)) > 1]
     if not chosen:
         return computation
-    result = computation.copy()
-    rewriting = _Rewriting(result)
+    rewriting = _Hoisting(computation.copy())
     for steps in chosen:
         rewriting.hoist(steps)
-    result.commands = list(rewriting.commands())
-    return result
-
-
-def _candidates(computation: NnetComputation) -> list[list[int]]:
-    """Returns the numbers of the commands of each node's kernel within a segment, where there are several."""
-    found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
-    segment = 0
-    for number, command in enumerate(computation.commands):
-        segment += isinstance(command, SegmentMarker)
-        if not isinstance(command, Propagate) or command.memo >= 0 or command.store_stats:
-            continue
-        if computation.kernels[command.kernel].has_parts:
-            found[command.kernel, command.node, segment].append(number)
-    return [numbers for numbers in found.values() if len(numbers) > 1]
+    return rewriting.finish()
 
 
 class _ColumnFinder:
@@ -171,23 +161,11 @@ class _Rows:
         return concatenate_ranges(starts, self._counts)[self._order]
 
 
-class _Rewriting:
+class _Hoisting(Rewriting):
     """Replaces steps by parts of them, and puts what all have in common before the first."""
 
-    def __init__(self, computation: NnetComputation) -> None:
-        self._computation = computation
-        self._before: dict[int, list[Command]] = defaultdict(list)
-        self._instead: dict[int, list[Command]] = {}
-        self._after: dict[int, list[Command]] = defaultdict(list)
-
-    def commands(self) -> Iterator[Command]:
-        for number, command in enumerate(self._computation.commands):
-            yield from self._before.get(number, ())
-            yield from self._instead.get(number, (command,))
-            yield from self._after.get(number, ())
-
     def hoist(self, steps: Sequence[EarlyStep]) -> None:
-        computation, columns = self._computation, sorted(steps[0].early)
+        computation, columns = self.computation, sorted(steps[0].early)
         command = computation.commands[steps[0].number]
         assert isinstance(command, Propagate)
         counts = np.array([_output(computation, step.number).num_rows for step in steps])
@@ -198,7 +176,7 @@ class _Rewriting:
             # Node and times are those of the source: a row is there as long as the one that it is made of.
             info = replace(info, indexes=info.indexes[rows.of(starts[0])])
         hoisted = computation.new_matrix(rows.count, _output(computation, steps[0].number).num_cols, info)
-        before = self._before[steps[0].number]
+        before = self.before[steps[0].number]
         before.append(AllocMatrix(hoisted, zeroed=False))
         addend = 0
         for part, start in zip(columns, starts, strict=True):
@@ -206,9 +184,9 @@ class _Rewriting:
             before.append(self._product(command, part.first, part.end, source, addend, hoisted))
             before += [DeallocMatrix(source)] * is_gathered
             addend = hoisted
-        self._after[steps[-1].number].append(DeallocMatrix(hoisted))
+        self.after[steps[-1].number].append(DeallocMatrix(hoisted))
         for step, start, count in zip(steps, rows.starts.tolist(), counts.tolist(), strict=True):
-            self._instead[step.number] = list(
+            self.instead[step.number] = list(
                 self._rest(step.number, columns, computation.new_submatrix(hoisted, start, count))
             )
 
@@ -219,35 +197,32 @@ class _Rewriting:
         num_cols = part.end - part.first
         if (np.diff(rows) == 1).all():
             block = SubMatrix(part.matrix, int(rows[0]), len(rows), part.source_column, num_cols)
-            return self._computation.find_or_add(block), False
+            return self.computation.find_or_add(block), False
         lowest, count = int(rows.min()), int(np.ptp(rows)) + 1
-        source = self._computation.find_or_add(SubMatrix(part.matrix, lowest, count, part.source_column, num_cols))
-        gathered = self._computation.new_matrix(len(rows), num_cols, info)
+        source = self.computation.find_or_add(SubMatrix(part.matrix, lowest, count, part.source_column, num_cols))
+        gathered = self.computation.new_matrix(len(rows), num_cols, info)
         before += [
             AllocMatrix(gathered, zeroed=False),
-            CopyRows(gathered, source, self._computation.new_index_table(rows - lowest)),
+            CopyRows(gathered, source, self.computation.new_index_table(rows - lowest)),
         ]
         return gathered, True
 
     def _rest(self, number: int, columns: Sequence[EarlyColumns], addend: int) -> Iterator[Command]:
         """Yields the products of the other columns of a step, which are added to `addend`."""
-        command = self._computation.commands[number]
+        command = self.computation.commands[number]
         assert isinstance(command, Propagate)
-        width = self._computation.submatrices[command.inputs[0]].num_cols
+        width = self.computation.submatrices[command.inputs[0]].num_cols
         starts, ends = [0, *(part.end for part in columns)], [*(part.first for part in columns), width]
         for first, end in zip(starts, ends, strict=True):
             if first < end:
-                block = self._computation.new_submatrix(command.inputs[0], 0, None, first, end - first)
+                block = self.computation.new_submatrix(command.inputs[0], 0, None, first, end - first)
                 yield self._product(command, first, end, block, addend, command.output)
                 addend = command.output
 
     def _product(self, command: Propagate, first: int, end: int, source: int, addend: int, output: int) -> Command:
         """Returns what multiplies these columns; the bias is added if there is no other addend."""
-        name = part_name(self._computation.kernels[command.kernel].name, first, end, adds=addend != 0)
+        name = part_name(self.computation.kernels[command.kernel].name, first, end, adds=addend != 0)
         addends = (InputPromises(propagate_in_place=True),) if addend else ()
         info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=addend != 0)
-        kernels = self._computation.kernels
-        kernel = kernels.index(info) if info in kernels else len(kernels)
-        if kernel == len(kernels):
-            kernels.append(info)
+        kernel = self.computation.find_or_add_kernel(info)
         return Propagate(kernel, command.node, (source, addend) if addend else (source,), output)

@@ -11,60 +11,40 @@ copied once, transposed, so that rows follow each other in memory:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnet3.ir.commands import AllocMatrix, Command, DeallocMatrix, Propagate, SegmentMarker
+from nnet3.ir.commands import AllocMatrix, DeallocMatrix, Propagate
 from nnet3.ir.computation import MatrixInfo, NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.kernel import InputPromises
+from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 
 
 def pack_weights(computation: NnetComputation) -> NnetComputation:
     """Give kernels that pack their weights, and multiply by them several times, packed weights."""
-    chosen = _several_times(computation)
+    found = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
+    chosen = [numbers for numbers in found if len(numbers) > 1]
     if not chosen:
         return computation
-    result = computation.copy()
-    around: dict[int, list[Command]] = {}
+    rewriting = Rewriting(computation.copy())
     for numbers in chosen:
-        for number, commands in _packed(result, numbers):
-            around[number] = commands
-    result.commands = [c for number, command in enumerate(result.commands) for c in around.get(number, (command,))]
-    return result
+        _pack(rewriting, numbers)
+    return rewriting.finish()
 
 
-def _several_times(computation: NnetComputation) -> list[list[int]]:
-    """Returns the commands of each kernel that packs, within a segment, where there are several."""
-    found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
-    segment = 0
-    for number, command in enumerate(computation.commands):
-        segment += isinstance(command, SegmentMarker)
-        if isinstance(command, Propagate) and computation.kernels[command.kernel].packs:
-            found[command.kernel, command.node, segment].append(number)
-    return [numbers for numbers in found.values() if len(numbers) > 1]
-
-
-def _packed(result: NnetComputation, numbers: Sequence[int]) -> list[tuple[int, list[Command]]]:
-    """Returns what stands in the places of these commands; adds the matrix of packed weights to the result."""
+def _pack(rewriting: Rewriting, numbers: Sequence[int]) -> None:
+    """Let these steps read packed weights, and put the matrix of these round them."""
+    result = rewriting.computation
     first = result.commands[numbers[0]]
     assert isinstance(first, Propagate)
     blocks, info = result.submatrices, result.kernels[first.kernel]
     shape = blocks[first.inputs[0]].num_cols, blocks[first.output].num_cols
     weights = result.new_matrix(*shape, MatrixInfo(first.node, False, None))
-    packer = _number_of(result, replace(info, inputs=(), row_by_row=False, packs=False))
-    kernel = _number_of(result, replace(info, inputs=(*info.inputs, InputPromises()), packs=False))
-    instead: list[tuple[int, list[Command]]] = []
+    packer = result.find_or_add_kernel(replace(info, inputs=(), row_by_row=False, packs=False))
+    kernel = result.find_or_add_kernel(replace(info, inputs=(*info.inputs, InputPromises()), packs=False))
     for number in numbers:
         step = result.commands[number]
         assert isinstance(step, Propagate)
-        instead.append((number, [replace(step, kernel=kernel, inputs=(*step.inputs, weights))]))
-    instead[0][1][:0] = [AllocMatrix(weights, zeroed=False), Propagate(packer, first.node, (), weights)]
-    instead[-1][1].append(DeallocMatrix(weights))
-    return instead
-
-
-def _number_of(computation: NnetComputation, info: KernelInfo) -> int:
-    if info not in computation.kernels:
-        computation.kernels.append(info)
-    return computation.kernels.index(info)
+        rewriting.instead[number] = [replace(step, kernel=kernel, inputs=(*step.inputs, weights))]
+    rewriting.before[numbers[0]] += [AllocMatrix(weights, zeroed=False), Propagate(packer, first.node, (), weights)]
+    rewriting.after[numbers[-1]].append(DeallocMatrix(weights))

@@ -25,10 +25,11 @@ import numpy as np
 
 from nnet3.index import distinct
 from nnet3.ir.analysis import READ, Analysis, analyse
-from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy, SegmentMarker
+from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy
 from nnet3.ir.computation import NnetComputation, SubMatrix
 from nnet3.ir.declarations import AccessKind
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.ir.variables import concatenate_ranges
 
 Sending: TypeAlias = MatrixCopy | MatrixAdd
@@ -95,7 +96,12 @@ class LateSteps:
 
 def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     """Compute the derivatives that no step of a recurrence waits for by one product after its last step."""
-    candidates = _candidates(computation)
+
+    def is_step(step: Backprop) -> bool:
+        does_only_this = not step.update and step.memo < 0 and step.input_derivs[0] != 0
+        return does_only_this and computation.kernels[step.kernel].has_parts
+
+    candidates = steps_of_kernels(computation, Backprop, is_step)
     if not candidates:
         return computation
     finder = _Finder(computation, analyse(computation))
@@ -106,27 +112,12 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     narrower = [step for step in steps.values() if step.rest() != [InputColumns(0, step.width)]]
     if not narrower:
         return computation
-    result = computation.copy()
-    rewriting = _Rewriting(result)
+    rewriting = _Postponing(computation.copy())
     for group in late:
         rewriting.postpone(group)
     for step in narrower:
         rewriting.narrow(step)
-    result.commands = list(rewriting.commands())
-    return result
-
-
-def _candidates(computation: NnetComputation) -> list[list[int]]:
-    """Returns the numbers of the commands of each node's kernel within a segment that do nothing but this."""
-    found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
-    segment = 0
-    for number, command in enumerate(computation.commands):
-        segment += isinstance(command, SegmentMarker)
-        if not isinstance(command, Backprop) or command.update or command.memo >= 0:
-            continue
-        if computation.kernels[command.kernel].has_parts and command.input_derivs[0]:
-            found[command.kernel, command.node, segment].append(number)
-    return list(found.values())
+    return rewriting.finish()
 
 
 class _Finder:
@@ -247,21 +238,11 @@ def _enclosing(blocks: Sequence[SubMatrix]) -> SubMatrix:
     return blocks[0]._replace(row_offset=first, num_rows=end - first)
 
 
-class _Rewriting:
+class _Postponing(Rewriting):
     """Replaces steps by parts of them, and puts what all have in common after the last."""
 
-    def __init__(self, computation: NnetComputation) -> None:
-        self._computation = computation
-        self._instead: dict[int, list[Command]] = {}
-        self._after: dict[int, list[Command]] = {}
-
-    def commands(self) -> Iterator[Command]:
-        for number, command in enumerate(self._computation.commands):
-            yield from self._instead.get(number, (command,))
-            yield from self._after.get(number, ())
-
     def postpone(self, steps: LateSteps) -> None:
-        computation, columns = self._computation, sorted(steps.steps[0].sent_by)
+        computation, columns = self.computation, sorted(steps.steps[0].sent_by)
         commands = [_step(computation, step) for step in steps.steps]
         outputs = [computation.submatrices[command.output_deriv] for command in commands]
         together = _enclosing(outputs)
@@ -270,11 +251,11 @@ class _Rewriting:
             rows = slice(together.row_offset, together.row_offset + together.num_rows)
             indexes = None if info.indexes is None else info.indexes[rows]
             info = replace(info, node=commands[0].node, indexes=indexes)
-        after = self._after[steps.last] = []
+        after = self.after[steps.last]
         for part in columns:
             late = computation.new_matrix(together.num_rows, part.end - part.first, info)
             sent = {step.sent_by[part]: block for step, block in zip(steps.steps, outputs, strict=True)}
-            self._instead |= {number: [] for number in sent}
+            self.instead |= {number: [] for number in sent}
             after += [
                 AllocMatrix(late, zeroed=False),
                 self._part(commands[0], part, computation.find_or_add(together), late),
@@ -284,24 +265,21 @@ class _Rewriting:
 
     def narrow(self, step: LateStep) -> None:
         """Let a step compute nothing but the rest of its columns."""
-        command = _step(self._computation, step)
+        command = _step(self.computation, step)
         dests = [
-            self._computation.new_submatrix(command.input_derivs[0], 0, None, first, end - first)
+            self.computation.new_submatrix(command.input_derivs[0], 0, None, first, end - first)
             for first, end in step.rest()
         ]
-        self._instead[step.number] = [
+        self.instead[step.number] = [
             self._part(command, columns, command.output_deriv, dest)
             for columns, dest in zip(step.rest(), dests, strict=True)
         ]
 
     def _part(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
         """Returns what computes these columns of a derivative."""
-        kernels = self._computation.kernels
-        name = part_name(kernels[command.kernel].name, *columns, adds=False)
-        info = KernelInfo(name, (InputPromises(),), row_by_row=True)
-        if info not in kernels:
-            kernels.append(info)
-        return Backprop(kernels.index(info), command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
+        name = part_name(self.computation.kernels[command.kernel].name, *columns, adds=False)
+        kernel = self.computation.find_or_add_kernel(KernelInfo(name, (InputPromises(),), row_by_row=True))
+        return Backprop(kernel, command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
 
     def _sent(self, sent: dict[int, SubMatrix], late: int, first_row: int) -> Iterator[Command]:
         """Yields what sends the late columns, one command for neighbouring rows.
@@ -311,9 +289,9 @@ class _Rewriting:
         """
         run: tuple[type[Sending], SubMatrix, SubMatrix] | None = None
         for number in sorted(sent):
-            command = self._computation.commands[number]
+            command = self.computation.commands[number]
             assert isinstance(command, Sending)
-            dest = self._computation.submatrices[command.dest]
+            dest = self.computation.submatrices[command.dest]
             source = sent[number]._replace(row_offset=sent[number].row_offset - first_row)
             if run is not None and run[0] is type(command) and _adjoin((run[1], dest), (run[2], source)):
                 run = type(command), _enclosing([run[1], dest]), _enclosing([run[2], source])
@@ -325,8 +303,8 @@ class _Rewriting:
             yield self._sending(late, *run)
 
     def _sending(self, late: int, kind: type[Sending], dest: SubMatrix, source: SubMatrix) -> Command:
-        rows = self._computation.new_submatrix(late, source.row_offset, source.num_rows)
-        return kind(self._computation.find_or_add(dest), rows)
+        rows = self.computation.new_submatrix(late, source.row_offset, source.num_rows)
+        return kind(self.computation.find_or_add(dest), rows)
 
 
 def _adjoin(*pairs: tuple[SubMatrix, SubMatrix]) -> bool:
