@@ -10,7 +10,7 @@ from nnet3.components import COMPONENT_TYPES
 
 ROOT = Path(nnet3.__file__).parent
 ROOMS = [
-    *("errors", "text", "options", "drawing", "kaldi_io", "index", "ir", "schedule", "lowering", "families", "driver"),
+    *("errors", "text", "options", "drawing", "index", "kaldi_io", "ir", "schedule", "lowering", "families", "driver"),
     *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
     *("examples", "train", "chain", "runs", "asr", "export", "serve", "cn", "explore", "cli"),
 ]

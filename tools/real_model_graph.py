@@ -8,8 +8,8 @@ import numpy as np
 
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.hmm.tree import Branch, ContextDependency, Leaf
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_reach import arcs_of
 
 _PDF_CLASS, _LEFT, _PHONE = -1, 0, 1  # what a tree of pairs of phones can ask for
 
@@ -63,7 +63,7 @@ def _states_behind_phones(graph: Fst, model: TransitionModel) -> list[tuple[int,
     seen[front] = True
     while len(front):
         states, before = np.divmod(front, width)
-        arcs = arcs_of(graph.offsets, states)
+        arcs = entries_of_rows(graph.offsets, states)
         last = np.repeat(before, graph.offsets[states + 1] - graph.offsets[states])
         labels = graph.ilabel[arcs]
         is_new = begins[labels]

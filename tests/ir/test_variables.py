@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.variables import Variables, concatenate_ranges, matrix_sizes, submatrix_table
+from nnet3.ir.variables import Variables, matrix_sizes, submatrix_table
 
 SIZES = ((6, 4), (3, 5))
 
@@ -53,10 +53,3 @@ def test_blocks_share_a_variable_exactly_if_they_overlap(given_blocks: list[tupl
         for j, other in enumerate(sets):
             assert bool(own & other) == bool(elements[i] & elements[j])
             assert (own <= other) == (elements[i] <= elements[j])
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4))))
-def test_ranges_one_after_the_other(ranges: list[tuple[int, int]]) -> None:
-    starts, counts = np.array(ranges, dtype=np.int64).reshape(-1, 2).T
-    expected = [number for start, count in ranges for number in range(start, start + count)]
-    assert concatenate_ranges(starts, counts).tolist() == expected

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.schedule import DirectedGraph, epochs, gather_rows, strongly_connected_components
+from nnet3.schedule import DirectedGraph, epochs, strongly_connected_components
 from tests.call_count import assert_calls_in_proportion
 
 Edges = list[tuple[int, int]]
@@ -44,15 +44,6 @@ def test_a_graph_holds_each_arc_once(graph: tuple[int, Edges]) -> None:
     assert list(zip(turned.sources.tolist(), turned.successors.tolist(), strict=True)) == sorted(
         {(b, a) for a, b in edges}
     )
-
-
-@given(graphs(), st.lists(st.integers(0, 100), max_size=6))
-def test_gather_rows_concatenates_rows(graph: tuple[int, Edges], picks: list[int]) -> None:
-    num_nodes, edges = graph
-    rows = [pick % num_nodes for pick in picks]
-    built = build(num_nodes, edges)
-    expected = [b for row in rows for a, b in sorted(set(edges)) if a == row]
-    assert gather_rows(built.indptr, built.successors, np.array(rows, dtype=int)).tolist() == expected
 
 
 @given(graphs())

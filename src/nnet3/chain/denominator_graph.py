@@ -9,8 +9,8 @@ import numpy as np
 
 from nnet3.chain.supervision import Supervision
 from nnet3.errors import TrainingError
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_reach import arcs_of
 
 _ROUNDS = 100
 _LOG = logging.getLogger("nnet3")
@@ -183,7 +183,7 @@ class Belonging:
         there = np.flatnonzero(graph.initial > 0)  # pairs of a state of the graph and one of the supervision
         here = np.full(len(there), fst.start)
         for _ in range(min(supervision.frames_per_sequence, _MOST_FRAMES)):
-            arcs = arcs_of(fst.offsets, here)
+            arcs = entries_of_rows(fst.offsets, here)
             keys = np.repeat(there, np.diff(fst.offsets)[here]) * graph.num_pdfs + fst.ilabel[arcs] - 1
             first, behind = np.searchsorted(self._keys, keys), np.searchsorted(self._keys, keys, side="right")
             last = np.repeat(np.cumsum(behind - first) - behind, behind - first)

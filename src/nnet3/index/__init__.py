@@ -16,3 +16,4 @@ from nnet3.index.index_table import (
     sort_order,
     unique_rows,
 )
+from nnet3.index.ranges import concatenate_ranges, entries_of_rows

@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from nnet3.errors import ComputationCheckError
-from nnet3.index import distinct
+from nnet3.index import concatenate_ranges, distinct
 from nnet3.ir import commands as cmd
 from nnet3.ir.analysis import READ, WRITE, Analysis
 from nnet3.ir.computation import NnetComputation
@@ -24,7 +24,7 @@ from nnet3.ir.declarations import Life, Role
 from nnet3.ir.printer import format_submatrix, numbered_command
 from nnet3.ir.references import reference_problems, table_problems
 from nnet3.ir.repeats import repeats, unrolled
-from nnet3.ir.variables import concatenate_ranges, submatrix_table
+from nnet3.ir.variables import submatrix_table
 
 
 def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index import distinct
+from nnet3.index import concatenate_ranges, distinct
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.int64]
 
 _KEY = 1 << 32  # above every row and column number
-
-
-def concatenate_ranges(starts: Integers, counts: Integers) -> Integers:
-    """Returns `start, start + 1, ...`, count numbers for each pair, one after the other."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
 
 
 def submatrix_table(computation: NnetComputation) -> Integers:

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io.fst import Fst
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.integer]
-
-
-def arcs_of(offsets: Integers, states: Integers) -> Integers:
-    """The numbers of the arcs that leave `states`, state by state."""
-    starts, lengths = offsets[states], offsets[np.asarray(states) + 1] - offsets[states]
-    ends = np.cumsum(lengths)
-    if len(ends) == 0 or ends[-1] == 0:
-        return np.empty(0, np.int64)
-    return np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)
 
 
 def breadth_first(fst: Fst, states: Integers) -> Integers:
@@ -28,7 +20,7 @@ def breadth_first(fst: Fst, states: Integers) -> Integers:
     fronts = []
     while len(front):
         fronts.append(front)
-        found = fst.dst[arcs_of(fst.offsets, front)]
+        found = fst.dst[entries_of_rows(fst.offsets, front)]
         found = found[place[found] < 0]
         place[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
         front = found[place[found] == np.arange(len(found))].astype(np.int64)
@@ -48,7 +40,7 @@ def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
     marked = marked.copy()
     front = np.flatnonzero(marked)
     while len(front):
-        found = targets[arcs_of(offsets, front)]
+        found = targets[entries_of_rows(offsets, front)]
         front = np.unique(found[~marked[found]])
         marked[front] = True
     return marked

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import ModelFormatError
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.kaldi_io.fst_header import VECTOR, FstHeader, read_fst_header
 from nnet3.kaldi_io.fst_lines import FstLines, read_lines
-from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.kaldi_io.parse_numbers import parse_integer
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.tables import TableReader
@@ -49,7 +49,7 @@ class Strings:
     def __getitem__(self, which: npt.NDArray[Any]) -> Strings:
         """Some lists, in this order: their numbers, or a mask."""
         numbers = np.flatnonzero(which) if which.dtype == bool else which
-        return Strings.of(self.lengths[numbers], self.values[arcs_of(self.offsets, numbers)])
+        return Strings.of(self.lengths[numbers], self.values[entries_of_rows(self.offsets, numbers)])
 
 
 class Stretched(NamedTuple):
@@ -128,7 +128,7 @@ class Lattice:
         is_long = np.flatnonzero((fst.final < np.inf) & ((ends.lengths > 0) | (self.final_acoustic_cost != 0)))
         end = fst.num_states + np.arange(len(is_long))  # states behind the strings, or costs, of final states
         strings = [(self.transition_ids, np.arange(fst.num_arcs)), (ends, is_long)]
-        ids = np.concatenate([each.values[arcs_of(each.offsets, which)] for each, which in strings])
+        ids = np.concatenate([each.values[entries_of_rows(each.offsets, which)] for each, which in strings])
         lengths = np.concatenate([each.lengths[which] for each, which in strings])
         states = fst.num_states + len(is_long)
         path, src, dst, is_first = Stretched.of(lengths, np.append(fst.src, is_long), np.append(fst.dst, end), states)

@@ -5,6 +5,6 @@
 Nothing here knows what the nodes compute.
 """
 
-from nnet3.schedule.directed_graph import DirectedGraph, gather_rows, reached
+from nnet3.schedule.directed_graph import DirectedGraph, reached
 from nnet3.schedule.level import CycleError, exact_levels
 from nnet3.schedule.strong_components import epochs, strongly_connected_components

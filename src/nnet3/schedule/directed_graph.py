@@ -1,4 +1,4 @@
-"""Directed graphs in compressed sparse rows, walks through graphs, and a gather of many rows at once."""
+"""Directed graphs in compressed sparse rows, and walks through graphs."""
 
 from __future__ import annotations
 
@@ -58,12 +58,3 @@ def reached(starts: Iterable[Vertex], following: Callable[[Vertex], Iterable[Ver
             seen[vertex] = None
             waiting += list(following(vertex))[::-1]
     return list(seen)
-
-
-def gather_rows(indptr: Integers, values: Integers, rows: Integers) -> Integers:
-    """Returns the values of these rows of compressed sparse rows, one row after the other, as one array."""
-    starts, lengths = indptr[rows], indptr[rows + 1] - indptr[rows]
-    ends = np.cumsum(lengths)
-    if len(ends) == 0 or ends[-1] == 0:
-        return values[:0]
-    return values[np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)]

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import RequestError
-from nnet3.schedule.directed_graph import Integers, gather_rows
+from nnet3.index import entries_of_rows
+from nnet3.schedule.directed_graph import Integers
 
 
 class CycleError(RequestError):
@@ -52,7 +53,7 @@ def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[
     wave, wave_level = np.flatnonzero(missing == 0), 0
     while len(wave):
         level[wave] = wave_level
-        reached = gather_rows(indptr, dependents, wave)
+        reached = dependents[entries_of_rows(indptr, wave)]
         np.subtract.at(missing, reached, 1)
         ready = reached[missing[reached] == 0]
         # An item that was reached several times keeps one of its places: the last to write its slot.

@@ -11,8 +11,8 @@ from nnet3.chain.graphs.normalization import MOST_STATES
 from nnet3.chain.graphs.openfst import OpenFst, without_epsilons
 from nnet3.chain.graphs.phone_hmms import TransitionTables
 from nnet3.errors import TrainingError
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_reach import arcs_of
 
 
 class FrameCutter:
@@ -127,7 +127,7 @@ def shortest_path(fst: Fst) -> int:
     while len(front):
         if (fst.final[front] < np.inf).any():
             return length
-        found = fst.dst[arcs_of(fst.offsets, front)]
+        found = fst.dst[entries_of_rows(fst.offsets, front)]
         front = np.unique(found[~seen[found]])
         seen[front] = True
         length += 1

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_reach import accessible, arcs_of, breadth_first, coaccessible
+from nnet3.kaldi_io.fst_reach import accessible, breadth_first, coaccessible
 
 Integers = npt.NDArray[np.integer]
 
@@ -66,7 +67,7 @@ def split_states(fst: Fst, class_of_arc: Integers) -> Split:
     keys = np.append(fst.dst.astype(np.int64) * base + class_of_arc, fst.start * base)
     unique, number = np.unique(keys, return_inverse=True)
     old_state, class_of_state = np.divmod(unique, base)
-    arcs = arcs_of(fst.offsets, old_state)
+    arcs = entries_of_rows(fst.offsets, old_state)
     src = np.repeat(np.arange(len(unique)), np.diff(fst.offsets)[old_state])
     labels, costs = fst.ilabel[arcs], fst.cost[arcs]
     new = Fst.from_arcs(int(number[-1]), fst.final[old_state], src, number[:-1][arcs], labels, costs)

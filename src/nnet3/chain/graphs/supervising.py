@@ -12,8 +12,8 @@ from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.timed_phones import TimedPhones
 from nnet3.chain.supervision import Supervision
 from nnet3.errors import TrainingError
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.options import SupervisingOptions, Tolerances
 
 Integers = npt.NDArray[np.integer]
@@ -65,7 +65,7 @@ def _forwards(ids: Fst, allowed: Flags, phone: Integers) -> tuple[list[Integers]
     front: Integers = np.array([ids.start])
     arcs_at = []
     for row in allowed:
-        arcs = arcs_of(ids.offsets, front)
+        arcs = entries_of_rows(ids.offsets, front)
         arcs_at.append(arcs[row[phone[arcs]]])
         front = np.unique(ids.dst[arcs_at[-1]])
     return arcs_at, front[ids.final[front] < np.inf]

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from nnet3.errors import TrainingError
+from nnet3.index import entries_of_rows
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_reach import accessible, arcs_of, coaccessible
+from nnet3.kaldi_io.fst_reach import accessible, coaccessible
 from nnet3.kaldi_io.lattice import Lattice
 
 Integers = npt.NDArray[np.integer]
@@ -78,7 +79,7 @@ def _state_times(fst: Fst, length: Integers) -> Integers:
     time[fst.start] = 0
     front = np.array([fst.start])
     while len(front):
-        arcs = arcs_of(fst.offsets, front)
+        arcs = entries_of_rows(fst.offsets, front)
         arcs = arcs[time[fst.dst[arcs]] < 0]
         time[fst.dst[arcs]] = time[fst.src[arcs]] + length[arcs]
         front = np.unique(fst.dst[arcs])
