@@ -69,6 +69,17 @@ def test_a_delay_of_later_frames_that_another_stage_needs():
     assert cn.check_gradients(net, batch).worst < 1e-5
 
 
+def test_the_gradient_of_a_delay_of_later_frames_leaves_the_criterion_as_it_is():
+    """What lies beyond the end of a shorter sequence is not zero."""
+    x = cn.input("x", 2)
+    ahead = cn.delay(x, -1, default=0.5, name="ahead")
+    net = cn.Network(cn.squared_norm(cn.tanh(ahead)), dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(2, n)) for n in (4, 3, 1)])}
+    value, gradients = net.criterion_and_gradients(batch, wrt=["ahead"])
+    assert value == pytest.approx(net.criterion(batch))
+    assert [each.shape for each in gradients["ahead"]] == [(2, 4), (2, 3), (2, 1)]
+
+
 def test_a_table_of_many_words_has_no_dense_gradient():
     net, batch = classifier(), sentences(3, 1)
     before = net.find("E").value

@@ -59,7 +59,7 @@ class CnSource:
         accumulates: bool = True,
         apart: Collection[str] | None = None,
     ):
-        self._flags, self._accumulates = flags, accumulates
+        self._flags, self._accumulates, self._given = flags, accumulates, given
         self._nodes: list[SourceNode] = []
         self._rules: list[SlotRule | None] = []
         self._kernels: dict[int, tuple[Operation, KernelInfo]] = {}
@@ -210,7 +210,7 @@ class CnSource:
         return not any(isinstance(rule, ComponentRule) for rule in self._rules) and not any(
             operation.lag < 0 and (operation.default != 0 or len(node.operands) > 1 or self._delays_below(node))
             for node, operation in self.operations.items()
-            if isinstance(operation, Delay) and self._rules[self.number[node]] is not None  # else it is given
+            if isinstance(operation, Delay) and node not in self._given
         )
 
     def _delays_below(self, node: Node) -> bool:
