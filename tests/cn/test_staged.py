@@ -294,7 +294,12 @@ def test_a_recording_in_which_nothing_is_said():
     x = RANDOM.normal(size=(2, 3, 4))
     both = net.criterion({"x": cn.sequences(x), "labels": cn.sequences([[1, 2], []])})
     said = net.criterion({"x": cn.sequences(x[:1]), "labels": cn.sequences([[1, 2]])})
-    assert both - said == pytest.approx(-torch.log_softmax(torch.tensor(x[1]), 0)[0].sum().item())
+    silent = -torch.log_softmax(torch.tensor(x[1]), 0)[0].sum().item()
+    assert both - said == pytest.approx(silent)
+    alone = {"x": cn.sequences(x[1:]), "labels": cn.sequences([[]])}
+    assert net.criterion(alone) == pytest.approx(silent)
+    gradient = net.gradients(alone, wrt=["x"])["x"][0]
+    np.testing.assert_allclose(gradient, torch.softmax(torch.tensor(x[1]), 0).numpy() - np.eye(3)[:, :1])
 
 
 def test_a_label_of_ctc_that_is_the_blank():

@@ -151,7 +151,8 @@ class EvaluatedNetwork(NetworkState):
         last = self._stamps.layout_of(node)
         if last is not None and last.is_of(value):
             return last
-        layout = SampleLayout.of(value, f"input '{self.names[node]}'")
+        may_be_empty = node in self._nodes.read_by_numbers
+        layout = SampleLayout.of(value, f"input '{self.names[node]}'", may_be_empty=may_be_empty)
         if node.shape.axis == SEQUENCES and set(layout.lengths) != {1}:
             raise ShapeError(f"input '{self.names[node]}': expected one column for each sequence, got {layout}")
         return layout

@@ -115,6 +115,14 @@ class NodeGraph:
         return set(loop_of) - outside
 
     @cached_property
+    def read_by_numbers(self) -> set[Node]:
+        """The inputs of which only numbers of whole sequences are made, as CTC does: they may have no frames."""
+        others = {
+            o for node in self.nodes if not node.operation.is_whole or node.shape.has_samples for o in node.operands
+        }
+        return set(self.inputs) - others - set(self.roots)
+
+    @cached_property
     def is_staged(self) -> bool:
         """True if one program cannot compute it: it has nodes of whole sequences, or samples on another axis."""
         return any(node.operation.is_whole or node.shape.axis for node in self.nodes)

@@ -94,9 +94,9 @@ class SampleLayout:
     numbers: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, value: Any, what: str) -> SampleLayout:
+    def of(cls, value: Any, what: str, *, may_be_empty: bool = False) -> SampleLayout:
         if isinstance(value, Sequences):
-            if not any(value.lengths):
+            if not any(value.lengths) and not may_be_empty:
                 raise ShapeError(f"{what}: there are no frames")
             by_length = np.argsort([-length for length in value.lengths], kind="stable")
             numbers = tuple(np.argsort(by_length).tolist())
