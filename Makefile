@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
+RECORDINGS ?= $(SHARED)/data/fsdd/recordings.zip
 WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
 SECONDS ?= 600
@@ -20,6 +21,7 @@ help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(VENV)/installed: pyproject.toml constraints.txt
+	@echo "making $(VENV), with PyTorch among others: some minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,dev]'
@@ -28,23 +30,23 @@ $(VENV)/installed: pyproject.toml constraints.txt
 demo: $(VENV)/installed  ## train a TDNN and an LSTM on handwritten digits, see them learn
 	$(BIN)/nnet3 demo
 
-demo-speech: $(VENV)/installed  ## the same on spoken digits (SHARED/data/fsdd)
-	$(BIN)/nnet3 demo --speech $(SHARED)/data/fsdd/recordings.zip
+demo-speech: $(VENV)/installed  ## the same on spoken digits (RECORDINGS: the ZIP of the Free Spoken Digit Dataset)
+	$(BIN)/nnet3 demo --speech $(RECORDINGS)
 
 digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings to a report in digits-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(RECORDINGS) --out digits-out
 
 digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequence training and a decoding graph, in digits-chain-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out --digits digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(RECORDINGS) --out digits-chain-out --digits digits-out
 
 mini-digits: $(VENV)/installed  ## the recipe recipes/mini_digits: Kaldi's mini_librispeech on strings of digits, from a flat start to word error rates, in mini-digits-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.mini_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out mini-digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.mini_digits --recordings $(RECORDINGS) --out mini-digits-out
 
 speakers: $(VENV)/installed  ## the recipe recipes/spoken_digits_speakers: x-vectors and their equal-error rate, in speakers-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_speakers --recordings $(SHARED)/data/fsdd/recordings.zip --out speakers-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_speakers --recordings $(RECORDINGS) --out speakers-out
 
 browser: $(VENV)/installed examples/browser/node_modules/.package-lock.json  ## a network in a headless browser: examples/browser/dist, docs/figures/browser.png (needs chromium, node)
-	OMP_NUM_THREADS=1 $(BIN)/python -m examples.browser.digits --recordings $(SHARED)/data/fsdd/recordings.zip --out examples/browser/dist --screenshot docs/figures/browser.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m examples.browser.digits --recordings $(RECORDINGS) --out examples/browser/dist --screenshot docs/figures/browser.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/export/test_browser.py
 
 examples/browser/node_modules/.package-lock.json: examples/browser/package-lock.json
@@ -87,10 +89,10 @@ compare-commands: $(VENV)/installed  ## compare what they do now with what RECOR
 	$(BIN)/python -m tools.command_lines --shared $(SHARED) --workers $(WORKERS) compare $(RECORDS) $(GROUPS)
 
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tools.real_model --recordings $(SHARED)/data/fsdd/recordings.zip
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.real_model --recordings $(RECORDINGS)
 
 words: $(VENV)/installed  ## compare what is heard in 72 recordings with Vosk, and the speed: the table of docs/recognizer.md (needs the package index)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tools.vosk_comparison --recordings $(SHARED)/data/fsdd/recordings.zip
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.vosk_comparison --recordings $(RECORDINGS)
 
 coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tests execute? The figure, and pages in coverage-out
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS)
