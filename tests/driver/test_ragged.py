@@ -201,12 +201,18 @@ def test_products_of_what_a_recurrence_knows_beforehand() -> None:
 def test_outputs_that_look_far_to_both_sides() -> None:
     """Short sequences need nothing of the frames between; then these rows are computed for nobody."""
     config = TDNN.replace("-3,0,3", "-9,9").replace("component=o input=n", "component=o input=r")
-    for train, restricted in ((False, 2), (True, 0)):
+    for train, input_deriv, restricted in ((False, False, 2), (False, True, 0), (True, False, 0)):
         nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
         for lengths in ([30, 4, 2], [7, 1]):
-            compare(nnet, ragged_request(nnet, lengths, train=train, input_deriv=not train), cache)
+            compare(nnet, ragged_request(nnet, lengths, train=train, input_deriv=input_deriv), cache)
         assert cache.counts.restricted == restricted
-        assert bool(cache.refusals) == train
+        assert bool(cache.refusals) == (restricted == 0)
+
+
+def test_frames_that_no_output_needs_are_not_repaired() -> None:
+    """An LSTM that repairs itself gives derivatives other than zero for those that are zero."""
+    nnet, cache = nnet3.Nnet.from_config(BLSTM, seed=1), nnet3.ComputationCache()
+    compare(nnet, ragged_request(nnet, [30, 2], input_deriv=True), cache)
 
 
 IN_PLACE = """

@@ -9,8 +9,9 @@ come from the users that exist; updates and statistics see the rows that exist, 
 graph. What kernels precompute of their rows is made anew, of those that exist.
 
 The graph of a sequence that is shorter than the network looks may lack more rows: if outputs look at t - 20 and t + 20,
-three of them need nothing of t = 3. Then these rows are computed for nobody, and their derivatives are zero. That is
-refused where they would make a difference: where something is learned, or kernels look at all rows together.
+three of them need nothing of t = 3. Then these rows are computed for nobody. That is refused where they would make a
+difference: where there are derivatives or statistics, or kernels look at all rows together. (Kernels that repair
+themselves change even derivatives that are zero.)
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class RaggedFamily:
         times = range(form.unit, form.period + 1, form.unit)
         shorter = [build_graph(source, _ending_earlier(one, form, time)) for time in times]
         self._period, self._units = form.period, len(times)
-        learns = request.need_model_derivative or request.store_component_stats
+        learns = request.needs_backward or request.store_component_stats
         #: Rows that nobody needs would make a difference to others, or to what is learned.
         self._mixes_rows = learns or any(kernel.uses_memo for kernel in program.kernels)
         self._rows = {rows.name: rows.indexes for rows in (*request.inputs, *request.outputs)}
