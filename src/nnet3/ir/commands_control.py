@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from nnet3.ir.declarations import Command, Number, Reads, Role, Text, Writes
 from nnet3.ir.formatting import format_submatrix, notes
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AcceptInput(Command):
+class AcceptInput(Command, role=Role.IO):
     """dest = the matrix that the user gave under this name: a value, or the derivative of an output."""
 
-    role: ClassVar[Role] = Role.IO
     dest: Writes
     name: Text
 
@@ -34,10 +33,9 @@ class AcceptInput(Command):
 
 
 @dataclass(frozen=True)
-class ProvideOutput(Command):
+class ProvideOutput(Command, role=Role.IO):
     """Hand a value, or the derivative of an input, to the user under this name."""
 
-    role: ClassVar[Role] = Role.IO
     source: Reads
     name: Text
 
@@ -54,7 +52,7 @@ class ProvideOutput(Command):
 
 
 @dataclass(frozen=True)
-class Repeat(Command):
+class Repeat(Command, role=Role.CONTROL):
     """Run the next `length` commands, the body, so many `turns`.
 
     In turn i each sub-matrix of the body lies i * row_step rows further down, memo m is memo m + i * memo_step, and
@@ -62,7 +60,6 @@ class Repeat(Command):
     other Repeat.
     """
 
-    role: ClassVar[Role] = Role.CONTROL
     turns: Number
     length: Number
     memo_step: Number = 0
@@ -81,10 +78,8 @@ class Repeat(Command):
 
 
 @dataclass(frozen=True)
-class SegmentMarker(Command):
+class SegmentMarker(Command, role=Role.CONTROL):
     """End a segment: a run stops here, and the next one goes on, for instance with the backward part."""
-
-    role: ClassVar[Role] = Role.CONTROL
 
     problems = any_sizes
 

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AllocMatrix(Command):
+class AllocMatrix(Command, role=Role.MEMORY):
     """Begin the life of a whole matrix, zeroed or with undefined contents. This is no access."""
 
-    role: ClassVar[Role] = Role.MEMORY
     matrix: Allocates
     zeroed: Flag
 
@@ -43,10 +42,9 @@ class AllocMatrix(Command):
 
 
 @dataclass(frozen=True)
-class _OfMatrix(Command):
+class _OfMatrix(Command, role=Role.MEMORY):
     """Base of commands that change the memory of a whole matrix; `printed` comes after its name."""
 
-    role: ClassVar[Role] = Role.MEMORY
     printed: ClassVar[str]
 
     problems = any_sizes

@@ -202,8 +202,9 @@ class Command:
     form: ClassVar[Form]
     role: ClassVar[Role] = Role.COMPUTE
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, role: Role | None = None) -> None:
         super().__init_subclass__()
+        cls.role = role or cls.role
         cls.form = Form(cls)
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls

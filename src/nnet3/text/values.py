@@ -186,16 +186,22 @@ class Boolean(Value):
 
 
 @dataclass(frozen=True)
-class Text(Value):
-    """Text; with `parse` such as that function reads, whose errors say what is wrong with it. `form` describes it."""
+class _OfText(Value):
+    """Base of kinds of text that `form` describes; with `parse` such as that function reads."""
 
-    kind: ClassVar[str] = "text"
     form: str = ""
     parse: Callable[[str], object] | None = None
 
     @property
     def expected(self) -> str:
         return self.form or super().expected
+
+
+@dataclass(frozen=True)
+class Text(_OfText):
+    """Text; the errors of `parse` say what is wrong with it."""
+
+    kind: ClassVar[str] = "text"
 
     def read(self, text: str) -> str:
         if self.parse is not None:
@@ -211,16 +217,10 @@ class Text(Value):
 
 
 @dataclass(frozen=True)
-class Texts(Value):
+class Texts(_OfText):
     """A tuple of texts that are not empty; a single text stands for a tuple of one."""
 
     kind: ClassVar[str] = "text or a list of texts"
-    form: str = ""
-    parse: Callable[[str], object] | None = None
-
-    @property
-    def expected(self) -> str:
-        return self.form or super().expected
 
     def read(self, text: str) -> tuple[str, ...]:
         return self.take(text)
