@@ -8,28 +8,20 @@ import numpy as np
 
 from nnet3.chain.example import ChainExample, renamed
 from nnet3.chain.supervision import ChainTarget
-from nnet3.errors import ArgumentError, TrainingError
-from nnet3.examples.copying import filter_times, shift_times
+from nnet3.errors import TrainingError
+from nnet3.examples.copying import ContextChanges, filter_times, shift_times
 
 _OUTPUT, _LANG = "output", "lang="
 
 
 @dataclass(frozen=True)
-class ChainChanges:
+class ChainChanges(ContextChanges):
     """Changes of examples; the default changes nothing.
 
     `frame_shift` is added to every t of inputs but the ivector's. Outputs move by the nearest multiple of their step (a
     half upwards): between multiples the network sees the same outputs with its input moved. Then rows of `input` more
     than `left_context`, `right_context` frames away from the outputs are left out, in examples that are not merged.
     """
-
-    frame_shift: int = 0
-    left_context: int | None = None
-    right_context: int | None = None
-
-    def __post_init__(self) -> None:
-        if min(self.left_context or 0, self.right_context or 0) < 0:
-            raise ArgumentError("contexts must be >= 0")
 
     def apply(self, example: ChainExample) -> ChainExample:
         """Returns the changed example. TrainingError if it is merged and its context is to be cut."""
@@ -43,9 +35,8 @@ class ChainChanges:
         if any(indexes[:, 0].any() for indexes in rows):
             raise TrainingError("context can be cut in single examples only: this one is merged")
         times = np.concatenate([target.indexes[:, 1] for target in example.outputs])
-        first = -np.inf if self.left_context is None else times.min() - self.left_context
-        last = np.inf if self.right_context is None else times.max() + self.right_context
-        inputs = tuple(filter_times(io, first, last) if io.name == "input" else io for io in example.inputs)
+        kept = self.kept(int(times.min()), int(times.max()))
+        inputs = tuple(filter_times(io, *kept) if io.name == "input" else io for io in example.inputs)
         return replace(example, inputs=inputs)
 
 

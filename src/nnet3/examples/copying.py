@@ -16,7 +16,27 @@ RANDOM = "random"
 
 
 @dataclass(frozen=True)
-class Changes:
+class ContextChanges:
+    """`frame_shift` is added to times; context further than `left_context` and `right_context` goes, None: none."""
+
+    frame_shift: int = 0
+    left_context: int | None = None
+    right_context: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.left_context or 0, self.right_context or 0) < 0:
+            raise ArgumentError("contexts must be >= 0")
+
+    def kept(self, first: int, last: int) -> tuple[float, float]:
+        """Returns the first and last time of input to keep for outputs from `first` to `last`."""
+        return (
+            -np.inf if self.left_context is None else first - self.left_context,
+            np.inf if self.right_context is None else last + self.right_context,
+        )
+
+
+@dataclass(frozen=True)
+class Changes(ContextChanges):
     """Changes of examples that are not merged yet; the default changes nothing.
 
     `frame`: keep the one frame of `output` with this t, or "random". `left_context`, `right_context`: keep the rows of
@@ -24,15 +44,11 @@ class Changes:
     """
 
     frame: int | str | None = None
-    left_context: int | None = None
-    right_context: int | None = None
-    frame_shift: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.frame, str) and self.frame != RANDOM:
             raise ArgumentError(f"frame must be a number or 'random', got '{self.frame}'")
-        if min(self.left_context or 0, self.right_context or 0) < 0:
-            raise ArgumentError("contexts must be >= 0")
 
     @property
     def is_none(self) -> bool:
@@ -49,13 +65,7 @@ class Changes:
             if not first <= chosen <= last:
                 return None
             first = last = chosen
-        bounds = {
-            "output": (first, last),
-            "input": (
-                -np.inf if self.left_context is None else first - self.left_context,
-                np.inf if self.right_context is None else last + self.right_context,
-            ),
-        }
+        bounds = {"output": (first, last), "input": self.kept(first, last)}
         ios = [filter_times(io, *bounds[io.name]) if io.name in bounds else io for io in example.ios]
         return Example(tuple(shift_times(io, self.frame_shift) for io in ios))
 

@@ -46,7 +46,7 @@ def copy_egs(options: CopyingOptions, frame: str | None, **tables: Any) -> None:
     nnet3 copy-egs ark:egs.ark ark,t:-
     nnet3 copy-egs --frame=random --left-context=8 --right-context=5 ark:egs.ark ark:1.ark ark:2.ark
     """
-    changes = later.examples.Changes(_frame(frame), *options.contexts(), options.frame_shift)
+    changes = later.examples.Changes(options.frame_shift, *options.contexts(), _frame(frame))
     rng = later.making.generator(options.seed + 1)
 
     def change(example: later.examples.Example) -> later.examples.Example | None:
