@@ -174,6 +174,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     has_parts: ClassVar[bool] = False
     #: True if training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
     has_running_statistics: ClassVar[bool] = False
+    #: True if an output needs all inputs that it wants, so that it does not depend on which are given.
+    needs_all_inputs: bool = True
     #: True if it behaves as in decoding, where that differs from training.
     test_mode: bool = False
 
@@ -181,11 +183,6 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def updatable(self) -> UpdatableComponent | None:
         """This component, if it has parameters: it has learning rates then."""
         return None
-
-    @property
-    def needs_all_inputs(self) -> bool:
-        """True if an output needs all inputs that it wants, so that it does not depend on which are given."""
-        return True
 
     @property
     def dropout_proportion(self) -> float | None:

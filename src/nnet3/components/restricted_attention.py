@@ -138,6 +138,7 @@ class RestrictedAttentionComponent(Component):
     identity_indexes = False
     rules_period = 1
     needs_indexes = True
+    needs_all_inputs = False
     indexes_type = AttentionWindows
 
     fields = (
@@ -185,10 +186,6 @@ class RestrictedAttentionComponent(Component):
         wanted = np.repeat(outputs[:, np.newaxis], self.sizes.context_dim, axis=1)
         wanted[:, :, 1] += (self._steps() * self.sizes.time_stride).astype(np.int32)
         return wanted
-
-    @property
-    def needs_all_inputs(self) -> bool:
-        return False
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         steps = self._steps()

@@ -72,10 +72,7 @@ class StatisticsComponent(Component):
     identity_indexes = False
     needs_indexes = True
     indexes_go_on = True
-
-    @property
-    def needs_all_inputs(self) -> bool:
-        return False
+    needs_all_inputs = False
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.any(available, axis=1), available
@@ -228,10 +225,6 @@ class StatisticsPoolingComponent(StatisticsComponent):
         wanted = np.repeat(outputs[:, np.newaxis], len(steps), axis=1)
         wanted[:, :, T] += steps
         return wanted
-
-    @property
-    def needs_all_inputs(self) -> bool:
-        return False
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.any(available, axis=1) & (outputs[:, T] % self.input_period == 0), available

@@ -111,7 +111,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
         return wanted
 
     @property
-    def needs_all_inputs(self) -> bool:
+    def needs_all_inputs(self) -> bool:  # type: ignore[override]
         return set(self.model.required_time_offsets) == set(self.model.time_offsets)
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
