@@ -86,12 +86,13 @@ def test_matrices_live_from_allocation_to_deallocation() -> None:
     assert analysis.last_access[0] == -1
 
 
-def test_next_write() -> None:
+def test_next_read_and_write() -> None:
     c, whole, first, second = _three_blocks()
     analysis = Analysis(c)
     queries = np.array([whole, first, second, second])
     assert analysis.next_write(queries, np.array([0, 2, 2, 3])).tolist() == [1, 2, 2, 4]
-    assert analysis.next_write(queries[:0], queries[:0]).tolist() == []
+    assert analysis.next_read(queries, np.array([0, 0, 3, 4])).tolist() == [2, 2, 3, 4]
+    assert analysis.next_read(queries[:0], queries[:0]).tolist() == []
 
 
 def test_the_write_that_an_access_finds() -> None:

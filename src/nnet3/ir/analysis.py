@@ -105,6 +105,7 @@ class Analysis:
         self.accesses = Accesses(computation)
         self.alloc_command = self._by_matrix(self.accesses.allocations)
         self.dealloc_command = self._by_matrix(self.accesses.deallocations)
+        self._event_keys: dict[int, tuple[Integers, Integers]] = {}
 
     def _by_matrix(self, pairs: list[tuple[int, int]]) -> Integers:
         result = np.full(len(self.computation.matrices), -1)
@@ -221,14 +222,21 @@ class Analysis:
 
     # ---- questions about the future of a sub-matrix ----
 
-    def next_write(self, submatrices: Integers, at: Integers) -> Integers:
-        """Returns the first command, from command `at` on, that writes to any part of each sub-matrix, (queries,).
+    def next_read(self, submatrices: Integers, at: Integers) -> Integers:
+        """Returns the first command, from command `at` on, that reads any part of each sub-matrix, (queries,).
 
         num_commands where no command does. An update reads and writes.
         """
+        return self._next(submatrices, at, READ)
+
+    def next_write(self, submatrices: Integers, at: Integers) -> Integers:
+        """Returns the same as `next_read` for the first command that writes to any part."""
+        return self._next(submatrices, at, WRITE)
+
+    def _next(self, submatrices: Integers, at: Integers, kind: int) -> Integers:
         if len(submatrices) == 0:
             return np.zeros(0, dtype=np.int64)
-        keys, command_of_key = self._write_keys
+        keys, command_of_key = self._keys_of_kind(kind)
         counts = self.variables.counts(submatrices)
         assert (counts > 0).all(), "an empty sub-matrix has no accesses"
         variable = self.variables.of_submatrices(submatrices)
@@ -247,13 +255,14 @@ class Analysis:
     def _key_base(self) -> int:
         return self.num_commands + 1
 
-    @cached_property
-    def _write_keys(self) -> tuple[Integers, Integers]:
-        """The sorted keys (variable, command) of the events that write and their commands, with end marks."""
-        chosen = (self.event_kind & WRITE) != 0
-        commands = self.event_command[chosen]
-        keys, end = self.event_variable[chosen] * self._key_base + commands, np.iinfo(np.int64).max
-        return np.append(keys, end), np.append(commands, self.num_commands)
+    def _keys_of_kind(self, kind: int) -> tuple[Integers, Integers]:
+        """Returns the sorted keys (variable, command) of the events of a kind and their commands, with end marks."""
+        if kind not in self._event_keys:
+            chosen = (self.event_kind & kind) != 0
+            commands = self.event_command[chosen]
+            keys, end = self.event_variable[chosen] * self._key_base + commands, np.iinfo(np.int64).max
+            self._event_keys[kind] = np.append(keys, end), np.append(commands, self.num_commands)
+        return self._event_keys[kind]
 
 
 def analyse(computation: NnetComputation) -> Analysis:
