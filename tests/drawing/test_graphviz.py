@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nnet3.drawing import Arc, Box, Graph, draw, graphviz, to_png, to_svg
+from nnet3.drawing import Arc, Box, Graph, draw, graphviz, to_svg
 from nnet3.errors import DrawingError
 from tests.drawing.pictures import random_graph, small_graph
 
@@ -90,9 +90,8 @@ def test_pictures_of_almost_nothing(graph: Graph) -> None:
 
 
 @pytest.mark.usefixtures("_no_program")
-def test_a_png_has_its_size(tmp_path: Path) -> None:
-    to_png(small_graph(), tmp_path / "graph.png")
-    contents = (tmp_path / "graph.png").read_bytes()
+def test_a_png_has_its_size() -> None:
+    contents = draw(small_graph(), "png")
     assert contents.startswith(b"\x89PNG")
     width, height = (int.from_bytes(contents[at : at + 4], "big") for at in (16, 20))
     assert width > 400
@@ -100,13 +99,12 @@ def test_a_png_has_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_program")
-def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphviz, "find_spec", lambda name: None)
     with pytest.raises(
         DrawingError, match=r"as \.png needs Graphviz: pip install 'nnet3\[drawing\]', or install the pro"
     ):
-        to_png(small_graph(), tmp_path / "graph.png")
-    assert not (tmp_path / "graph.png").exists()
+        draw(small_graph(), "png")
     assert draw(small_graph(), "dot").startswith(b"digraph")
 
 

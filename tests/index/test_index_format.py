@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.index import NO_TIME, as_index_table, format_cindexes, format_indexes, format_time_span, format_times
+from nnet3.index import NO_TIME, as_index_table, format_indexes, format_time_span, format_times
 
 
 @pytest.mark.parametrize(
@@ -52,15 +51,6 @@ def test_the_printed_form_reads_back_as_the_table(rows: list[tuple[int, int, int
         every_n, every_t = (range(int(first), int(last) + 1) for first, last in ranges)
         read += [(n, t, int(x[0]) if x else 0) for t in every_t for n in every_n]
     assert read == rows
-
-
-def test_format_cindexes_groups_by_node() -> None:
-    table = as_index_table([(0, t) for t in (-2, -1, 0, 1, 2, 0, 1, 2)])
-    nodes = np.array([0, 0, 0, 0, 0, 1, 1, 0])
-    names = ["input", "affine"]
-    assert format_cindexes(names, nodes, table) == "input(0, -2:2) affine(0, 0:1) input(0, 2)"
-    assert format_cindexes(names, nodes, table, max_items=1) == "input(0, -2:2) ..."
-    assert format_cindexes(names, nodes[:0], table[:0]) == ""
 
 
 def test_format_times_ignores_n_and_x_and_order() -> None:

@@ -73,11 +73,6 @@ def to_svg(graph: Graph, *, use_graphviz: bool | None = None) -> str:
     return text[text.index("<svg") :]
 
 
-def to_png(graph: Graph, path: str | os.PathLike[str], *, use_graphviz: bool | None = None) -> None:
-    """Write a PNG file. `use_graphviz`: see `draw`."""
-    Path(path).write_bytes(render(graph, "png", use_graphviz))
-
-
 def draw(graph: Graph, form: str, *, use_graphviz: bool | None = None) -> bytes:
     """Returns the contents of a file of a form: svg, png or dot.
 

@@ -6,8 +6,6 @@ only where it is not 0, and the t of a padding row is a dash.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,12 +19,7 @@ def format_indexes(table: IndexTable, max_items: int | None = None) -> str:
 
     Rows are joined that differ by one in t, or by one in n. `(0:1, 5:6)` is n = 0 and 1 at t = 5, then both at t = 6.
     """
-    return " ".join(["[", *_items(table, None, None, max_items), "]"])
-
-
-def format_cindexes(node_names: Sequence[str], nodes: Integers, table: IndexTable, max_items: int | None = None) -> str:
-    """Formats cindexes as `input(0, -2:2) affine(0, 0:1)`; `nodes` (rows,) are positions among the names."""
-    return " ".join(_items(table, np.asarray(nodes), node_names, max_items))
+    return " ".join(["[", *_items(table, max_items), "]"])
 
 
 def format_times(table: IndexTable, max_items: int | None = None) -> str:
@@ -52,40 +45,32 @@ def _times(table: IndexTable) -> npt.NDArray[np.int64]:
     return t[t != NO_TIME]
 
 
-def _items(
-    table: IndexTable, nodes: Integers | None, node_names: Sequence[str] | None, max_items: int | None
-) -> list[str]:
-    """Returns a string for each run of rows, preceded by the node's name where there are nodes."""
+def _items(table: IndexTable, max_items: int | None) -> list[str]:
+    """Returns a string for each run of rows."""
     n, t = table[:, N].astype(np.int64), table[:, T].astype(np.int64)
     by_time = (t[1:] == t[:-1] + 1) & (t[:-1] != NO_TIME) & (n[1:] == n[:-1])
     by_sequence = (n[1:] == n[:-1] + 1) & (t[1:] == t[:-1])
     same_run = (by_time | by_sequence) & (table[1:, X] == table[:-1, X])
     same_run[1:] &= ~((by_time[1:] & by_sequence[:-1]) | (by_sequence[1:] & by_time[:-1]))
-    if nodes is not None:
-        same_run &= nodes[1:] == nodes[:-1]
     first, last = _runs(same_run, len(table))
-    first_time, last_time = _runs(_goes_on(table, nodes, first, last), len(first))
+    first_time, last_time = _runs(_goes_on(table, first, last), len(first))
     first, last = first[first_time], last[last_time]
     items = []
     for i, j in zip(first[:max_items], last[:max_items], strict=True):
-        name = "" if nodes is None or node_names is None else node_names[nodes[i]]
         x = f", {table[i, X]}" if table[i, X] else ""
-        items.append(f"{name}({_range(n[i], n[j])}, {_range(t[i], t[j])}{x})")
+        items.append(f"({_range(n[i], n[j])}, {_range(t[i], t[j])}{x})")
     if len(items) < len(first):
         items.append("...")
     return items
 
 
-def _goes_on(
-    table: IndexTable, nodes: Integers | None, first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]
-) -> npt.NDArray[np.bool_]:
+def _goes_on(table: IndexTable, first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     """Returns a mask of the runs that are of several n, and which the next run repeats one time later."""
     begin, end = table[first].astype(np.int64), table[last].astype(np.int64)
     step = np.zeros(3, dtype=np.int64)
     step[T] = 1
     same = (begin[1:] == begin[:-1] + step).all(axis=1) & (end[1:] == end[:-1] + step).all(axis=1)
-    same &= (end[:-1, N] > begin[:-1, N]) & (begin[:-1, T] != NO_TIME)
-    return same if nodes is None else same & (nodes[first[1:]] == nodes[first[:-1]])
+    return same & (end[:-1, N] > begin[:-1, N]) & (begin[:-1, T] != NO_TIME)
 
 
 def _runs(same_run: npt.NDArray[np.bool_], rows: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
