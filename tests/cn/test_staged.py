@@ -302,6 +302,13 @@ def test_a_recording_in_which_nothing_is_said():
     np.testing.assert_allclose(gradient, torch.softmax(torch.tensor(x[1]), 0).numpy() - np.eye(3)[:, :1])
 
 
+def test_ctc_of_numbers_of_16_bits():
+    net = cn.Network(cn.ctc(cn.parameter("W", (3, 3)) @ cn.input("x", 3), cn.input("labels", classes=3, axis="label")))
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, 4))]), "labels": cn.sequences([[1]])}
+    expected = net.gradients(batch)["W"]
+    np.testing.assert_allclose(net.to(torch.float16).gradients(batch)["W"], expected, rtol=0.05, atol=0.01)
+
+
 def test_a_label_of_ctc_that_is_the_blank():
     net = cn.Network(cn.ctc(cn.input("x", 3), cn.input("labels", classes=3, axis="label"), blank=2))
     batch = {"x": cn.sequences([np.zeros((3, 4))]), "labels": cn.sequences([np.array([0, 1])])}

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.nodes.embedding import Embedding
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.operation import Operation
@@ -135,14 +134,8 @@ class NodeGraph:
     def looked_up(self) -> set[Node]:
         """The parameters whose only users choose columns of them: their gradients are sparse."""
         users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
-        others = {
-            operand
-            for node, place, operand in users
-            if not (isinstance(node.operation, Embedding) and node.operation.sparse and place == 0)
-        }
-        chosen = {
-            operand for node, _, operand in users if isinstance(node.operation, Embedding) and operand.is_parameter
-        }
+        chosen = {o for node, place, o in users if o.is_parameter and node.operation.chooses_columns(place)}
+        others = {o for node, place, o in users if not node.operation.chooses_columns(place)}
         return chosen - others - set(self.roots)
 
     # Nodes by their classes, with the members that only these have.

@@ -55,6 +55,7 @@ class Operation:
     is_given: ClassVar[bool] = False  # whether the value comes from outside with each run
     looked_at: ClassVar[int] = 0  # the operand of which other frames matter, if they do
     is_whole: ClassVar[bool] = False  # whether PyTorch computes it of whole sequences, between programs
+    steps: ClassVar[bool] = False  # if so, whether it can be computed frame by frame of its first operand, by `step`
     #: Factors of the operands of which the value is a linear combination; () if it is none.
     linear_factors: ClassVar[tuple[float, ...]] = ()
     is_bilinear: ClassVar[bool] = False  # whether it is linear in each of its two operands, element by element
@@ -89,6 +90,10 @@ class Operation:
         """Raise GradientError if the gradient with respect to this operand does not exist."""
         if not self.has_gradient:
             raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
+
+    def chooses_columns(self, operand: int) -> bool:
+        """Tell whether the value is columns of this operand, whose gradient is sparse then."""
+        return False
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         """The promises of the kernel. `wanted` says for each operand whether its gradient is asked for."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from nnet3.cn.node import Node
 from nnet3.cn.order import Composite
 from nnet3.cn.stepped import contexts_of, row_operands
-from nnet3.cn.whole import WholeOperation
 from nnet3.errors import NetworkError
 
 
@@ -72,11 +71,10 @@ def _place(composite: Composite, places: dict[Node, Place]) -> Place:
 
 def _check_steps(node: Node, inside: Collection[Node]) -> None:
     """Raise NetworkError unless a node of whole sequences can be computed frame by frame of the loop that it is in."""
-    steps = isinstance(node.operation, WholeOperation) and node.operation.steps
     within = [operand.formula for operand in contexts_of(node) if operand in inside]
-    if steps and not within:
+    if node.operation.steps and not within:
         return
-    if steps:
+    if node.operation.steps:
         needs = f"needs all frames of '{within[0]}', which are not known"
     else:
         needs = "needs whole sequences, and cannot stand"

@@ -66,7 +66,6 @@ class WholeOperation(Operation):
 
     is_whole: ClassVar[bool] = True
     integers: ClassVar[tuple[int, ...]] = ()
-    steps: ClassVar[bool] = False  # whether it can be computed frame by frame of its first operand; then it has `step`
 
     @property
     def looks_at_other_frames(self) -> bool:

@@ -40,6 +40,9 @@ class Embedding(WholeOperation):
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
         return {} if operands[0].num_cols is None else {1: operands[0].num_cols}
 
+    def chooses_columns(self, operand: int) -> bool:
+        return self.sparse and operand == 0
+
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         table, classes = (operand.tensor for operand in operands)
         numbers, is_sparse = classes.detach()[:, 0].long(), self.sparse and table.is_leaf

@@ -213,12 +213,13 @@ class CtcCriterion(WholeOperation):
         padded, _ = scores.padded()
         targets, there = labels.padded()
         _check_frames(scores.samples.lengths, labels.samples.lengths, targets[:, :, 0], there)
+        wide = torch.promote_types(padded.dtype, torch.float32)  # PyTorch has it no narrower
         loss = torch.nn.functional.ctc_loss(
-            torch.log_softmax(padded, 2).transpose(0, 1), targets[:, :, 0].long(),
+            torch.log_softmax(padded, 2, dtype=wide).transpose(0, 1), targets[:, :, 0].long(),
             scores.numbers(np.array(scores.samples.lengths)), labels.numbers(np.array(labels.samples.lengths)),
             blank=self.blank, reduction="sum",
         )  # fmt: skip
-        return loss.reshape(1, 1)
+        return loss.reshape(1, 1).to(padded.dtype)
 
 
 def _check_frames(frames: Sequence[int], labels: Sequence[int], targets: Tensor, there: Tensor) -> None:
