@@ -117,6 +117,18 @@ def test_test_mode_follows_changes_of_the_statistics() -> None:
     torch.testing.assert_close(component.propagate(x.double())[0].float(), merged)
 
 
+def test_test_mode_sees_statistics_in_the_place_of_those_that_are_gone() -> None:
+    """Python may give a tensor the id of another one."""
+    x = torch.randn(20, 3)
+    component = trained("dim=3", x)
+    component.set_test_mode(True)
+    component.stats_sumsq = torch.full((3,), 100 * component.count, dtype=torch.float64)
+    for mean in range(5):
+        component.stats_sum = None
+        component.stats_sum = torch.full((3,), mean * component.count, dtype=torch.float64)
+        torch.testing.assert_close(component.propagate(x)[0], (x - mean) / (100.001 - mean**2) ** 0.5)
+
+
 def test_zero_stats_does_nothing_in_test_mode() -> None:
     component = trained("dim=3", torch.randn(20, 3))
     component.set_test_mode(True)

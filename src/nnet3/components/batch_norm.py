@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -80,7 +81,7 @@ class BatchNormComponent(Component):
         self.count = 0.0
         self.stats_sum = torch.zeros(block_dim, dtype=torch.float64)
         self.stats_sumsq = torch.zeros(block_dim, dtype=torch.float64)
-        self._affine: tuple[tuple[object, ...], Tensor, Tensor] | None = None
+        self._affine: tuple[tuple[object, ...], tuple[Tensor, ...], Tensor, Tensor] | None = None
 
     @property
     def properties(self) -> Properties:  # type: ignore[override]
@@ -142,9 +143,10 @@ class BatchNormComponent(Component):
 
         They are kept until the statistics or settings change.
         """
+        tensors = self.stats_sum, self.stats_sumsq
         made_of = (like.dtype, like.device, *self._made_of())
-        if self._affine is not None and self._affine[0] == made_of:
-            return self._affine[1:]
+        if self._affine is not None and self._affine[0] == made_of and all(map(operator.is_, self._affine[1], tensors)):
+            return self._affine[2:]
         mean, variance = self.stats_mean, self.stats_var
         if self.count == 0:
             warnings.warn(
@@ -157,7 +159,7 @@ class BatchNormComponent(Component):
         scale = (variance.clamp(min=0.0) + self.epsilon).rsqrt() * self.target_rms
         blocks = self.dim // self.block_dim
         result = scale.to(like).repeat(blocks), (-mean * scale).to(like).repeat(blocks)
-        self._affine = (made_of, *result)
+        self._affine = (made_of, tensors, *result)
         return result
 
     def replay_state(self) -> list[object] | None:
@@ -168,9 +170,9 @@ class BatchNormComponent(Component):
         return [*vars(self).values(), self.stats_sum._version, self.stats_sumsq._version]
 
     def _made_of(self) -> tuple[object, ...]:
-        """Changes with the statistics and settings: PyTorch counts what is done to a tensor in place."""
+        """Changes with the settings and the numbers in the statistics: PyTorch counts what is done in place."""
         tensors = (self.stats_sum, self.stats_sumsq)
-        versions = [tuple(t.tolist()) if t.is_inference() else (id(t), t._version) for t in tensors]
+        versions = [tuple(t.tolist()) if t.is_inference() else t._version for t in tensors]
         return self.block_dim, self.epsilon, self.target_rms, self.count, *versions
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:

@@ -148,7 +148,7 @@ class StreamComputer:
         """Raises ExecutionError if parameters have changed of which merged components have others."""
         for reference, versions in self._watched:
             component = reference()
-            if component is not None and _versions(component) != versions:
+            if component is not None and _have_changed(component, versions):
                 raise ExecutionError("the network's parameters have changed since this computer was made: make another")
 
     def _check_open(self, stream: Stream) -> None:
@@ -346,10 +346,17 @@ class StreamComputer:
         return min(width, self.options.num_streams)
 
 
-def _versions(component: Component) -> dict[str, tuple[int, int]]:
+def _versions(component: Component) -> dict[str, tuple[weakref.ref[Tensor], int]]:
     """The parameters of a component as they are now: which tensors, and how often each was written to."""
     parameters = component.parameters().items()
-    return {name: (id(tensor), tensor._version) for name, tensor in parameters if not tensor.is_inference()}
+    return {name: (weakref.ref(tensor), tensor._version) for name, tensor in parameters if not tensor.is_inference()}
+
+
+def _have_changed(component: Component, versions: Mapping[str, tuple[weakref.ref[Tensor], int]]) -> bool:
+    now = _versions(component)
+    return now.keys() != versions.keys() or any(
+        version != versions[name][1] or tensor() is not versions[name][0]() for name, (tensor, version) in now.items()
+    )
 
 
 class Stream:
