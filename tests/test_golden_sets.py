@@ -67,7 +67,7 @@ COMPARED = {
             *("lengths.ark", "phone_lat.ark", "deriv_weights.ark"),
         ),
         "kaldi_io/test_fst_file.py": ("*.fst", "*.fst.txt"),
-        "cli/test_chain_training.py": ("prob.cmd", "prob_*.log", "combine.cmd", "combine.log", "combined.raw"),
+        "cli/test_egs_training.py": ("prob.cmd", "prob_*.log", "combine.cmd", "combine.log", "combined.raw"),
     },
     "xconfig": {"xconfig/test_golden.py": ("network.xconfig", "final.config")},
     "bench": {

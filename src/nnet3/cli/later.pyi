@@ -8,7 +8,6 @@ from nnet3 import (
     export as export,
     kaldi_io as kaldi_io,
     serve as serve,
-    train as train,
     xconfig as xconfig,
 )
 from nnet3.asr import cmvn as cmvn, ivectors as ivectors
@@ -19,10 +18,10 @@ from nnet3.cli import (
     audio_features as audio_features,
     caches as caches,
     chain_get_egs_tables as chain_get_egs_tables,
-    chain_training as chain_training,
     compute_tables as compute_tables,
     device as device,
     egs_tables as egs_tables,
+    egs_training as egs_training,
     exploring as exploring,
     feature_tables as feature_tables,
     files as files,
@@ -55,5 +54,5 @@ from nnet3.runs import (
     stop as stop,
     train_model as train_model,
 )
-from nnet3.train import combine as combine, compute_prob as compute_prob, show_progress as show_progress
+from nnet3.train import compute_prob as compute_prob, show_progress as show_progress
 from nnet3.xconfig import expand as expand, layer as layer, manual as manual, registry as registry

@@ -99,7 +99,7 @@ def chain_compute_prob(
     if output and not settings["gradient"]:
         raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
     nnet = later.files.load_network_to(later.device.given_device(), model)
-    files = later.chain_training.ChainFiles(den_fst, denominator, options)
+    files = later.egs_training.ChainFiles(den_fst, denominator, options)
     objective, minibatches = files.objective(nnet), files.minibatches(examples, nnet)
     evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **settings)
     for name, own in evaluator.stats.items():
@@ -255,8 +255,8 @@ def _train_verb(*, by_language: bool) -> Verb:
         apply_deriv_weights: bool,
         **rest: Any,
     ) -> None:
-        files = later.chain_training.ChainFiles(den_fst, denominator, objective, apply_deriv_weights, by_language)
-        later.chain_training.train_chain(files, **rest)
+        files = later.egs_training.ChainFiles(den_fst, denominator, objective, apply_deriv_weights, by_language)
+        later.egs_training.train(files, **rest)
 
     return command
 
@@ -287,8 +287,8 @@ def _combine_verb(*, by_language: bool) -> Verb:
                 f"give the denominator {graphs}, at least one network, the examples, and the file to write"
             )
         den_fst, *models, examples, output = names
-        files = later.chain_training.ChainFiles(den_fst, denominator, options, by_language=by_language)
-        later.chain_training.combine_chain(files, models, examples, output, **settings)
+        files = later.egs_training.ChainFiles(den_fst, denominator, options, by_language=by_language)
+        later.egs_training.combine_files(files, models, examples, output, **settings)
 
     return command
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from nnet3.cli.options import (
     whole_number,
 )
 from nnet3.cli.verb import take_use_gpu, verb
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import Nnet3Error
 from nnet3.options import (
     BatchOptions,
     EqualXvectorOptions,
@@ -62,13 +61,7 @@ def combine(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
     if len(names) < 3:
         raise click.UsageError("give at least one network, the examples, and the file to write")
     *models, examples, output = names
-    later.files.check_can_save(output)
-    device = later.device.given_device()
-    loaders = [partial(later.files.load_network_to, device, name) for name in models]
-    minibatches = list(later.outputs_of_egs.minibatches(examples, loaders[0]()))
-    result = later.combine.combine(loaders, minibatches, say=say, **settings)
-    later.files.save_model(result, output, binary)
-    say(f"Finished combining neural nets, wrote model to {output}")
+    later.egs_training.combine_files(later.egs_training.PlainFiles(), models, examples, output, binary, **settings)
 
 
 @verb("run a network over utterances", program="nnet3-compute")
@@ -212,26 +205,14 @@ def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> 
 @caching_options
 @binary_option
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="RAW-OUT")
-def train(
-    model: str, examples: str, output: str, binary: bool, options: TrainerOptions, cache_files: tuple[str | None, ...]
-) -> None:
+def train(**given: Any) -> None:
     """Train a raw network on merged examples, each of which is a minibatch, with the learning rates that it has.
 
     A minibatch in which something is not finite is skipped, with a warning that names it.
 
     nnet3 train --momentum=0.5 1.raw 'ark:nnet3 merge-egs --minibatch-size=64 ark:egs.ark ark:- |' 2.raw
     """
-    later.files.check_can_save(output)
-    nnet = later.files.load_network_to(later.device.given_device(), model)
-    with later.caches.kept_cache(*cache_files) as cache:
-        trainer = later.train.Trainer(nnet, options, cache=cache, say=say)
-        for minibatch in later.outputs_of_egs.minibatches(examples, nnet):
-            trainer.train_minibatch(minibatch)
-    trainer.log.finish()
-    if trainer.num_minibatches == trainer.num_skipped:
-        raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped")
-    later.files.save_model(nnet, output, binary)
-    say(f"Wrote model to {output}")
+    later.egs_training.train(later.egs_training.PlainFiles(), **given)
 
 
 @verb("train a network: a whole run from one settings file")

@@ -1,4 +1,4 @@
-"""Trains and combines networks by sequence training, with one denominator graph or one for each language."""
+"""Trains and combines networks on plain examples, or by sequence training with one denominator graph or several."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnet3.cli.caches import kept_cache
 from nnet3.cli.device import given_device
 from nnet3.cli.files import check_can_save, load_network_to, save_model
 from nnet3.cli.messages import say
-from nnet3.cli.outputs_of_egs import minibatches_of
+from nnet3.cli.outputs_of_egs import minibatches, minibatches_of
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions
@@ -25,6 +25,16 @@ from nnet3.train.combine import combine
 from nnet3.train.minibatch import Minibatch
 
 _SUFFIX = ".den.fst"
+
+
+class PlainFiles:
+    """Plain examples, whose objective is what the output nodes say."""
+
+    def objective(self, nnet: Nnet) -> None:
+        return None
+
+    def minibatches(self, rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
+        return minibatches(rspecifier, nnet)
 
 
 @dataclass(frozen=True)
@@ -72,8 +82,8 @@ class ChainFiles:
         return ChainObjective(graph, self.options, self.apply_deriv_weights)
 
 
-def train_chain(
-    files: ChainFiles,
+def train(
+    files: PlainFiles | ChainFiles,
     model: str,
     examples: str,
     output: str,
@@ -90,14 +100,15 @@ def train_chain(
         for minibatch in files.minibatches(examples, nnet):
             trainer.train_minibatch(minibatch)
     trainer.log.finish()
-    if not any(stats.weight for stats in trainer.log.totals.values()):
+    has_weight = objective is None or any(stats.weight for stats in trainer.log.totals.values())
+    if trainer.num_minibatches == trainer.num_skipped or not has_weight:
         raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped")
     save_model(nnet, output, binary)
     say(f"Wrote model to {output}")
 
 
-def combine_chain(
-    files: ChainFiles, models: Sequence[str], examples: str, output: str, binary: bool, **settings: Any
+def combine_files(
+    files: PlainFiles | ChainFiles, models: Sequence[str], examples: str, output: str, binary: bool, **settings: Any
 ) -> None:
     """Writes the average of the first networks, of so many as are best on examples."""
     check_can_save(output)
@@ -105,13 +116,9 @@ def combine_chain(
     loaders = [partial(load_network_to, device, name) for name in models]
     nnet = loaders[0]()
     objective = files.objective(nnet)
-    result = combine(
-        loaders,
-        list(files.minibatches(examples, nnet)),
-        lambda _: objective,
-        statistics_objective=lambda _: objective.with_second_outputs(nnet),
-        say=say,
-        **settings,
-    )
+    if objective is not None:
+        settings["objective"] = lambda _: objective
+        settings["statistics_objective"] = lambda _: objective.with_second_outputs(nnet)
+    result = combine(loaders, list(files.minibatches(examples, nnet)), say=say, **settings)
     save_model(result, output, binary)
     say(f"Finished combining neural nets, wrote model to {output}")
