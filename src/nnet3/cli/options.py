@@ -91,6 +91,11 @@ def whole_number(*names: str, least: int | None = None, bits: int = 32, **settin
     return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
 
 
+def text_option(*names: str, metavar: str, help: str) -> Decorator:
+    """An option that takes text, "" by default."""
+    return click.option(*names, default="", metavar=metavar, help=help)
+
+
 def ignored(*names: str, kind: click.ParamType[Any] = KALDI_BOOL) -> Decorator:
     """Decorator: options of a program of Kaldi that change nothing here."""
     return all_of(*(click.option(name, type=kind, hidden=True, expose_value=False) for name in names))

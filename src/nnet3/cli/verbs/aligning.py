@@ -9,7 +9,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.compute_options import align_utterances, align_words, chunk_options
 from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, text_option
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import AlignmentOptions, TrainingGraphOptions, TransitionOptions, UtteranceOptions, WordTimesOptions
 from nnet3.text.values import above, at_least, bounds
@@ -26,12 +26,8 @@ def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
         help=_OF_FSTS if of_fsts else _OF_WORDS,
     )
     @takes("options", TrainingGraphOptions)
-    @click.option(
-        "--read-disambig-syms",
-        "disambiguation",
-        default="",
-        metavar="FILE",
-        help="Labels of the lexicon that are no phones.",
+    @text_option(
+        "--read-disambig-syms", "disambiguation", metavar="FILE", help="Labels of the lexicon that are no phones."
     )
     @ignored("--batch-size", kind=integer())
     @arguments(
@@ -102,22 +98,20 @@ def ali_to_post(alignments: str, output: str) -> None:
 
 
 @verb("say when words and phones were said")
-@click.option("--textgrid", default="", metavar="DIR", help="A TextGrid for Praat there, for each utterance.")
-@click.option("--ctm", default="", metavar="FILE", help="Lines `KEY 1 BEGIN SECONDS WORD`; - for standard output.")
-@click.option("--phone-ctm", default="", metavar="FILE", help="Such lines of phones.")
-@click.option("--alignments", default="", metavar="WSPECIFIER", help="The transition-id of each row of scores.")
-@click.option("--phones", default="", metavar="FILE", help="The names of phones; by default phones.txt beside MODEL.")
-@click.option(
-    "--tree", default="", metavar="FILE", help="The model's tree; without, phones may have any pdf of theirs."
-)
-@click.option("--silence", default="", metavar="PHONE", help="The phone of silence; by default SIL or sil.")
+@text_option("--textgrid", metavar="DIR", help="A TextGrid for Praat there, for each utterance.")
+@text_option("--ctm", metavar="FILE", help="Lines `KEY 1 BEGIN SECONDS WORD`; - for standard output.")
+@text_option("--phone-ctm", metavar="FILE", help="Such lines of phones.")
+@text_option("--alignments", metavar="WSPECIFIER", help="The transition-id of each row of scores.")
+@text_option("--phones", metavar="FILE", help="The names of phones; by default phones.txt beside MODEL.")
+@text_option("--tree", metavar="FILE", help="The model's tree; without, phones may have any pdf of theirs.")
+@text_option("--silence", metavar="PHONE", help="The phone of silence; by default SIL or sil.")
 @number(
     "--silence-probability",
     rule=bounds(minimum=0, below=1),
     default=0.5,
     help="Of silence before the first word and behind each one.",
 )
-@click.option("--unknown", default="", metavar="WORD", help="The word of LEXICON that stands for those it lacks.")
+@text_option("--unknown", metavar="WORD", help="The word of LEXICON that stands for those it lacks.")
 @takes("options", WordTimesOptions)
 @chunk_options(UtteranceOptions, "frame_subsampling_factor")
 @arguments(model="MODEL", lexicon="LEXICON", features="FEATURES-RSPECIFIER", texts="TEXT-RSPECIFIER")
@@ -136,10 +130,9 @@ def align(**given: Any) -> int:
 @verb("align utterances with training graphs", program="nnet3-align-compiled")
 @takes("options", AlignmentOptions)
 @chunk_options(UtteranceOptions)
-@click.option(
+@text_option(
     "--write-per-frame-acoustic-loglikes",
     "loglikes",
-    default="",
     metavar="WSPECIFIER",
     help="Vectors of the log-likelihoods of frames, not scaled.",
 )

@@ -17,7 +17,7 @@ from nnet3.cli.egs_verbs import (
     shuffle_verb,
     subset_verb,
 )
-from nnet3.cli.options import arguments, binary_option, flag, whole_number
+from nnet3.cli.options import arguments, binary_option, flag, text_option, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import CopyingOptions, FeatureTransformOptions, MakingOptions, XvectorMakingOptions
 from nnet3.text.values import Integer
@@ -97,16 +97,10 @@ def get_egs_dense_targets(**given: Any) -> None:
 @verb("estimate an LDA-like transform", program="nnet-get-feature-transform")
 @binary_option
 @takes("options", FeatureTransformOptions)
-@click.option(
-    "--write-cholesky",
-    "cholesky",
-    default="",
-    metavar="FILE",
-    help="Where to write the Cholesky factor of the covariance within.",
+@text_option(
+    "--write-cholesky", "cholesky", metavar="FILE", help="Where to write the Cholesky factor of the covariance within."
 )
-@click.option(
-    "--write-within-covar", "within", default="", metavar="FILE", help="Where to write the covariance within classes."
-)
+@text_option("--write-within-covar", "within", metavar="FILE", help="Where to write the covariance within classes.")
 @arguments(output="MATRIX-OUT", inputs="LDA-STATS-IN...")
 def nnet_get_feature_transform(**given: Any) -> None:
     """Estimate a transform of statistics that acc-lda-stats has written: LDA, whose rows count less where classes

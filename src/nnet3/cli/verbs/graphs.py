@@ -8,15 +8,15 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, whole_number
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, text_option, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import DecodingGraphOptions, LangOptions
 
 
 @verb("make an FST of a language model in the ARPA format", program="arpa2fst")
-@click.option("--disambig-symbol", "back_off", default="", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
-@click.option("--read-symbol-table", "read_table", default="", metavar="FILE", help="Words and their labels.")
-@click.option("--write-symbol-table", "write_table", default="", metavar="FILE", help="Write words and their labels.")
+@text_option("--disambig-symbol", "back_off", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
+@text_option("--read-symbol-table", "read_table", metavar="FILE", help="Words and their labels.")
+@text_option("--write-symbol-table", "write_table", metavar="FILE", help="Write words and their labels.")
 @flag("--keep-symbols", help="Put the table into the FST, as is done without a table to read or write.")
 @click.option("--bos-symbol", "begin", default="<s>", show_default=True, metavar="SYMBOL", help="Begins sentences.")
 @click.option("--eos-symbol", "end", default="</s>", show_default=True, metavar="SYMBOL", help="Ends sentences.")
@@ -50,7 +50,7 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
 
 @verb("make a tree of phones or of pairs of phones")
 @binary_option
-@click.option("--phones", "sequences", default="", metavar="RSPECIFIER", help="Sequences of phones whose pairs count.")
+@text_option("--phones", "sequences", metavar="RSPECIFIER", help="Sequences of phones whose pairs count.")
 @whole_number("--min-count", least=1, default=100, help="Pairs of phones that come as often have pdfs of their own.")
 @arguments(topology="TOPOLOGY", tree="TREE", model="[TRANSITION-MODEL]")
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:

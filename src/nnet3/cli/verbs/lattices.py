@@ -9,7 +9,7 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
-from nnet3.cli.options import Decorator, arguments, click_type, flag, ignored, integer, whole_number
+from nnet3.cli.options import Decorator, arguments, click_type, flag, ignored, integer, text_option, whole_number
 from nnet3.cli.verb import verb
 from nnet3.options import BatchOptions, StreamOptions, UtteranceOptions
 from nnet3.text.values import Number
@@ -120,8 +120,8 @@ def lattice_best_path(**given: Any) -> None:
 
 @verb("copy lattices", program="lattice-copy")
 @flag("--write-compact", default=True, help="Write acceptors of words.")
-@click.option("--include", default="", metavar="FILE", help="Only lattices with keys that begin a line of it.")
-@click.option("--exclude", default="", metavar="FILE", help="Only lattices with other keys.")
+@text_option("--include", metavar="FILE", help="Only lattices with keys that begin a line of it.")
+@text_option("--exclude", metavar="FILE", help="Only lattices with other keys.")
 @flag("--ignore-missing", help="It is no error if no lattice is copied.")
 @_lattices_argument
 @_output_argument

@@ -12,7 +12,7 @@ from nnet3.cli import later
 from nnet3.cli.copy_options import copy_options, make_copy_options
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import print_warnings, say
-from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, seed_option
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, seed_option, text_option
 from nnet3.cli.verb import verb
 from nnet3.options import OnnxOptions
 from nnet3.text.values import at_least
@@ -205,7 +205,7 @@ def init(files: tuple[str, ...], binary: bool, seed: int) -> None:
 @click.option("--config-dir", metavar="FOLDER", help="Where all files go; made if it is not there.")
 @click.option("--config-file-out", metavar="FILE", help="Instead of that: where final.config alone goes.")
 @click.option("--existing-model", metavar="RAW", help="A network whose nodes the inputs of layers may name.")
-@click.option("--nnet-edits", default="", metavar="EDITS", help="Edits before the context is found, ';' between them.")
+@text_option("--nnet-edits", metavar="EDITS", help="Edits before the context is found, ';' between them.")
 def xconfig_to_configs(
     xconfig_file: str, config_dir: str | None, config_file_out: str | None, existing_model: str | None, nnet_edits: str
 ) -> None:

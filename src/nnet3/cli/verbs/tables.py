@@ -19,6 +19,7 @@ from nnet3.cli.options import (
     integer,
     number,
     refused,
+    text_option,
     whole_number,
 )
 from nnet3.cli.verb import Verb, verb
@@ -53,7 +54,7 @@ def _audio_features_verb(kind: str, what: str, options: type[MfccOptions | Fbank
     @number(
         "--min-duration", "least_seconds", rule=at_least(0), default=0.0, help="Leave out what is shorter (seconds)."
     )
-    @click.option("--write-utt2dur", "durations", default="", metavar="WSPECIFIER", help="Table of seconds.")
+    @text_option("--write-utt2dur", "durations", metavar="WSPECIFIER", help="Table of seconds.")
     @click.option("--output-format", type=click.Choice(["kaldi"]), default="kaldi", expose_value=False, hidden=True)
     @arguments(recordings="RECORDINGS-RSPECIFIER", output="FEATURES-WSPECIFIER")
     def command(**given: Any) -> int:
@@ -86,13 +87,11 @@ def add_deltas(source: str, output: str, order: int, window: int, columns: int) 
 
 
 @verb("normalise means and variances of features", program="apply-cmvn")
-@click.option(
-    "--utt2spk", default="", metavar="RSPECIFIER", help="The speaker of each utterance, whose statistics count."
-)
+@text_option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, whose statistics count.")
 @click.option("--norm-means", type=KALDI_BOOL, default=True, show_default=True, help="Subtract means; else only copy.")
 @flag("--norm-vars", help="Divide by standard deviations, too.")
 @flag("--reverse", help="The other way round: to data of these means and variances.")
-@click.option("--skip-dims", default="", metavar="N:N:...", help="Columns that stay as they are.")
+@text_option("--skip-dims", metavar="N:N:...", help="Columns that stay as they are.")
 @arguments(stats="CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
 def apply_cmvn(
     stats: str,
@@ -120,7 +119,7 @@ def apply_cmvn(
 
 @verb("normalise features by what came before", program="apply-cmvn-online")
 @takes("options", OnlineCmvnOptions)
-@click.option("--spk2utt", default="", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
+@text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
 @arguments(stats="GLOBAL-CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
 def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, options: OnlineCmvnOptions) -> int:
     """Normalise each frame by statistics of those up to it, as a recognizer does while somebody speaks. As long as
@@ -132,8 +131,8 @@ def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, opti
 
 
 @verb("statistics of means and variances of features", program="compute-cmvn-stats")
-@click.option("--spk2utt", default="", metavar="RSPECIFIER", help="The utterances of each speaker.")
-@click.option("--weights", default="", metavar="RSPECIFIER", help="How much each frame counts, a vector an utterance.")
+@text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker.")
+@text_option("--weights", metavar="RSPECIFIER", help="How much each frame counts, a vector an utterance.")
 @binary_option
 @arguments(features="FEATURES-RSPECIFIER", output="STATS")
 def compute_cmvn_stats(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:
@@ -160,7 +159,7 @@ compute_mfcc_feats = _audio_features_verb("mfcc", "mel frequency cepstral coeffi
     default=1,
     help="How --compress does it: 1: by the number of rows; 2: speech features; 3 to 7: fixed-size codes.",
 )
-@click.option("--write-num-frames", "lengths", default="", metavar="WSPECIFIER", help="Table of numbers of frames.")
+@text_option("--write-num-frames", "lengths", metavar="WSPECIFIER", help="Table of numbers of frames.")
 @flag("--htk-in", "of_htk", help="Read features of HTK.")
 @flag("--sphinx-in", "of_sphinx", help="Read features of Sphinx, 13 a frame.")
 @arguments(source="IN", output="OUT")
@@ -217,13 +216,12 @@ def feat_to_len(source: str, output: str) -> None:
 @click.option("--diag-ubm", "gmm", required=True, metavar="FILE", help="The background model, final.dubm.")
 @click.option("--lda-matrix", "transform", required=True, metavar="FILE", help="The transform, final.mat.")
 @click.option("--global-cmvn-stats", "cmvn_stats", required=True, metavar="FILE", help="Statistics of everybody.")
-@click.option("--splice-config", "splice_conf", default="", metavar="FILE", help="Options of the splice.")
-@click.option("--cmvn-config", "cmvn_conf", default="", metavar="FILE", help="Options of the normalisation.")
+@text_option("--splice-config", "splice_conf", metavar="FILE", help="Options of the splice.")
+@text_option("--cmvn-config", "cmvn_conf", metavar="FILE", help="Options of the normalisation.")
 @flag("--repeat", help="An ivector for each frame, instead of one for each --ivector-period.")
-@click.option(
+@text_option(
     "--frame-weights-rspecifier",
     "frame_weights",
-    default="",
     metavar="RSPECIFIER",
     help="How much each frame counts, instead of 1.",
 )
