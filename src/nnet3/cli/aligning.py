@@ -13,7 +13,7 @@ from nnet3.asr.alignment import Aligner, Alignment
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
-from nnet3.cli.files import check_different, load_acoustic_model, load_transitions, load_tree, open_file, read_integers
+from nnet3.cli.files import load_acoustic_model, load_transitions, load_tree, open_file, read_integers
 from nnet3.cli.messages import LeftOut, say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
@@ -30,6 +30,7 @@ from nnet3.kaldi_io import (
     real_writer,
     vector_writer,
 )
+from nnet3.kaldi_io.specifiers import check_different
 from nnet3.options import AlignmentOptions, TrainingGraphOptions
 
 G = TypeVar("G")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
-from nnet3.cli.files import check_different
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.examples import (
@@ -22,6 +21,7 @@ from nnet3.examples import (
 from nnet3.examples.making import generator
 from nnet3.examples.order import copies
 from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
+from nnet3.kaldi_io.specifiers import check_different
 from nnet3.options import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
 
 E = TypeVar("E")

@@ -15,7 +15,7 @@ from nnet3.hmm.tree import ContextDependency, make_transition_model
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.files import check_can_write, read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
-from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wspecifier, parse_wxfilename
+from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
 from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.nnet.load import read_model, read_transition_model
@@ -67,19 +67,6 @@ def check_can_save(*names: str) -> None:
     for name in names:
         if name not in ("", "-") and not name.startswith("|"):
             check_can_write(name)
-
-
-def check_different(*outputs: str) -> None:
-    """Raise Nnet3Error if two tables would go to one file: only one of them would be left. "" is no table."""
-    seen: dict[str, str] = {}
-    for output in filter(None, outputs):
-        specifier = parse_wspecifier(output)
-        for name in filter(None, (specifier.archive, specifier.script)):
-            place = parse_wxfilename(name)
-            path = os.path.realpath(place.name) if place.kind == "file" else name
-            if path in seen and place.kind != "pipe" and path != os.devnull:
-                raise Nnet3Error(f"{seen[path]} and {output} are one file: give each output a name of its own")
-            seen[path] = output
 
 
 def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from nnet3.asr.lattice_path import LatticePath, best_paths, random_paths
-from nnet3.cli.files import check_different, read_text
+from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
 from nnet3.kaldi_io import NO_TABLE, TableWriter, int_vector_writer, real_writer
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
+from nnet3.kaldi_io.specifiers import check_different
 from nnet3.kaldi_io.symbols import load_symbols
 
 

@@ -24,14 +24,14 @@ from nnet3.cli.compute_tables import (
     conclude,
     on_device,
 )
-from nnet3.cli.files import check_different, load_acoustic_model
+from nnet3.cli.files import load_acoustic_model
 from nnet3.cli.messages import say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Fst, int_vector_writer, open_fst_table, open_rxfilename, random_access_matrices
 from nnet3.kaldi_io.graph_file import read_graph
 from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
-from nnet3.kaldi_io.specifiers import is_table
+from nnet3.kaldi_io.specifiers import check_different, is_table
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.nnet import Nnet
 from nnet3.options import PrecisionOptions

@@ -150,3 +150,16 @@ def _check_name(name: str, verb: str) -> None:
     if wrong or not pipe.strip():
         form = "'command |'" if verb == "read" else "'| command'"
         raise TableError(f"'{name}' cannot be {verb}: a command to be {verb} is given as {form}")
+
+
+def check_different(*outputs: str) -> None:
+    """Raise TableError if two tables would go to one file: only one of them would be left. "" is no table."""
+    seen: dict[str, str] = {}
+    for output in filter(None, outputs):
+        specifier = parse_wspecifier(output)
+        for name in filter(None, (specifier.archive, specifier.script)):
+            place = parse_wxfilename(name)
+            path = os.path.realpath(place.name) if place.kind == "file" else name
+            if path in seen and place.kind != "pipe" and path != os.devnull:
+                raise TableError(f"{seen[path]} and {output} are one file: give each output a name of its own")
+            seen[path] = output

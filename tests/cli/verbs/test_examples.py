@@ -156,7 +156,6 @@ def test_copies_change_what_options_say(cli: Cli) -> None:
         (["get-egs", "scp:feats.scp", "ark:post.ark", "ark:x"], 2, "--num-pdfs"),
         (["get-egs", "--num-pdfs=6", "--num-frames=x", "scp:feats.scp", "ark:post.ark", "ark:x"], 2, "got 'x'"),
         (["get-egs", "--num-pdfs=2", "scp:feats.scp", "ark:post.ark", "ark:x"], 1, "are not of 2 pdfs"),
-        (["merge-egs", "--multilingual-eg=true", "ark:egs.ark", "ark:x"], 2, "not supported here yet"),
     ],
 )
 def test_mistakes_end_with_a_message(cli: Cli, arguments: list[str], status: int, message: str) -> None:
