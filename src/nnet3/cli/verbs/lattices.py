@@ -166,7 +166,7 @@ def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: flo
 @_lm_scale_option
 @whole_number("--n", least=1, default=1, help="Paths of each lattice.")
 @flag("--random", "is_random", help="Any paths instead of the best ones, with costs of 0.")
-@whole_number("--srand", "seed", least=0, default=0, help="Seed of random choices.")
+@whole_number("--srand", "seed", least=0, bits=64, default=0, help="Seed of random choices.")
 @_lattices_argument
 @_output_argument
 def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
