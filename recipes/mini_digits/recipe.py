@@ -18,6 +18,7 @@ from recipes.spoken_digits.stages import Stage, key_of_file, run_stage
 
 TRAINED = ("train", "valid")
 PARTS = (*TRAINED, "test")
+AGAIN = "TDNN-F on its own alignment"
 _SCALES = "--transition-scale=1.0 --acoustic-scale=1.0 --self-loop-scale=1.0"
 
 
@@ -60,27 +61,40 @@ class MiniDigitsRun:
             "tree", lambda folder: self.make_tree(lang.folder, flat_start.folder, aligned.folder, folder),
             ali=aligned, min_count=self.settings.min_count,
         )  # fmt: skip
-        egs = self.stage("egs", lambda folder: self.make_examples(data.folder, tree.folder, folder), tree=tree, **sizes)
-        chain = self.stage(
-            "chain", lambda folder: self.train_chain(tree.folder, egs.folder, folder), egs=egs,
-            **asdict(self.settings.chain),
-        )  # fmt: skip
+        chain = self.trained("", data, tree, aligned, **sizes)
+        realigned = self.stage(
+            "ali_again", lambda folder: self.align(lang.folder, data.folder, chain.folder, folder), model=chain
+        )
+        again = self.trained("_again", data, tree, realigned, **sizes)
         decoded = {
             name: self.stage(
                 f"decode_{name}",
                 partial(self.decode, grammar.folder, model.folder, data.folder),
                 grammar=grammar, model=model, choices=[self.settings.lm_weights, self.settings.word_penalties],
             )
-            for name, model in (("flat_start", flat_start), ("chain", chain))
+            for name, model in (("flat_start", flat_start), ("chain", chain), ("chain_again", again))
         }  # fmt: skip
         folders = {stage.name: stage for stage in sorted(self.out.iterdir()) if (stage / "seconds").exists()}
         seconds = {name: float((folder / "seconds").read_text()) for name, folder in folders.items()}
         results = report.Results(
-            self.settings, data.folder, lang.folder, aligned.folder, tree.folder,
-            {"flat start": flat_start.folder, "TDNN-F": chain.folder},
-            {"flat start": decoded["flat_start"].folder, "TDNN-F": decoded["chain"].folder}, seconds,
+            self.settings, data.folder, lang.folder, {"flat start": aligned.folder, "TDNN-F": realigned.folder},
+            tree.folder,
+            {"flat start": flat_start.folder, "TDNN-F": chain.folder, AGAIN: again.folder},
+            dict(zip(("flat start", "TDNN-F", AGAIN), (stage.folder for stage in decoded.values()), strict=True)),
+            seconds,
         )  # fmt: skip
         return report.write_report(results, self.out)
+
+    def trained(self, suffix: str, data: Stage, tree: Stage, aligned: Stage, **sizes: object) -> Stage:
+        """The TDNN-F that an alignment gives, by examples that it gives with the tree."""
+        egs = self.stage(
+            f"egs{suffix}", lambda folder: self.make_examples(data.folder, tree.folder, aligned.folder, folder),
+            tree=tree, ali=aligned, **sizes,
+        )  # fmt: skip
+        return self.stage(
+            f"chain{suffix}", lambda folder: self.train_chain(tree.folder, egs.folder, folder), egs=egs,
+            **asdict(self.settings.chain),
+        )  # fmt: skip
 
     # ---- what the stages do ----
 
@@ -156,6 +170,8 @@ class MiniDigitsRun:
                 "align-compiled {scales} --frame-subsampling-factor={factor} --beam=20 --retry-beam=200 "
                 "{model}/final.mdl ark:{here}/graphs.{part}.JOB.ark scp:{data}/{part}/feats.JOB.scp "
                 "ark:{here}/ali.{part}.JOB.ark".format(part=part, scales=_SCALES, factor=speech.FACTOR, **names),
+                "ali-to-phones --write-lengths=true {model}/final.mdl ark:{here}/ali.{part}.JOB.ark "
+                "ark:{here}/lengths.{part}.JOB.ark".format(part=part, **names),
             )
 
     def make_tree(self, lang: Path, model: Path, aligned: Path, folder: Path) -> None:
@@ -163,8 +179,6 @@ class MiniDigitsRun:
         for part in TRAINED:
             self.lines.run(
                 folder,
-                "ali-to-phones --write-lengths=true {model}/final.mdl ark:{ali}/ali.{part}.JOB.ark "
-                "ark:{here}/lengths.{part}.JOB.ark".format(part=part, **names),
                 "ali-to-phones {model}/final.mdl ark:{ali}/ali.{part}.JOB.ark ark,t:{here}/phones.{part}.JOB.int"
                 "".format(part=part, **names),
             )
@@ -181,13 +195,13 @@ class MiniDigitsRun:
             "{here}/normalization.fst".format(**names),
         )
 
-    def make_examples(self, data: Path, tree: Path, folder: Path) -> None:
-        names = _names(here=folder, data=data, tree=tree)
+    def make_examples(self, data: Path, tree: Path, aligned: Path, folder: Path) -> None:
+        names = _names(here=folder, data=data, tree=tree, ali=aligned)
         for part in TRAINED:
             self.lines.run(
                 folder,
                 "chain-get-supervision --left-tolerance=2 --right-tolerance=2 {tree}/tree {tree}/0.trans_mdl "
-                "ark:{tree}/lengths.{part}.JOB.ark ark:{here}/sup.{part}.JOB.ark".format(part=part, **names),
+                "ark:{ali}/lengths.{part}.JOB.ark ark:{here}/sup.{part}.JOB.ark".format(part=part, **names),
                 "chain-get-egs --srand=JOB --frame-subsampling-factor={factor} {context} --num-frames=90,60,45 "
                 "{tree}/normalization.fst scp:{data}/{part}/feats.JOB.scp ark:{here}/sup.{part}.JOB.ark "
                 "ark:{here}/{part}.JOB.cegs"

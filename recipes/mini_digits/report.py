@@ -28,12 +28,12 @@ _MOST_ERRORS = 12
 
 @dataclass(frozen=True)
 class Results:
-    """Folders of stages; models and what they heard by the name of the model; seconds by the name of the stage."""
+    """Folders of stages; alignments by a model, models and what they heard by its name; seconds by the stage's name."""
 
     settings: MiniDigits
     data: Path
     lang: Path
-    ali: Path
+    ali: dict[str, Path]
     tree: Path
     models: dict[str, Path]
     decoded: dict[str, Path]
@@ -72,7 +72,8 @@ def _lines(results: Results) -> list[str]:
         "",
         f"{train} strings of digits to train on, {valid} to choose by, {test} of other recordings to test with "
         f"({sum(map(len, said.values()))} words). Flat start by end-to-end LF-MMI with a pdf pair for each phone; its "
-        "alignment; a tree of pairs of phones; a TDNN-F by LF-MMI; a bigram; lattices.",
+        "alignment; a tree of pairs of phones; a TDNN-F by LF-MMI; another one on the alignment of the first; "
+        "a bigram; lattices.",
         "",
         "| model | word error rate | put in, left out, replaced | strings with errors | weight of the language model, "
         "penalty of words | pdfs | parameters | states and arcs of HCLG |",
@@ -82,7 +83,7 @@ def _lines(results: Results) -> list[str]:
         *wrong,
         "![objectives while training](training.png)",
         "",
-        "![a string, and where the flat start says that its phones are](alignment.png)",
+        "![a string, and where two models say that its phones are](alignment.png)",
         "",
         "![word error rate on the strings to choose by](rates.png)",
         "",
@@ -112,7 +113,7 @@ def _wrong(said: scoring.Texts, heard: scoring.Texts) -> str:
 
 def _draw_training(results: Results, path: Path) -> None:
     figure = Figure(figsize=(10, 3.6), layout="constrained")
-    for axis, (name, folder) in zip(figure.subplots(1, 2), results.models.items(), strict=True):
+    for axis, (name, folder) in zip(figure.subplots(1, len(results.models)), results.models.items(), strict=True):
         for kind, label in (("train", "strings to train on"), ("valid", "strings to choose by")):
             points = [(event["step"], event["objective"]) for event in read_events(folder) if event["event"] == kind]
             if points:
@@ -124,28 +125,28 @@ def _draw_training(results: Results, path: Path) -> None:
 
 
 def _draw_alignment(results: Results, path: Path) -> None:
-    with open_pair_table(f"ark:{results.tree}/lengths.valid.1.ark") as table:
-        key, phones = next(iter(table))
-    with open_matrix_table(f"scp:{results.data}/valid/feats.1.scp") as features:
-        rows = next(matrix for name, matrix in features if name == key)
     names = load_symbols(results.lang / "lang" / "phones.txt")
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    axis = figure.subplots()
-    seconds = len(rows) / FRAMES_PER_SECOND
-    axis.imshow(rows.T, origin="lower", aspect="auto", cmap="magma", extent=(0, seconds, 0, rows.shape[1]))
-    ends = np.cumsum(phones[:, 1]) * FACTOR / FRAMES_PER_SECOND
-    for place, (phone, end) in enumerate(zip(phones[:, 0].tolist(), ends, strict=True)):
-        middle = end - phones[place, 1] * FACTOR / FRAMES_PER_SECOND / 2
-        axis.axvline(end, color="white", linewidth=0.7)
-        axis.text(middle, rows.shape[1] + 0.5 + 2.5 * (place % 3), names[phone], ha="center", fontsize=7)
-    axis.set(xlabel=f"seconds of {key}", ylabel="log mel energies")
-    axis.set_xlim(0, seconds)
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    for axis, (model, folder) in zip(figure.subplots(len(results.ali)), results.ali.items(), strict=True):
+        with open_pair_table(f"ark:{folder}/lengths.valid.1.ark") as table:
+            key, phones = next(iter(table))
+        with open_matrix_table(f"scp:{results.data}/valid/feats.1.scp") as features:
+            rows = next(matrix for name, matrix in features if name == key)
+        seconds = len(rows) / FRAMES_PER_SECOND
+        axis.imshow(rows.T, origin="lower", aspect="auto", cmap="magma", extent=(0, seconds, 0, rows.shape[1]))
+        ends = np.cumsum(phones[:, 1]) * FACTOR / FRAMES_PER_SECOND
+        for place, (phone, end) in enumerate(zip(phones[:, 0].tolist(), ends, strict=True)):
+            middle = end - phones[place, 1] * FACTOR / FRAMES_PER_SECOND / 2
+            axis.axvline(end, color="white", linewidth=0.7)
+            axis.text(middle, rows.shape[1] + 0.5 + 2.5 * (place % 3), names[phone], ha="center", fontsize=7)
+        axis.set(xlabel=f"seconds of {key}, aligned by {model}", ylabel="log mel energies")
+        axis.set_xlim(0, seconds)
     figure.savefig(path, dpi=110)
 
 
 def _draw_rates(results: Results, path: Path) -> None:
     figure = Figure(figsize=(10, 3.2), layout="constrained")
-    for axis, (name, folder) in zip(figure.subplots(1, 2), results.decoded.items(), strict=True):
+    for axis, (name, folder) in zip(figure.subplots(1, len(results.decoded)), results.decoded.items(), strict=True):
         rows = json.loads((folder / "valid" / "rates.json").read_text())
         for penalty in sorted({row[1] for row in rows}):
             points = [(weight, 100 * rate) for weight, other, rate in rows if other == penalty]

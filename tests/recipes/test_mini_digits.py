@@ -30,8 +30,11 @@ TINY = MiniDigits(
     strings=(24, 4, 4), width=32, bottleneck=8, min_count=8, lm_weights=(10,), word_penalties=(0.0, 1.0),
     flat=Network(3, "1:8", 0.004, 0.002, 1), chain=Network(2, "1:16", 0.004, 0.002, 1),
 )  # fmt: skip
-STAGES = ("lang", "data", "lang_test", "flat_graphs", "flat_start", "ali", "tree", "egs", "chain")
-DECODED = ("decode_flat_start", "decode_chain")
+STAGES = (
+    *("lang", "data", "lang_test", "flat_graphs", "flat_start", "ali", "tree", "egs", "chain"),
+    *("ali_again", "egs_again", "chain_again"),
+)
+DECODED = ("decode_flat_start", "decode_chain", "decode_chain_again")
 
 
 @pytest.fixture(scope="module")
