@@ -206,6 +206,19 @@ def test_it_can_be_enlarged(page: Path) -> None:
     assert seen.found[12].startswith("c0: ")
 
 
+def test_pictures_keep_their_size_when_it_is_enlarged(page: Path) -> None:
+    """They are scrolled, so that their labels grow with all else."""
+    steps = [
+        [what, *given]
+        for view, picture in (("memory", ".arena"), ("profile", ".flame"))
+        for what, *given in (
+            ["click", f"#tab-{view}"],
+            ["evaluate", f"document.querySelector('{picture}').getBoundingClientRect().width >= 1000"],
+        )
+    ]
+    assert visit(page, steps, width=600, height=400).found[1::2] == [True, True]
+
+
 def test_nothing_is_run_that_a_name_says(tmp_path: Path) -> None:
     nnet = hostile(tmp_path)
     path = tmp_path / "hostile.html"

@@ -35,7 +35,8 @@ VIEWS.push({ id: "memory", title: "Memory", build(panel) {
     "aria-label": `memory over commands; ${peakText}`, keydown: (event) => key(event) }, ...rects,
   svg("line", { class: "peak", x1: peakX, x2: peakX, y1: 0, y2: HEIGHT - BOTTOM }), ...ticks);
   panel.append(el("div", { class: "bar" }, el("span", { id: "peak" }, peakText),
-    memory.blocks.length > MOST ? el("span", {}, `the ${count(MOST)} largest of ${count(memory.blocks.length)} blocks`) : null), said, picture);
+    memory.blocks.length > MOST ? el("span", {}, `the ${count(MOST)} largest of ${count(memory.blocks.length)} blocks`) : null), said,
+    el("div", { class: "wide filling" }, picture));
   let at = -1;
 
   function look(place) {

@@ -15,7 +15,7 @@ VIEWS.push({ id: "profile", title: "Profile", build(panel) {
   const flame = svg("svg", { class: "flame", viewBox: "0 0 1000 100", role: "group", "aria-label": "flame graph" });
   const said = el("p", { class: "said", role: "status" }, "Point at a part of the flame graph; Enter or a click enlarges it.");
   panel.append(el("div", { class: "bar" }, choose, el("span", {}, `${(total / 1e3).toFixed(3)} ms in ${count(times.length)} commands`)),
-    flame, said, el("div", { class: "scroll" }, table));
+    el("div", { class: "wide" }, flame), said, el("div", { class: "scroll" }, table));
 
   function bars() {
     const sums = new Map();
