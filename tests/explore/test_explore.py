@@ -89,7 +89,7 @@ def test_a_network_in_stages_is_shown_without_a_program() -> None:
     network = cn.Network(outputs={"last": cn.sequence.last(cn.tanh(cn.input("x", 3)))})
     assert _data(explore(network))["network"]
     with pytest.raises(Nnet3Error, match="computed by several programs, one for each stage, and a page shows one"):
-        explore(network, {"x": np.ones((3, 4))})
+        explore(network, {"x": cn.sequences([np.ones((3, 4))])})
 
 
 @pytest.mark.parametrize(("model", "asked"), [("x.mdl", None), (lstm(), {"input": 3}), (computational_network(), [1])])
