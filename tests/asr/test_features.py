@@ -104,7 +104,7 @@ def test_cmvn_is_that_of_each_frames_time(
     skip: tuple[int, ...],
     min_energy: float,
 ) -> None:
-    options = OnlineCmvnOptions(*frames, min_energy, True, variance, skip)
+    options = OnlineCmvnOptions(*frames, min_energy, normalize_variance=variance, skip_dims=skip)
     everybody, speaker = random_cmvn_stats(RANDOM), random_cmvn_stats(RANDOM, 17.5) if with_speaker else None
     rows = random_features(RANDOM, sum(pieces))
     cmvn, slow = OnlineCmvn(options, everybody, speaker), SlowCmvn(rows, options, everybody, speaker)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import click
 import pytest
 
-from nnet3.cli.declared import takes
+from nnet3.cli.declared import one, takes
 from nnet3.cli.options import click_type, integer
 from nnet3.options import Options, TrainerOptions, option
 from nnet3.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
@@ -206,3 +206,16 @@ def test_options_of_kaldis_threads_change_nothing() -> None:
 
 def test_kaldis_weight_of_supervision_changes_nothing() -> None:
     check_ignored("chain-get-supervision", "--weight=3")
+
+
+def test_one_option_of_a_class() -> None:
+    @click.command()
+    @one(TrainerOptions, "momentum")
+    @one(TrainerOptions, "print_interval", "lines", "-n", "--lines", program_default=7)
+    def command(**given: Any) -> dict[str, Any]:
+        return given
+
+    assert command.main([], standalone_mode=False) == {"momentum": 0.0, "lines": 7}
+    assert command.main(["--momentum=0.5", "-n", "2"], standalone_mode=False) == {"momentum": 0.5, "lines": 2}
+    with pytest.raises(click.BadParameter, match="must be >= 0 and < 1"):
+        command.main(["--momentum=1"], standalone_mode=False)

@@ -126,9 +126,9 @@ def test_what_is_not_finite_or_empty_does_not_count(cli: Cli) -> None:
 
 
 def test_columns_to_skip_are_numbers(cli: Cli) -> None:
-    for wrong in ("1:x", "²", "1:"):
+    for wrong in ("1:x", "²"):
         outcome = cli("apply-cmvn", f"--skip-dims={wrong}", "all", "scp:feats.scp", "ark:out.ark")
-        assert (outcome.status, f"expected numbers such as 13:14:15, got '{wrong}'" in outcome.err) == (2, True)
+        assert (outcome.status, f"it must be a list of integers, got '{wrong}'" in outcome.err) == (2, True)
 
 
 def _written(matrix: np.ndarray) -> Writer:

@@ -10,9 +10,19 @@ import click
 from click.core import ParameterSource
 
 from nnet3.cli import later
-from nnet3.cli.declared import takes
+from nnet3.cli.declared import one, takes
 from nnet3.cli.messages import say
-from nnet3.cli.options import Decorator, all_of, arguments, flag, ignored, integer, number, whole_number
+from nnet3.cli.options import (
+    Decorator,
+    all_of,
+    arguments,
+    cache_files,
+    device_option,
+    flag,
+    ignored,
+    integer,
+    word_symbols_option,
+)
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
     HIGHEST_LEVEL,
@@ -31,6 +41,7 @@ from nnet3.options import (
     WordTimesOptions,
     XvectorOptions,
 )
+from nnet3.text.values import Integer, at_least
 
 #: Kaldi's switches, and the passes that one of them, when it is off, leaves out. Others have no pass here.
 PASSES_OF_SWITCHES: Mapping[str, tuple[str, ...]] = {
@@ -63,20 +74,11 @@ def _take(name: str, default: Any) -> Any:
     return take_internal(f"optimization.{name}", default)
 
 
-_DEVICE = click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1.")
-
-
 def chunk_options(options: type[Options], *omit: str) -> Decorator:
     """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances, but for some."""
     return all_of(
         takes("ivectors", IvectorTables),
-        whole_number(
-            *("--online-ivector-period", "period"),
-            least=0,
-            default=0,
-            help="Frames per online ivector; needed with them.",
-            show_default=False,
-        ),
+        one(UtteranceOptions, "online_ivector_period", "period", kind=Integer(at_least(0)), program_default=0),
         takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit)),
     )
 
@@ -84,7 +86,7 @@ def chunk_options(options: type[Options], *omit: str) -> Decorator:
 score_options: Decorator = all_of(
     takes("precision", PrecisionOptions),
     takes("scores", ScoreOptions),
-    _DEVICE,
+    device_option,
     flag("--resume", help="Skip what the output, an ark,scp:, already has."),
     arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="MATRIX-WSPECIFIER"),
 )
@@ -94,12 +96,10 @@ decoding_options: Decorator = all_of(
     takes("search", SearchOptions),
     takes("lattices", LatticeOptions),
     takes("precision", PrecisionOptions),
-    number("--acoustic-scale", default=0.1, help="Multiplies the scores."),
+    one(ScoreOptions, "acoustic_scale", program_default=0.1),
     flag("--allow-partial", help="Take the best path though it reaches no final state, where none does."),
-    click.option(
-        "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
-    ),
-    _DEVICE,
+    word_symbols_option,
+    device_option,
     arguments(
         model="MODEL",
         graph="GRAPH",
@@ -218,9 +218,8 @@ def align_words(model: str, texts: str, options: WordTimesOptions, chunks: Utter
 
 xvector_options = all_of(
     takes("precision", PrecisionOptions),
-    _DEVICE,
-    click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
-    click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
+    device_option,
+    cache_files("--cached-compiler-in", "--cached-compiler-out"),
     ignored("--cache-capacity", kind=integer()),
     ignored("--use-shortcut"),
     arguments(network="MODEL", features="FEATURES-RSPECIFIER", output="VECTOR-WSPECIFIER"),
@@ -234,8 +233,7 @@ def compute_xvectors(
     output: str,
     precision: PrecisionOptions,
     device_name: str | None,
-    cached_compiler_in: str | None,
-    cached_compiler_out: str | None,
+    cache_files: tuple[str | None, str | None],
 ) -> None:
     """Computes and writes the vectors of a table."""
     compile_options = take_compile_options()
@@ -245,6 +243,6 @@ def compute_xvectors(
         compile_options=compile_options,
         debug=compile_options.check,
     )
-    with later.caches.kept_cache(cached_compiler_in, cached_compiler_out) as cache:
+    with later.caches.kept_cache(*cache_files) as cache:
         tables = later.compute_tables.ComputedTables(features, output)
         later.compute_tables.compute_xvectors(network, tables, options, settings, cache)

@@ -31,9 +31,19 @@ def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) ->
     return decorate
 
 
-def _click_option(item: Option) -> Decorator:
+def one(options: type[Options], name: str, parameter: str = "", *names: str, **changes: Any) -> Decorator:
+    """Decorator: adds one option that a class declares; the verb gets its value as `parameter`, by default `name`.
+
+    `names` take the place of its name on command lines. `changes` are made to its declaration, as
+    `program_default=0.5`.
+    """
+    item = next(item for item in declared(options) if item.name == name)
+    return _click_option(dataclasses.replace(item, name=parameter or name, **changes), *names)
+
+
+def _click_option(item: Option, *names: str) -> Decorator:
     return click.option(
-        f"--{item.flag}",
+        *(names or (f"--{item.flag}",)),
         item.name,
         type=click_type(item.kind),
         default=_as_text(item.program_default),

@@ -24,12 +24,6 @@ normalization_scale_option = number(
 ivectors_option = click.option(
     "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."
 )
-rand_prune_option = number(
-    "--rand-prune",
-    rule=at_least(0),
-    default=0.0,
-    help="Weights below it become it or 0, at random, for speed; 0: all stay.",
-)
 #: The options and arguments of verbs that copy examples with changes.
 copying_options = all_of(
     takes("options", CopyingOptions),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nnet3.text import values
-from nnet3.text.values import ANY, Integer, Number, Rule, within
+from nnet3.text.values import ANY, Integer, Number, Rule, at_least, within
 
 
 class _IntegerType(click.IntRange):
@@ -149,6 +149,26 @@ def all_of(*decorators: Decorator) -> Decorator:
     return decorate
 
 
+#: Options of several verbs.
+device_option: Decorator = click.option(
+    "--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."
+)
+graph_folder_option: Decorator = click.option(
+    "--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory."
+)
+word_symbols_option: Decorator = click.option(
+    "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
+)
+threads_option = whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
+tolerance_option = whole_number(
+    "--length-tolerance", "tolerance", least=0, default=0, help="Frames by which lengths may differ."
+)
+gradient_option = flag(
+    "--compute-deriv",
+    "gradient",
+    help="Also the gradient: its size for each component; written to GRADIENT-OUT.",
+)
+prior_floor_option = partial(number, "--prior-floor", rule=at_least(0), help="Smallest prior.")
 binary_option = flag("--binary", default=True, show_default=True, help="Write in binary mode (false: text).")
 seed_option = whole_number("--srand", "seed", bits=64, default=0, help="Seed of the random initial values.")
 kaldi_option = flag("--kaldi", help="Print Kaldi's own lines instead of tables.")
@@ -178,15 +198,20 @@ accuracy_options = all_of(
 TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")
 
 
-def caching_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def cache_files(read: str, write: str) -> Decorator:
     """Decorator: files of compiled computations, as `cache_files`: the one to read and the one to write."""
 
-    @wraps(function)
-    def command(read_cache: str | None, write_cache: str | None, **others: Any) -> Any:
-        return function(cache_files=(read_cache, write_cache), **others)
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def command(read_cache: str | None, write_cache: str | None, **others: Any) -> Any:
+            return function(cache_files=(read_cache, write_cache), **others)
 
-    return all_of(
-        click.option("--read-cache", metavar="FILE", help="Compiled computations, of an earlier --write-cache."),
-        click.option("--write-cache", metavar="FILE", help="Where compiled computations are to be kept."),
-        ignored("--binary-write-cache"),
-    )(command)
+        return all_of(
+            click.option(read, "read_cache", metavar="FILE", help=f"Compiled computations, of an earlier {write}."),
+            click.option(write, "write_cache", metavar="FILE", help="Where compiled computations are to be kept."),
+        )(command)
+
+    return decorate
+
+
+caching_options = all_of(cache_files("--read-cache", "--write-cache"), ignored("--binary-write-cache"))

@@ -17,10 +17,11 @@ from nnet3.options.examples import (
     SubsetOptions,
     XvectorMakingOptions,
 )
-from nnet3.options.feature_transform import FeatureTransformOptions
+from nnet3.options.feature_transform import FeatureTransformOptions, LdaStatsOptions
 from nnet3.options.lexicon import DecodingGraphOptions, LangOptions
 from nnet3.options.onnx import NetworkOnnxOptions, OnnxOptions
 from nnet3.options.recognizer import (
+    CmvnOptions,
     DecodingOptions,
     EndpointRule,
     FbankOptions,

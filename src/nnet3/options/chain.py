@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nnet3.errors import TrainingError
-from nnet3.options.declaring import Options, option
+from nnet3.options.declaring import Options, again, option
+from nnet3.options.utterances import UtteranceOptions
 from nnet3.text.values import Boolean, Integer, Number, at_least, between, bounds
 
 _NUMBER = Number(at_least(0))
@@ -66,7 +67,7 @@ class Tolerances(Options, error=TrainingError):
         5, Integer(at_least(0)), "Frames a phone may come earlier.", unit="frames", flag="left-tolerance"
     )
     right: int = option(5, Integer(at_least(0)), "Frames a phone may end later.", unit="frames", flag="right-tolerance")
-    frame_subsampling_factor: int = option(1, Integer(at_least(1)), "Input frames per output.", unit="frames")
+    frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if self.left + self.right + 1 < self.frame_subsampling_factor:

@@ -63,10 +63,10 @@ def option(
     return field(default=default, metadata={"option": said})
 
 
-def again(of: type[Options], name: str, default: Any) -> Any:
-    """A field that another class declares, with a default of its own."""
+def again(of: type[Options], name: str, default: Any, **changes: Any) -> Any:
+    """A field that another class declares, with a default of its own and `changes` of what `option` takes."""
     said = of.__dataclass_fields__[name].metadata["option"]
-    return field(default=default, metadata={"option": said | {"program_default": _SAME}})
+    return field(default=default, metadata={"option": said | {"program_default": _SAME} | changes})
 
 
 def declared(options: type) -> tuple[Option, ...]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from nnet3.errors import TrainingError
 from nnet3.options.declaring import Options, again, option
+from nnet3.options.utterances import UtteranceOptions
 from nnet3.text.values import Boolean, Integer, Integers, Number, Rule, Text, at_least, bounds
 
 _MOST_CONTEXT = 1_000_000  # frames; more is a slip of the hand that would fill the memory
 WHOLE = (-1,)  # as num_frames: whole utterances
 _FRAMES = Integer(at_least(0))
-_SEED = Integer(bits=64)
 _CONTEXT = Integer(bounds(minimum=0, maximum=_MOST_CONTEXT))
 _CONTEXT_AT_END = Integer(bounds(maximum=_MOST_CONTEXT))
 _NUM_FRAMES = Integers(
@@ -40,7 +40,7 @@ class ChunkOptions(Options):
     right_context: int = option(0, _CONTEXT, "Frames of input at the right of a chunk.", unit="frames")
     left_context_initial: int = option(-1, _CONTEXT_AT_END, "The same for the first chunk (-1: same).", unit="frames")
     right_context_final: int = option(-1, _CONTEXT_AT_END, "The same for the last chunk (-1: same).", unit="frames")
-    frame_subsampling_factor: int = option(1, Integer(at_least(1)), "Frames of input per output.", unit="frames")
+    frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,7 +68,7 @@ class InputOptions(Options, error=TrainingError):
     online_ivector_period: int = option(1, Integer(at_least(1)), "Frames per ivector.", unit="frames")
     compress: bool = option(True, Boolean(), "Compress full matrices.")
     length_tolerance: int = option(100, _FRAMES, "Frames of ivectors off.", unit="frames")
-    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    seed: int = option(0, Integer(bits=64), "Seed of random choices.", flag="srand")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class ChainMergingOptions(MergingOptions):
 class ShufflingOptions(Options):
     """Putting examples into random order."""
 
-    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    seed: int = again(InputOptions, "seed", 0)
     buffer_size: int = option(0, _FRAMES, "Examples held in memory (0: all).", unit="examples")
 
 
@@ -129,7 +129,7 @@ class ShufflingOptions(Options):
 class SubsetOptions(Options):
     """Taking some examples at random."""
 
-    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    seed: int = again(InputOptions, "seed", 0)
     count: int = option(1000, Integer(at_least(1)), "How many.", unit="examples", flag="n")
     randomize_order: bool = option(True, Boolean(), "Put them in random order.")
 
@@ -140,7 +140,7 @@ class CopyingOptions(Options):
 
     random: bool = option(False, Boolean(), "Outputs at random, not in turn.")
     keep_proportion: float = option(1.0, Number(at_least(0)), "Copies per example.")
-    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    seed: int = again(InputOptions, "seed", 0)
     frame_shift: int = option(0, Integer(), "Added to every t but the ivector's.", unit="frames")
     left_context: int = option(-1, Integer(at_least(-1)), "Left context to keep (-1: all).", unit="frames")
     right_context: int = option(-1, Integer(at_least(-1)), "Right context to keep (-1: all).", unit="frames")

@@ -10,6 +10,15 @@ from nnet3.text.values import Boolean, Integer, Number, at_least
 
 
 @dataclass(frozen=True)
+class LdaStatsOptions(Options):
+    """Gathering the statistics of an LDA-like transform."""
+
+    rand_prune: float = option(
+        0.0, Number(at_least(0)), "Weights below it become it or 0, at random, for speed; 0: all stay."
+    )
+
+
+@dataclass(frozen=True)
 class FeatureTransformOptions(Options):
     """Options by which an LDA-like transform is estimated. Names and defaults are Kaldi's."""
 

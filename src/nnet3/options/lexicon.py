@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3.errors import ModelFormatError
-from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Number, at_least, within
+from nnet3.options.alignment import TrainingGraphOptions
+from nnet3.options.declaring import Options, again, option
+from nnet3.text.values import Boolean, Number, within
 
 
 @dataclass(frozen=True)
@@ -21,5 +22,5 @@ class LangOptions(Options, error=ModelFormatError):
 class DecodingGraphOptions(Options):
     """Scales of a decoding graph. Names and defaults are those of Kaldi's mkgraph.sh; chain models: 1 for both."""
 
-    transition_scale: float = option(1.0, Number(at_least(0)), "Of the costs of transitions that are no self-loops.")
-    self_loop_scale: float = option(0.1, Number(at_least(0)), "Of the costs of self-loops and of leaving them.")
+    transition_scale: float = again(TrainingGraphOptions, "transition_scale", 1.0)
+    self_loop_scale: float = again(TrainingGraphOptions, "self_loop_scale", 0.1)

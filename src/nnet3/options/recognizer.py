@@ -131,8 +131,25 @@ class SpliceOptions(Options):
     right_context: int = option(4, Integer(within(0, 1000)), "Frames behind.", unit="frames")
 
 
+@dataclass(frozen=True, kw_only=True)
+class CmvnOptions(Options):
+    """Normalisation of mean and variance."""
+
+    normalize_mean: bool = option(True, _BOOLEAN, "Subtract the mean.", flag="norm-means")
+    normalize_variance: bool = option(False, _BOOLEAN, "Divide by the standard deviation.", flag="norm-vars")
+    skip_dims: tuple[int, ...] = option(
+        (), Integers(separators=":", with_gaps=True), "Columns that are left alone, such as 0:1."
+    )
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.normalize_variance and not self.normalize_mean:
+            yield "normalize_variance", "norm-vars needs norm-means"
+        if min(self.skip_dims, default=0) < 0:
+            yield "skip_dims", f"columns count from 0, got {min(self.skip_dims)}"
+
+
 @dataclass(frozen=True)
-class OnlineCmvnOptions(Options):
+class OnlineCmvnOptions(CmvnOptions):
     """Online normalisation of mean and variance (online_cmvn.conf).
 
     The statistics of frame t are those of the last `cmn_window` frames up to t. As long as these are fewer, statistics
@@ -145,21 +162,13 @@ class OnlineCmvnOptions(Options):
     min_energy: float = option(
         -math.inf, Number(finite=False), "C0 of frames with statistics of their own; Vosk: 50.", flag="cmn-min-energy"
     )
-    normalize_mean: bool = option(True, _BOOLEAN, "Subtract the mean.", flag="norm-means")
-    normalize_variance: bool = option(False, _BOOLEAN, "Divide by the standard deviation.", flag="norm-vars")
-    skip_dims: tuple[int, ...] = option(
-        (), Integers(separators=":", with_gaps=True), "Columns that are left alone, such as 0:1."
-    )
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        if self.normalize_variance and not self.normalize_mean:
-            yield "normalize_variance", "norm-vars needs norm-means"
+        yield from super().conflicts()
         if self.speaker_frames > self.cmn_window:
             yield "speaker_frames", f"speaker_frames must be at most cmn_window, {self.cmn_window}"
         if self.global_frames > self.speaker_frames:
             yield "global_frames", f"global_frames must be at most speaker_frames, {self.speaker_frames}"
-        if min(self.skip_dims, default=0) < 0:
-            yield "skip_dims", f"columns count from 0, got {min(self.skip_dims)}"
 
 
 @dataclass(frozen=True)

@@ -6,25 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnet3.errors import ExecutionError
-from nnet3.options.declaring import Options, option
+from nnet3.options.declaring import Options, again, option
 from nnet3.text.values import Boolean, Integer, Number, Rule, Text, at_least, bounds, choice
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
 _TABLE = "RSPECIFIER"
 _LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1, minimum=-1))
-
-
-@dataclass(frozen=True)
-class StreamOptions(Options, error=ExecutionError):
-    """Running a network over streams of frames; chunks are made longer until the network's period divides them.
-
-    `num_streams`: how many streams may be open at a time. Raises ExecutionError for numbers that cannot be meant.
-    """
-
-    frame_subsampling_factor: int = option(3, _PERIOD, "Input frames per output.", unit="frames", program_default=1)
-    frames_per_chunk: int = option(21, _PERIOD, "Input frames per chunk.", unit="frames", program_default=24)
-    extra_left_context_initial: int = option(0, _FRAMES, "Frames more at the left of the first chunk.", unit="frames")
-    num_streams: int = option(1, _PERIOD, "Streams that are open at a time.")
 
 
 @dataclass(frozen=True)
@@ -45,6 +32,19 @@ class UtteranceOptions(Options, error=ExecutionError):
     extra_left_context_initial: int = option(-1, Integer(), "The same for the first chunk (-1: same).", unit="frames")
     extra_right_context_final: int = option(-1, Integer(), "The same for the last chunk (-1: same).", unit="frames")
     online_ivector_period: int = option(10, _PERIOD, "Frames per online ivector; needed with them.", unit="frames")
+
+
+@dataclass(frozen=True)
+class StreamOptions(Options, error=ExecutionError):
+    """Running a network over streams of frames; chunks are made longer until the network's period divides them.
+
+    `num_streams`: how many streams may be open at a time. Raises ExecutionError for numbers that cannot be meant.
+    """
+
+    frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 3, program_default=1)
+    frames_per_chunk: int = option(21, _PERIOD, "Input frames per chunk.", unit="frames", program_default=24)
+    extra_left_context_initial: int = option(0, _FRAMES, "Frames more at the left of the first chunk.", unit="frames")
+    num_streams: int = option(1, _PERIOD, "Streams that are open at a time.")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class BatchOptions(UtteranceOptions):
 class ScoreOptions(Options):
     """The scores that are made of a network's outputs."""
 
-    acoustic_scale: float = option(1.0, Number(), "Multiplies the result.")
+    acoustic_scale: float = option(1.0, Number(), "Multiplies the scores.")
     apply_exp: bool = option(False, Boolean(), "Write exp(output), for instance posteriors.")
     use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnet3.options import Options, StepOptions, option
+from nnet3.options import FeatureTransformOptions, LdaStatsOptions, Options, StepOptions, again, option
 from nnet3.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, choice, within
 from nnet3.train.schedules import DropoutSchedule
 
@@ -74,15 +74,9 @@ class LdaSection(Options):
     examples: int = option(
         10_000, _SIZE, "training examples of each output node that are looked at, at most", steers=False
     )
-    rand_prune: float = option(
-        0.0, _NOT_NEGATIVE, "weights of classes below it become it or 0, at random: faster", steers=False
-    )
-    within_class_factor: float = option(
-        0.001, _NOT_NEGATIVE, "how much variance within classes counts, beside that between them", steers=False
-    )
-    max_singular_value: float = option(
-        5.0, Number(), "largest singular value of the matrix; 0 or less: no such limit", steers=False
-    )
+    rand_prune: float = again(LdaStatsOptions, "rand_prune", 0.0, steers=False)
+    within_class_factor: float = again(FeatureTransformOptions, "within_class_factor", 0.001, steers=False)
+    max_singular_value: float = again(FeatureTransformOptions, "max_singular_value", 5.0, steers=False)
 
 
 @dataclass(frozen=True)

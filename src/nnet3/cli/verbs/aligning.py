@@ -8,11 +8,11 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.compute_options import align_utterances, align_words, chunk_options
-from nnet3.cli.declared import takes
-from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, text_option
+from nnet3.cli.declared import one, takes
+from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, prior_floor_option, text_option
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import AlignmentOptions, TrainingGraphOptions, TransitionOptions, UtteranceOptions, WordTimesOptions
-from nnet3.text.values import above, at_least, bounds
+from nnet3.text.values import bounds
 
 
 def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
@@ -69,7 +69,7 @@ def ali_to_pdf(model: str, alignments: str, output: str) -> None:
 @flag("--per-frame", help="A phone for each frame.")
 @flag("--write-lengths", "lengths", help="Phones with numbers of frames.")
 @flag("--ctm-output", "ctm", help="A file of phones with times in seconds.")
-@number("--frame-shift", rule=above(0), default=0.01, help="Seconds from frame to frame, for --ctm-output.")
+@one(WordTimesOptions, "frame_shift", help="Seconds between frames, for --ctm-output.")
 @arguments(model="MODEL", alignments="ALIGNMENTS-RSPECIFIER", output="PHONES-WSPECIFIER")
 def ali_to_phones(
     model: str, alignments: str, output: str, per_frame: bool, lengths: bool, ctm: bool, frame_shift: float
@@ -158,7 +158,7 @@ def align_compiled(**given: Any) -> int:
 @binary_option
 @takes("options", TransitionOptions)
 @flag("--set-priors", default=True, show_default=True, help="Set the priors of pdfs too.")
-@number("--prior-floor", rule=at_least(0), default=5e-6, help="Smallest prior.")
+@prior_floor_option(default=5e-6)
 @arguments(model="MODEL-IN", alignments="ALIGNMENTS-RSPECIFIER", output="MODEL-OUT")
 def am_train_transitions(set_priors: bool, prior_floor: float, **given: Any) -> None:
     """Set the transition probabilities of an acoustic model to those of alignments, and its priors to shares of pdfs.

@@ -7,14 +7,13 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.declared import takes
+from nnet3.cli.declared import one, takes
 from nnet3.cli.egs_verbs import (
     CHAIN_KIND,
     copying_options,
     ivectors_option,
     merge_verb,
     normalization_scale_option,
-    rand_prune_option,
     shuffle_verb,
     subset_verb,
 )
@@ -25,6 +24,7 @@ from nnet3.cli.options import (
     binary_option,
     caching_options,
     flag,
+    gradient_option,
     ignored,
     integer,
     max_evaluations_option,
@@ -37,6 +37,7 @@ from nnet3.options import (
     ChainOptions,
     CopyingOptions,
     DenominatorOptions,
+    LdaStatsOptions,
     PhoneLmOptions,
     SupervisingOptions,
     TrainerOptions,
@@ -61,7 +62,7 @@ _WITHOUT_EFFECT = all_of(
 
 @verb("gather statistics for an LDA-like transform of chain examples", program="nnet3-chain-acc-lda-stats")
 @binary_option
-@rand_prune_option
+@one(LdaStatsOptions, "rand_prune")
 @arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
 def chain_acc_lda_stats(**given: Any) -> None:
     """Run a network without parameters over chain examples that are not merged, and write statistics of its outputs by
@@ -78,7 +79,7 @@ def chain_acc_lda_stats(**given: Any) -> None:
 @takes("options", ChainOptions)
 @_WITHOUT_EFFECT
 @ignored("--compute-accuracy", "--compute-per-dim-accuracy")
-@flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
+@gradient_option
 @arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
 def chain_compute_prob(
     model: str,

@@ -7,25 +7,30 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.declared import takes
+from nnet3.cli.declared import one, takes
 from nnet3.cli.egs_verbs import (
     PLAIN,
     copying_options,
     ivectors_option,
     merge_verb,
-    rand_prune_option,
     shuffle_verb,
     subset_verb,
 )
 from nnet3.cli.options import arguments, binary_option, flag, text_option, whole_number
 from nnet3.cli.verb import verb
-from nnet3.options import CopyingOptions, FeatureTransformOptions, MakingOptions, XvectorMakingOptions
+from nnet3.options import (
+    CopyingOptions,
+    FeatureTransformOptions,
+    LdaStatsOptions,
+    MakingOptions,
+    XvectorMakingOptions,
+)
 from nnet3.text.values import Integer
 
 
 @verb("gather statistics for an LDA-like transform", program="nnet3-acc-lda-stats")
 @binary_option
-@rand_prune_option
+@one(LdaStatsOptions, "rand_prune")
 @arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
 def acc_lda_stats(**given: Any) -> None:
     """Run a network without parameters over training examples, and write statistics of its outputs by class: by the

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
 from nnet3.cli import later
 from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
-from nnet3.cli.options import Decorator, arguments, click_type, flag, ignored, integer, text_option, whole_number
+from nnet3.cli.declared import one
+from nnet3.cli.options import (
+    Decorator,
+    arguments,
+    flag,
+    ignored,
+    integer,
+    number,
+    text_option,
+    threads_option,
+    whole_number,
+    word_symbols_option,
+)
 from nnet3.cli.verb import verb
-from nnet3.options import BatchOptions, StreamOptions, UtteranceOptions
-from nnet3.text.values import Number
+from nnet3.options import BatchOptions, StreamOptions, SubsetOptions, UtteranceOptions
+from nnet3.text.values import Integer, at_least
 
-_number_option = partial(click.option, type=click_type(Number()), show_default=True)
-_acoustic_scale_option: Decorator = _number_option("--acoustic-scale", default=1.0, help="Of acoustic costs.")
-_lm_scale_option: Decorator = _number_option("--lm-scale", default=1.0, help="Of costs of the graph.")
+_acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help="Of acoustic costs.")
+_lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Of costs of the graph.")
+_penalty_option: Decorator = number("--word-ins-penalty", default=0.0, help="Cost of each word.")
+_compact_option = flag("--write-compact", default=True, help="Write acceptors of words.")
 _lattices_argument: Decorator = click.argument("lattices", metavar="LATTICE-RSPECIFIER")
 _output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFIER")
 
@@ -42,7 +54,7 @@ def latgen_faster(**given: Any) -> None:
 
 @verb("decode utterances to lattices, many at once", program="nnet3-latgen-faster-batch")
 @chunk_options(BatchOptions)
-@whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
+@threads_option
 @decoding_options
 def latgen_faster_batch(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, with chunks as `nnet3 compute-batch` cuts them.
@@ -67,7 +79,7 @@ def latgen_faster_looped(**given: Any) -> None:
 
 @verb("decode utterances to lattices, several at once", program="nnet3-latgen-faster-parallel")
 @chunk_options(UtteranceOptions)
-@whole_number("--num-threads", least=1, default=1, help="Utterances searched at once.")
+@threads_option
 @ignored("--num-threads-total", kind=integer())
 @decoding_options
 def latgen_faster_parallel(**given: Any) -> None:
@@ -81,7 +93,7 @@ def latgen_faster_parallel(**given: Any) -> None:
 @verb("write the best path of each lattice as a lattice", program="lattice-1best")
 @_acoustic_scale_option
 @_lm_scale_option
-@_number_option("--word-ins-penalty", default=0.0, help="Cost of each word.")
+@_penalty_option
 @_lattices_argument
 @_output_argument
 def lattice_1best(**given: Any) -> None:
@@ -93,7 +105,7 @@ def lattice_1best(**given: Any) -> None:
 
 
 @verb("add a cost per word to lattices", program="lattice-add-penalty")
-@_number_option("--word-ins-penalty", default=0.0, help="Cost of each word.")
+@_penalty_option
 @_lattices_argument
 @_output_argument
 def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> None:
@@ -107,7 +119,7 @@ def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> 
 @verb("write the words of the best path of each lattice", program="lattice-best-path")
 @_acoustic_scale_option
 @_lm_scale_option
-@click.option("--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each lattice.")
+@word_symbols_option
 @_lattices_argument
 @arguments(words="[WORDS-WSPECIFIER", alignments="[ALIGNMENTS-WSPECIFIER]]")
 def lattice_best_path(**given: Any) -> None:
@@ -119,7 +131,7 @@ def lattice_best_path(**given: Any) -> None:
 
 
 @verb("copy lattices", program="lattice-copy")
-@flag("--write-compact", default=True, help="Write acceptors of words.")
+@_compact_option
 @text_option("--include", metavar="FILE", help="Only lattices with keys that begin a line of it.")
 @text_option("--exclude", metavar="FILE", help="Only lattices with other keys.")
 @flag("--ignore-missing", help="It is no error if no lattice is copied.")
@@ -139,11 +151,11 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
 
 @verb("scale the costs of lattices", program="lattice-scale")
 @_acoustic_scale_option
-@_number_option("--inv-acoustic-scale", default=1.0, help="Divides acoustic costs instead.")
+@number("--inv-acoustic-scale", default=1.0, help="Divides acoustic costs instead.")
 @_lm_scale_option
-@_number_option("--acoustic2lm-scale", default=0.0, help="Of acoustic costs that are added to those of the graph.")
-@_number_option("--lm2acoustic-scale", default=0.0, help="Of costs of the graph that are added to acoustic ones.")
-@flag("--write-compact", default=True, help="Write acceptors of words.")
+@number("--acoustic2lm-scale", default=0.0, help="Of acoustic costs that are added to those of the graph.")
+@number("--lm2acoustic-scale", default=0.0, help="Of costs of the graph that are added to acoustic ones.")
+@_compact_option
 @_lattices_argument
 @_output_argument
 def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: float) -> None:
@@ -166,7 +178,7 @@ def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: flo
 @_lm_scale_option
 @whole_number("--n", least=1, default=1, help="Paths of each lattice.")
 @flag("--random", "is_random", help="Any paths instead of the best ones, with costs of 0.")
-@whole_number("--srand", "seed", least=0, bits=64, default=0, help="Seed of random choices.")
+@one(SubsetOptions, "seed", kind=Integer(at_least(0), 64))
 @_lattices_argument
 @_output_argument
 def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:

@@ -12,16 +12,24 @@ from nnet3.cli import later
 from nnet3.cli.copy_options import copy_options, make_copy_options
 from nnet3.cli.declared import takes
 from nnet3.cli.messages import print_warnings, say
-from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, seed_option, text_option
+from nnet3.cli.options import (
+    arguments,
+    binary_option,
+    flag,
+    ignored,
+    integer,
+    prior_floor_option,
+    seed_option,
+    text_option,
+)
 from nnet3.cli.verb import verb
 from nnet3.options import OnnxOptions
-from nnet3.text.values import at_least
 
 
 @verb("set an acoustic model's priors", program="nnet3-am-adjust-priors", program_defaults={"kaldi": True})
 @binary_option
 @flag("--kaldi", help="As Kaldi's program: without a floor, and with its lines.")
-@number("--prior-floor", rule=at_least(0), default=1e-15, help="Smallest prior.")
+@prior_floor_option(default=1e-15)
 @arguments(source="MODEL-IN", posteriors="SUMMED-POSTERIORS", output="MODEL-OUT")
 def am_adjust_priors(source: str, posteriors: str, output: str, binary: bool, kaldi: bool, prior_floor: float) -> None:
     """Set the priors to a vector of summed or averaged posteriors, normalised to sum to one.

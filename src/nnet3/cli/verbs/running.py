@@ -18,7 +18,7 @@ from nnet3.cli.compute_options import (
     score_options,
     xvector_options,
 )
-from nnet3.cli.declared import takes
+from nnet3.cli.declared import one, takes
 from nnet3.cli.messages import say
 from nnet3.cli.options import (
     accuracy_options,
@@ -26,10 +26,11 @@ from nnet3.cli.options import (
     binary_option,
     caching_options,
     flag,
+    gradient_option,
+    graph_folder_option,
     ignored,
     integer,
     max_evaluations_option,
-    number,
     port_option,
     test_mode_options,
     whole_number,
@@ -39,13 +40,14 @@ from nnet3.errors import Nnet3Error
 from nnet3.options import (
     BatchOptions,
     EqualXvectorOptions,
+    ScoreOptions,
     ServeOptions,
     StreamOptions,
     TrainerOptions,
     UtteranceOptions,
+    WordTimesOptions,
     XvectorOptions,
 )
-from nnet3.text.values import above
 
 
 @verb("the average of the last networks that is best on examples", program="nnet3-combine")
@@ -99,7 +101,7 @@ def compute_batch(**given: Any) -> None:
 
 @verb("run a network over training examples", program="nnet3-compute-from-egs")
 @ignored("--binary")
-@flag("--apply-exp", "exponentiate", help="Exponentials of the outputs: of log-posteriors.")
+@one(ScoreOptions, "apply_exp", "exponentiate")
 @click.option("--output-name", "node", default="output", show_default=True, metavar="NODE", help="The output to write.")
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="MATRICES-WSPECIFIER")
 def compute_from_egs(**given: Any) -> None:
@@ -115,7 +117,7 @@ def compute_from_egs(**given: Any) -> None:
 
 @verb("run a network over utterances as streams")
 @chunk_options(StreamOptions)
-@number("--frame-shift", rule=above(0), default=0.01, help="Seconds per frame, for the real-time factor.")
+@one(WordTimesOptions, "frame_shift", help="Seconds between frames, for the real-time factor.")
 @score_options
 def compute_looped(**given: Any) -> None:
     """Run a network over tables of features as if they were spoken now, and write a matrix for each utterance.
@@ -134,7 +136,7 @@ def compute_looped(**given: Any) -> None:
 @test_mode_options(batchnorm=True)
 @flag("--collapse-model", "collapse", default=True, show_default=True, help="Merge layers first.")
 @accuracy_options
-@flag("--compute-deriv", "gradient", help="Also the gradient: its size for each component; written to GRADIENT-OUT.")
+@gradient_option
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="[GRADIENT-OUT]")
 def compute_prob(model: str, examples: str, output: str, accuracy_by_column: bool, **settings: Any) -> None:
     """Print the objective per frame, and the accuracy, of a raw network on merged examples (on stderr, as Kaldi does).
@@ -159,7 +161,7 @@ def compute_prob(model: str, examples: str, output: str, accuracy_by_column: boo
 
 @verb("serve a recognizer to many clients")
 @takes("options", ServeOptions, omit=("phrase_list",))
-@click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
+@graph_folder_option
 @arguments(model="MODEL-DIR")
 def serve(model: str, options: ServeOptions, graph: str | None) -> None:
     """Serve a recognizer to many clients, in the WebSocket protocol of vosk-server.
@@ -287,7 +289,7 @@ def _formats(function: Any) -> Any:
 @whole_number("--sample-rate", least=1, metavar="HZ", help="With --raw: samples per second.")
 @whole_number("--channels", least=1, default=1, help="With --raw: channels.")
 @whole_number("--channel", least=0, metavar="N", help="The channel to take, from 0; else their mean.")
-@click.option("--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory.")
+@graph_folder_option
 @arguments(model="MODEL-DIR", recordings="RECORDING...")
 def transcribe(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.

@@ -13,22 +13,34 @@ from typing import Any
 import click
 
 from nnet3.cli import later
+from nnet3.cli.declared import one
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.options import all_of, arguments, flag, kaldi_option, learning_rates_option, port_option, whole_number
+from nnet3.cli.options import (
+    all_of,
+    arguments,
+    device_option,
+    flag,
+    kaldi_option,
+    learning_rates_option,
+    port_option,
+    whole_number,
+)
 from nnet3.cli.text_table import Column, format_table
 from nnet3.cli.verb import run_on_cpu, take_use_gpu, verb
-from nnet3.options import HIGHEST_LEVEL
+from nnet3.options import CompileOptions, StreamOptions
 
-#: Options of several verbs: times at inputs and outputs; which passes are run.
-_times = all_of(
+#: Options of several verbs: what is asked for; which passes are run.
+_sequences = whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
+_request = all_of(
     click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input."),
     click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted."),
+    _sequences,
+    flag("--backward", show_default=True, help="With derivatives and update."),
 )
 _optimizing = all_of(
-    flag("--optimize", default=True, show_default=True, help="Run the passes."),
-    click.option("-O", "level", type=click.IntRange(0, HIGHEST_LEVEL), default=HIGHEST_LEVEL, show_default=True,
-                 metavar="LEVEL", help="Run the passes up to -O0, none, -O1, -O2 or -O3, all."),
-)  # fmt: skip
+    one(CompileOptions, "optimize"),
+    one(CompileOptions, "level", "", "-O", metavar="LEVEL", help="Run the passes up to -O0 (none), -O1, -O2, -O3."),
+)
 
 
 @verb("describe an acoustic model", program="nnet3-am-info", program_defaults={"kaldi": True})
@@ -154,10 +166,8 @@ def _range(option: str, text: str) -> tuple[int, int]:
 
 
 @verb("make a page of a network, its program, memory and profile, for a browser")
-@_times
+@_request
 @whole_number("--frames", least=1, default=10, help="Frames of each output without that.")
-@whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
-@flag("--backward", show_default=True, help="With derivatives and update.")
 @flag("--program", default=True, show_default=True, help="Compile it; false: only the network.")
 @flag("--profile", "profiled", default=True, show_default=True, help="Run and time it.")
 @port_option("--serve", help="Serve the page at 127.0.0.1; port 0: any.")
@@ -206,9 +216,9 @@ def info(network: str, kaldi: bool, print_learning_rates: bool) -> None:
 
 
 @verb("see where the time of a network goes")
-@whole_number("--num-sequences", least=1, default=1, help="Sequences at once.")
+@_sequences
 @whole_number("--frames", least=1, default=50, help="Output frames of each.")
-@whole_number("--frame-subsampling-factor", "factor", least=1, default=3, help="Input frames per output.")
+@one(StreamOptions, "frame_subsampling_factor", "factor", program_default=3)
 @flag("--train", show_default=True, help="A training step, not test mode.")
 @_optimizing
 @click.option(
@@ -220,21 +230,19 @@ def info(network: str, kaldi: bool, print_learning_rates: bool) -> None:
 @whole_number("--limit", least=1, default=25, help="Lines of the table.")
 @whole_number("--repeats", least=1, default=3, help="Runs to average.")
 @click.option("--trace", type=click.Path(dir_okay=False), default=None, help="Write a Chrome trace to this file.")
-@click.option("--device", metavar="DEVICE", help="cpu, which is the default, cuda or cuda:N.")
+@device_option
 @arguments(network="MODEL-OR-CONFIG")
-def profile(network: str, device: str | None, **options: Any) -> None:
+def profile(network: str, device_name: str | None, **options: Any) -> None:
     """Run a network on random numbers and print time, memory and calls by command, component type and node.
 
     nnet3 profile --num-sequences 64 --train true --by node,kind --trace trace.json final.raw
     """
-    chosen = later.device.choose_device(device, take_use_gpu() or "no")
+    chosen = later.device.choose_device(device_name, take_use_gpu() or "no")
     later.profile_network.print_profile(network, device=chosen, **options)
 
 
 @verb("compile for a request and print every stage")
-@_times
-@whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
-@flag("--backward", show_default=True, help="With derivatives and update.")
+@_request
 @_optimizing
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
 @flag("--graph", show_default=True, help="Print the graph in full.")

@@ -9,7 +9,6 @@ import click
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import (
-    KALDI_BOOL,
     all_of,
     arguments,
     binary_option,
@@ -20,12 +19,14 @@ from nnet3.cli.options import (
     number,
     refused,
     text_option,
+    tolerance_option,
     whole_number,
 )
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions
+from nnet3.options import CmvnOptions, FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
 from nnet3.text.values import Number, at_least
 
+_speakers_option = text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
 _KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}
 _NO_VTLN = "frequencies cannot be warped for speakers (VTLN): leave it out"
 _WITHOUT_EFFECT = all_of(
@@ -88,38 +89,24 @@ def add_deltas(source: str, output: str, order: int, window: int, columns: int) 
 
 @verb("normalise means and variances of features", program="apply-cmvn")
 @text_option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, whose statistics count.")
-@click.option("--norm-means", type=KALDI_BOOL, default=True, show_default=True, help="Subtract means; else only copy.")
-@flag("--norm-vars", help="Divide by standard deviations, too.")
+@takes("options", CmvnOptions)
 @flag("--reverse", help="The other way round: to data of these means and variances.")
-@text_option("--skip-dims", metavar="N:N:...", help="Columns that stay as they are.")
 @arguments(stats="CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
-def apply_cmvn(
-    stats: str,
-    features: str,
-    output: str,
-    utt2spk: str,
-    norm_means: bool,
-    norm_vars: bool,
-    reverse: bool,
-    skip_dims: str,
-) -> int:
+def apply_cmvn(stats: str, features: str, output: str, utt2spk: str, options: CmvnOptions, reverse: bool) -> int:
     """Normalise features by statistics of each utterance or speaker, (2, columns + 1): sums and the count, sums of
-    squares. CMVN-STATS is a table or one file for all.
+    squares. CMVN-STATS is a table or one file for all. With --norm-means=false they are copied.
 
     nnet3 apply-cmvn --utt2spk=ark:utt2spk scp:cmvn.scp scp:feats.scp ark:normalised.ark
     """
-    if norm_vars and not norm_means:
-        raise click.UsageError("--norm-vars=true needs --norm-means=true")
-    skipped = skip_dims.split(":") if skip_dims else []
-    if not all(each.isdecimal() for each in skipped):
-        raise click.UsageError(f"--skip-dims: expected numbers such as 13:14:15, got '{skip_dims}'")
-    options = later.cmvn.Normalising(norm_vars, reverse, tuple(map(int, skipped)))
-    return later.feature_tables.normalise_tables(stats, features, output, utt2spk, options if norm_means else None)
+    change = later.cmvn.Normalising(options.normalize_variance, reverse, options.skip_dims)
+    return later.feature_tables.normalise_tables(
+        stats, features, output, utt2spk, change if options.normalize_mean else None
+    )
 
 
 @verb("normalise features by what came before", program="apply-cmvn-online")
 @takes("options", OnlineCmvnOptions)
-@text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
+@_speakers_option
 @arguments(stats="GLOBAL-CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
 def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, options: OnlineCmvnOptions) -> int:
     """Normalise each frame by statistics of those up to it, as a recognizer does while somebody speaks. As long as
@@ -131,7 +118,7 @@ def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, opti
 
 
 @verb("statistics of means and variances of features", program="compute-cmvn-stats")
-@text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker.")
+@_speakers_option
 @text_option("--weights", metavar="RSPECIFIER", help="How much each frame counts, a vector an utterance.")
 @binary_option
 @arguments(features="FEATURES-RSPECIFIER", output="STATS")
@@ -225,13 +212,7 @@ def feat_to_len(source: str, output: str) -> None:
     metavar="RSPECIFIER",
     help="How much each frame counts, instead of 1.",
 )
-@whole_number(
-    "--length-tolerance",
-    "tolerance",
-    least=0,
-    default=0,
-    help="Frames by which the lengths of features and weights may differ.",
-)
+@tolerance_option
 @ignored("--num-threads", kind=integer())  # Kaldi's script gives it
 @arguments(spk2utt="SPK2UTT-RSPECIFIER", features="FEATURES-RSPECIFIER", output="IVECTORS-WSPECIFIER")
 def ivector_extract_online2(
@@ -261,7 +242,7 @@ def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
 
 
 @verb("put features of several tables side by side", program="paste-feats")
-@whole_number("--length-tolerance", "tolerance", least=0, default=0, help="Frames by which lengths may differ.")
+@tolerance_option
 @ignored("--binary")  # of Kaldi's form with files
 @arguments(names="FEATURES-RSPECIFIER... FEATURES-WSPECIFIER")
 def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
@@ -277,15 +258,14 @@ def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
 
 
 @verb("put frames and their neighbours side by side", program="splice-feats")
-@whole_number("--left-context", "left", least=0, default=4, help="Frames before.")
-@whole_number("--right-context", "right", least=0, default=4, help="Frames behind.")
+@takes("splice", SpliceOptions)
 @arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
-def splice_feats(source: str, output: str, left: int, right: int) -> int:
+def splice_feats(source: str, output: str, splice: SpliceOptions) -> int:
     """Put each frame between its neighbours; the first and the last are repeated at the ends.
 
     nnet3 splice-feats --left-context=3 --right-context=3 scp:mfcc.scp ark:spliced.ark
     """
-    return later.feature_tables.splice(source, output, left, right)
+    return later.feature_tables.splice(source, output, splice.left_context, splice.right_context)
 
 
 @verb("take every n-th frame of features, or each n times", program="subsample-feats")
