@@ -4,9 +4,9 @@
 `link`. The tutorial stops at each.
 """
 
-from nnet3.compiler import build_graph, generate, schedule
-from nnet3.ir.checker import check_computation
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.runtime import link, plan
+from nnet3.compiler import build_graph as build_graph, generate as generate, schedule as schedule
+from nnet3.ir.checker import check_computation as check_computation
+from nnet3.ir.passes.pipeline import optimize as optimize
+from nnet3.runtime import link as link, plan as plan
 
-__all__ = ["build_graph", "check_computation", "generate", "link", "optimize", "plan", "schedule"]
+__all__ = [name for name in dir() if not name.startswith("_")]

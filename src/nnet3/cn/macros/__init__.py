@@ -1,18 +1,5 @@
 """Macros: plain functions that make several nodes, as the chapter's do, and layers made of them."""
 
-from nnet3.cn.macros.layers import affine, cnn_block, dnn, dnn_layer, macro_2w1b, macro_3w1b, tensor_layer
-from nnet3.cn.macros.lstm import Lstm, blstm, fast_lstm, lstm
+import lazy_loader
 
-__all__ = [
-    "Lstm",
-    "affine",
-    "blstm",
-    "cnn_block",
-    "dnn",
-    "dnn_layer",
-    "fast_lstm",
-    "lstm",
-    "macro_2w1b",
-    "macro_3w1b",
-    "tensor_layer",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

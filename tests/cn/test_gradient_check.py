@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3 import cn
-from nnet3.cn.check_gradients import CheckedElement, GradientCheck
+from nnet3.cn.gradient_check import CheckedElement, GradientCheck
 from tests.seeds import RANDOM
 
 

@@ -1,0 +1,11 @@
+# The public names of nnet3.cn.macros, and where each lives.
+from .layers import (
+    affine as affine,
+    cnn_block as cnn_block,
+    dnn as dnn,
+    dnn_layer as dnn_layer,
+    macro_2w1b as macro_2w1b,
+    macro_3w1b as macro_3w1b,
+    tensor_layer as tensor_layer,
+)
+from .recurrent import Lstm as Lstm, blstm as blstm, fast_lstm as fast_lstm, lstm as lstm
