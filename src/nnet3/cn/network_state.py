@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Criteria: TypeAlias = Node | Sequence[Node] | Mapping[Node, float] | None
 Outputs: TypeAlias = Mapping[str, Node] | Sequence[Node] | Node | None
 Method = TypeVar("Method", bound=Callable[..., Any])
-_DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
+DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 
 
 def takes_turns(method: Method) -> Method:
@@ -158,19 +158,19 @@ class NetworkState:
         """Give parameters new values, (rows, columns). Raises NetworkError, ShapeError, and then changes nothing."""
         check_kind(values, Mapping, "the new values of parameters", "a mapping from names to arrays")
         of_components = dict(self._component_tensors())
-        checked = []
+        checked: list[Callable[[], object]] = []
         for name, value in values.items():
             if name in of_components:
                 tensor = of_components[name]
                 if np.shape(value) != tuple(tensor.shape):
                     raise ShapeError(f"value of '{name}': expected {tuple(tensor.shape)}, got {np.shape(value)}")
-                checked.append((tensor, torch.as_tensor(np.asarray(value))))
+                checked.append(functools.partial(tensor.copy_, torch.as_tensor(np.asarray(value))))
                 continue
             node = self._parameter(name)
-            checked.append((node.memory, torch.as_tensor(node.checked_value(value)).T))
+            checked.append(functools.partial(node.take_numbers, torch.as_tensor(node.checked_value(value)).T))
         with torch.no_grad():
-            for tensor, new in checked:
-                tensor.copy_(new)
+            for write in checked:
+                write()
 
     def _component_tensors(self, *, trainable: bool = False) -> list[tuple[str, Tensor]]:
         """Parameters of component nodes; with `trainable` those that are not frozen."""
@@ -239,7 +239,7 @@ class NetworkState:
         Networks that share nodes share the memory of these and follow it: see `docs/computational_networks.md`.
         """
         check_kind(dtype, (torch.dtype, type(None)), "the dtype of a network", "one such as torch.float64")
-        if dtype is not None and dtype not in _DTYPES:
+        if dtype is not None and dtype not in DTYPES:
             raise ArgumentError(
                 "the dtype of a network must be torch.float16, float32 or float64, which NumPy has too: values come as "
                 f"arrays; got {dtype}"
@@ -247,8 +247,7 @@ class NetworkState:
         self._device = self._device if device is None else checked_device(device)
         self._dtype = self._dtype if dtype is None else dtype
         for node in self._nodes.stored:
-            if node.memory.dtype != self._dtype or node.memory.device != self._device:
-                node.memory = node.memory.detach().to(self._device, self._dtype)
+            node.convert(self._dtype, self._device)
         for _, operation in self._nodes.components:
             if any((t.dtype, t.device) != (self._dtype, self._device) for t in operation.converted):
                 operation.to(self._dtype, self._device)
@@ -275,7 +274,7 @@ class NetworkState:
         Where only some of it was converted, the rest is too: to the widest type, so that no number is rounded that
         this network was not asked to round, and to the device that is new.
         """
-        memory = [node.memory for node in self._nodes.stored]
+        memory = [node.memory for node in self._nodes.stored if node.has_type]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
         if all(tensor.dtype == self._dtype and tensor.device == self._device for tensor in memory):
             return

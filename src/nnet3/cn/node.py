@@ -176,20 +176,33 @@ OPERATORS: dict[str, Callable[..., Node]] = {}
 class StoredNode(Node):
     """A node whose value is kept between runs: a parameter, or a statistic once it has been computed.
 
-    `memory` is the value as it lies, transposed: (columns, rows). It stays the same tensor until `to` converts it.
+    `memory` is the value as it lies, transposed: (columns, rows). It is float64 until a network takes the node
+    (`has_type`), and then stays the same tensor until `to` converts it.
     """
 
     is_stored: ClassVar[bool] = True
+    has_type: bool = False
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
-        self.memory = torch.zeros(self.shape.num_cols or 1, self.shape.rows, dtype=torch.float32)
+        self.memory = torch.zeros(self.shape.num_cols or 1, self.shape.rows, dtype=torch.float64)
 
     def contents(self) -> tuple[list[Tensor], object]:
         return [self.memory], None
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        self.memory = other.memory.detach().to(device, copy=True)
+        self.memory, self.has_type = other.memory.detach().to(device, copy=True), other.has_type
+
+    @property
+    def numbers(self) -> Tensor:
+        """The value with all digits that are known, as `memory` has it."""
+        return self.memory.detach()
+
+    def convert(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Be of the type, and on the device, of a network that takes the node."""
+        if self.memory.dtype != dtype or self.memory.device != device:
+            self.memory = self.numbers.to(device, dtype, copy=True)
+        self.has_type = True
 
     @property
     def formula(self) -> str:
@@ -204,8 +217,12 @@ class StoredNode(Node):
 
     @value.setter
     def value(self, value: Any) -> None:
+        self.take_numbers(torch.as_tensor(self.checked_value(value)).T)
+
+    def take_numbers(self, numbers: Tensor) -> None:
+        """Write float64 numbers, which lie as `memory` does, into it."""
         with torch.no_grad():
-            self.memory.copy_(torch.as_tensor(self.checked_value(value)).T)
+            self.memory.copy_(numbers)
 
     def checked_value(self, value: Any) -> np.ndarray:
         """`value` as an array of this node's shape; raises ShapeError for another shape."""

@@ -73,7 +73,7 @@ def test_pythons_operators():
         "of a number": (2 / y, 2 / Y),
         "by NumPy's numbers": (np.int64(2) * x / np.float32(4) + np.float32(1), X / 2 + 1),
         "power": (x**2, X**2),
-        "power of a number": (2**x, np.exp(float(np.float32(np.log(2))) * X)),  # constants are made in float32
+        "power of a number": (2**x, 2**X),
         "absolute value": (abs(x), np.abs(X)),
         "less": (x < y, X < Y),
         "less or equal": (x <= 0.5, X <= 0.5),

@@ -33,7 +33,8 @@ def test_parameters_are_of_32_bits_whatever_torch_makes_by_default() -> None:
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        assert cn.parameter("W", (2, 3)).memory.dtype == torch.float32
+        W = cn.parameter("W", (2, 3))
+        assert cn.Network(outputs=[W @ cn.input("x", 3)]).dtype == W.memory.dtype == torch.float32
     finally:
         torch.set_default_dtype(default)
 

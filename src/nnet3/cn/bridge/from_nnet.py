@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+import torch
 
 from nnet3.cn.network import Network
+from nnet3.cn.network_state import DTYPES
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, log_softmax, relu, sigmoid, softmax, tanh
 from nnet3.cn.nodes.component import component
@@ -95,7 +97,7 @@ class Margins:
 
 
 def from_nnet(nnet: Nnet) -> Network:
-    """The CN with the same inputs and outputs, by name, and copies of the parameters.
+    """The CN with the same inputs and outputs, by name, copies of the parameters, and their type of numbers.
 
     Affine, linear and elementwise components become nodes of the CN's own types, others `component` nodes. Raises
     NetworkError for what has no counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that look
@@ -124,7 +126,10 @@ class _Bridge:
         outputs = [
             i for i in numbers if isinstance(self.parts.nodes[i], DescriptorNode) and self.parts.nodes[i].is_output
         ]
-        return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs})
+        tensors = [tensor for each in self.parts.components.values() for tensor in each.parameters().values()]
+        dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors], torch.float16)
+        dtype = dtype if tensors and dtype in DTYPES else torch.float32
+        return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
         """The nodes that must be made before this one: those that it looks at in the same frame, or must see."""

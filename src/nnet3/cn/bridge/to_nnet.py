@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from nnet3.cn.bridge.images import (
@@ -18,6 +19,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.components import Component
 from nnet3.errors import NetworkError
+from nnet3.kaldi_io.format_numbers import format_double
 from nnet3.nnet import Nnet
 from nnet3.structure.parts import NetworkParts
 
@@ -78,7 +80,7 @@ class _Writer:
                 self.descriptors[node] = self._named(node, self._node(node))
         for name, node in self.network.outputs.items():
             self._node_line("output", self._free(name), f"input={self._seen(node)} objective=linear")
-        result = Nnet.from_config("\n".join([*self.component_lines, *self.node_lines]))
+        result = Nnet.from_config("\n".join([*self.component_lines, *self.node_lines])).to(self.network.dtype)
         for name, tensors in self.values.items():
             for key, tensor in result.components[name].parameters().items():
                 tensor.copy_(tensors[key].reshape(tensor.shape))
@@ -146,7 +148,10 @@ class _Writer:
         if node.type == "times":
             return self._times(node)
         if node.type == "scale" and node.operands[0].is_parameter and not node.operands[0].trainable:
-            return f"Scale({node.operands[0].memory.item():.9g}, {self._seen(node.operands[1])})"
+            factor: Any = node.operands[0]
+            number, is_double = factor.numbers.item(), self.network.dtype == torch.float64
+            shown = format_double(number) if is_double else f"{number:.9g}"
+            return f"Scale({shown}, {self._seen(node.operands[1])})"
         if node.type == "diag_times" and node.operands[0].is_parameter:
             self.values[name] = {"params": node.operands[0].memory}
             return self._line(name, f"PerElementScaleComponent dim={node.shape.rows}", self._seen(node.operands[1]))

@@ -76,7 +76,10 @@ class Parameter(LeafOperation):
 
 
 class ParameterNode(StoredNode):
-    """A parameter. `trainable` is its needGradient flag: freezing a parameter makes it False."""
+    """A parameter. `trainable` is its needGradient flag: freezing a parameter makes it False.
+
+    A constant keeps the numbers that it was given, so that it is rounded once, whatever types networks have had.
+    """
 
     is_parameter: ClassVar[bool] = True
     operation: Parameter
@@ -84,7 +87,8 @@ class ParameterNode(StoredNode):
     def __init__(self, operation: Parameter, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
         self.trainable = operation.trainable
-        self._weights: tuple[int, np.ndarray] | None = None  # of a column that nobody has given a value; see initialize
+        self._weights: np.ndarray | None = None  # of a column that nobody has given a value; see initialize
+        self._given: Tensor | None = None  # of a constant
 
     def initialize(self, seed: int | None) -> None:
         """Random values, from `seed` or else from the name; a column is zero until it is used as weights."""
@@ -92,22 +96,25 @@ class ParameterNode(StoredNode):
         random = np.random.default_rng(list(self.name.encode()) if seed is None else seed)
         limit = np.sqrt(6.0 / (rows + cols))
         values = random.uniform(-limit, limit, (rows, cols))
-        if cols == 1:
-            self.value = np.zeros((rows, 1))
-            self._weights = self.memory._version, values
-        else:
-            self.value = values
+        self.value = values if cols > 1 else np.zeros((rows, 1))
+        self._weights = values if cols == 1 else None
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
         super().take_over(other, device)
-        self.trainable = other.trainable
+        self.trainable, self._given = other.trainable, other._given
+
+    def take_numbers(self, numbers: Tensor) -> None:
+        super().take_numbers(numbers)
+        self._weights, self._given = None, numbers.clone() if self.operation.constant else None
+
+    @property
+    def numbers(self) -> Tensor:
+        given = self._given  # unless somebody has written into the memory since
+        return super().numbers if given is None or not torch.equal(given.to(self.memory), self.memory) else given
 
     def become_weights(self) -> None:
-        if self._weights is None:
-            return
-        version, values = self._weights
-        if self.memory._version == version and not self.memory.any():  # nobody has written
-            self.value = values
+        if self._weights is not None and not self.memory.any():  # nobody has written
+            self.value = self._weights
         self._weights = None
 
 
