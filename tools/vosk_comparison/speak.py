@@ -26,8 +26,9 @@ def main() -> None:
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
     callback = kind(take)
     library.espeak_SetSynthCallback(callback)
-    for wanted in json.load(sys.stdin):
+    for number, wanted in enumerate(json.load(sys.stdin)):
         heard.clear()
+        library.espeak_ng_SetRandSeed(ctypes.c_long(number))
         if library.espeak_SetVoiceByName(wanted["voice"].encode()):
             raise SystemExit(f"eSpeak NG has no voice {wanted['voice']}")
         library.espeak_SetParameter(_RATE_PARAMETER, wanted["speed"], 0)
