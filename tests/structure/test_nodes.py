@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode, config_line
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 from nnet3.structure.normalize import parse_descriptor
 
 READS = parse_descriptor("Append(a, Round(b, 3))")
@@ -36,7 +36,7 @@ NODES = {
 )
 def test_each_kind_prints_and_is_written(kind: str, text: str, line: str) -> None:
     assert str(NODES[kind]) == text
-    assert config_line(NODES[kind], READS) == line
+    assert NODES[kind].config_line(READS) == line
 
 
 @pytest.mark.parametrize(("kind", "says"), [(kind, kind) for kind in NODES])
@@ -46,7 +46,7 @@ def test_what_outputs_and_hidden_inputs_are(kind: str, says: str) -> None:
 
 
 def test_dimensions_stand_where_info_shows_them() -> None:
-    line = config_line(NODES["output"], READS, " input-dim=7")
+    line = NODES["output"].config_line(READS, " input-dim=7")
     assert line == "output-node name=output input=Append(a, Round(b, 3)) input-dim=7 objective=linear"
     assert str(NODES["hidden"]) == "c_input: descriptor Append(a, Round(b, 3))"
     assert ComponentNode("c", "affine").input_name == "c_input"

@@ -66,7 +66,7 @@ def _node_row(nnet: Nnet, number: int, node: NnetNode) -> tuple[str, str, str, s
     """Name, kind, component (if it is called otherwise), dimension, source."""
     kind, component, source = "input", "", ""
     if isinstance(node, DimRangeNode):
-        kind, source = "dim-range", f"{node.source}, columns {node.dim_offset} to {node.dim_offset + node.dim - 1}"
+        kind, source = "dim-range", f"{node.source}, {node.columns}"
     elif isinstance(node, ComponentNode):
         kind, component = "component", node.component if node.component != node.name else ""
         source = str(nnet.parts.descriptor(number))

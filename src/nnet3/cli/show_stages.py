@@ -95,7 +95,7 @@ def _comment(nnet: Nnet, name: str, is_deriv: bool) -> str:
     if isinstance(node, DescriptorNode):
         return f"{what} = {node.descriptor}"
     if isinstance(node, DimRangeNode):
-        return f"{what} = columns {node.dim_offset} to {node.dim_offset + node.dim - 1} of {node.source}"
+        return f"{what} = {node.columns} of {node.source}"
     return f"{what}, an input"
 
 

@@ -58,8 +58,7 @@ def _described(node: NnetNode) -> dict[str, str]:
     if isinstance(node, InputNode):
         return {"kind": "input"}
     if isinstance(node, DimRangeNode):
-        last = node.dim_offset + node.dim - 1
-        return {"kind": "dim-range", "takes": f"columns {node.dim_offset} to {last} of {node.source}"}
+        return {"kind": "dim-range", "takes": f"{node.columns} of {node.source}"}
     if isinstance(node, DescriptorNode):
         return {"kind": "output", "objective": str(node.objective)}
     return {"kind": "component"}

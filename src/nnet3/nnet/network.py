@@ -21,7 +21,7 @@ from nnet3.nnet.picture import Shown
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
-from nnet3.structure.nodes import ComponentNode, InputNode, NnetNode, config_line
+from nnet3.structure.nodes import ComponentNode, InputNode, NnetNode
 from nnet3.structure.parts import NetworkParts
 from nnet3.text import did_you_mean
 from nnet3.xconfig import describe, is_xconfig
@@ -209,7 +209,7 @@ class Nnet(RunsUtterances, Shown):
                 shown = f" input-dim={self.node_dim(node.input_name)} output-dim={self.node_dim(node.name)}"
             elif dims and node.is_output:
                 shown = f" dim={self.node_dim(node.name)}"
-            lines.append(config_line(node, self._parts.descriptor(number), shown))
+            lines.append(node.config_line(self._parts.descriptor(number), shown))
         return lines
 
     def to_xconfig(self) -> str:

@@ -190,7 +190,7 @@ def _lines(nnet: Nnet, group: NodeGroup) -> Iterator[str]:
     if isinstance(first, InputNode):
         yield f"input, dim {first.dim}"
     elif isinstance(first, DimRangeNode):
-        yield f"columns {first.dim_offset} to {first.dim_offset + first.dim - 1}"
+        yield first.columns
     elif isinstance(first, DescriptorNode):
         yield f"output, dim {nnet.node_dim(first.name)}, {first.objective}"
     lines = [_component_line(nnet, group, node) for node in group.nodes if isinstance(node, ComponentNode)]

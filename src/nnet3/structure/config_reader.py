@@ -203,8 +203,7 @@ def _check_dim_range(parts: NetworkParts, node: DimRangeNode) -> None:
     available = parts.dim(node.source)
     if node.dim_offset + node.dim > available:
         raise ConfigError(
-            f"dim-range-node '{node.name}': columns {node.dim_offset} to {node.dim_offset + node.dim - 1} of "
-            f"'{node.source}', which has only {available}",
+            f"dim-range-node '{node.name}': {node.columns} of '{node.source}', which has only {available}",
             node.span,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -22,6 +22,14 @@ class NnetNode:
     is_hidden: ClassVar[bool] = False  # it belongs to the component node after it, whose input it is
     modulus: ClassVar[int] = 1
 
+    def source_names(self) -> Collection[str]:
+        """The nodes that it names; a component node its hidden input."""
+        return ()
+
+    def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
+        """Returns its config line with this descriptor as its input. `dims` goes where info shows them."""
+        raise NotImplementedError
+
     def with_sources(self, names: Mapping[str, str]) -> Self:
         """The same with the nodes that it refers to renamed."""
         return self
@@ -32,6 +40,9 @@ class InputNode(NnetNode):
     """Provided by the user: matrices with `dim` columns."""
 
     dim: int
+
+    def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
+        return f"input-node name={self.name} dim={self.dim}"
 
     def __str__(self) -> str:
         return f"{self.name}: input, dim {self.dim}"
@@ -57,6 +68,12 @@ class DescriptorNode(NnetNode):
         """The period in t under which what it looks at does not change."""
         return self.descriptor.modulus
 
+    def source_names(self) -> Collection[str]:
+        return self.descriptor.node_names()
+
+    def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
+        return f"output-node name={self.name} input={descriptor}{dims} objective={self.objective}"
+
     def with_sources(self, names: Mapping[str, str]) -> Self:
         return replace(self, descriptor=self.descriptor.rename(names))
 
@@ -74,6 +91,12 @@ class ComponentNode(NnetNode):
     def input_name(self) -> str:
         return f"{self.name}_input"
 
+    def source_names(self) -> Collection[str]:
+        return (self.input_name,)
+
+    def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
+        return f"component-node name={self.name} component={self.component} input={descriptor}{dims}"
+
     def __str__(self) -> str:
         return f"{self.name}: component {self.component} applied to {self.input_name}"
 
@@ -86,20 +109,20 @@ class DimRangeNode(NnetNode):
     dim_offset: int
     dim: int
 
+    @property
+    def columns(self) -> str:
+        """The columns, in words."""
+        return f"columns {self.dim_offset} to {self.dim_offset + self.dim - 1}"
+
+    def source_names(self) -> Collection[str]:
+        return (self.source,)
+
+    def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
+        offset = f"dim-offset={self.dim_offset} dim={self.dim}"
+        return f"dim-range-node name={self.name} input-node={self.source} {offset}"
+
     def with_sources(self, names: Mapping[str, str]) -> Self:
         return replace(self, source=names.get(self.source, self.source))
 
     def __str__(self) -> str:
-        return f"{self.name}: columns {self.dim_offset} to {self.dim_offset + self.dim - 1} of {self.source}"
-
-
-def config_line(node: NnetNode, descriptor: Descriptor | None = None, dims: str = "") -> str:
-    """Returns the config line of a node with this descriptor as its input. `dims` goes where info shows them."""
-    if isinstance(node, InputNode):
-        return f"input-node name={node.name} dim={node.dim}"
-    if isinstance(node, DimRangeNode):
-        return f"dim-range-node name={node.name} input-node={node.source} dim-offset={node.dim_offset} dim={node.dim}"
-    if isinstance(node, ComponentNode):
-        return f"component-node name={node.name} component={node.component} input={descriptor}{dims}"
-    assert isinstance(node, DescriptorNode)
-    return f"output-node name={node.name} input={descriptor}{dims} objective={node.objective}"
+        return f"{self.name}: {self.columns} of {self.source}"

@@ -10,13 +10,13 @@ from nnet3.structure.parts import NetworkParts
 
 
 def orphan_nodes(parts: NetworkParts) -> list[int]:
-    """Returns the numbers of the nodes from which no output can be reached."""
+    """Returns the numbers of the nodes that no output needs.
 
-    def taken(number: int) -> list[int]:
-        # The hidden input of a component node belongs to it, even one that the component ignores.
-        return [*parts.sources(number), *([number - 1] if isinstance(parts.nodes[number], ComponentNode) else [])]
-
-    needed = set(reached((number for number, node in enumerate(parts.nodes) if node.is_output), taken))
+    What a needed node names counts as needed, even if its component ignores it (a dropout mask): without it the network
+    could not be written.
+    """
+    outputs = (number for number, node in enumerate(parts.nodes) if node.is_output)
+    needed = set(reached(outputs, parts.named.__getitem__))
     return [number for number in range(len(parts.nodes)) if number not in needed]
 
 
@@ -35,25 +35,13 @@ def orphan_warnings(parts: NetworkParts) -> list[str]:
 
 def without_orphan_nodes(parts: NetworkParts, *, keep_inputs: bool = True) -> NetworkParts:
     """Keeps the nodes that some output needs, and all input nodes if `keep_inputs`."""
-    orphans = set(orphan_nodes(parts)) - _named_by_others(parts)
+    orphans = set(orphan_nodes(parts))
     kept = [
         node
         for number, node in enumerate(parts.nodes)
         if number not in orphans or (keep_inputs and isinstance(node, InputNode))
     ]
     return replace(parts, nodes=tuple(kept))
-
-
-def _named_by_others(parts: NetworkParts) -> set[int]:
-    """Returns the nodes that needed nodes name, also those whose component ignores its input (a dropout mask).
-
-    Without them the network could not be written.
-    """
-    orphans = set(orphan_nodes(parts))
-    needed = (number for number in range(len(parts.nodes)) if number not in orphans)
-    components = (isinstance(node, ComponentNode) for node in parts.nodes)
-    named = [[number - 1] if own else parts.sources(number) for number, own in enumerate(components)]
-    return set(reached(needed, named.__getitem__))
 
 
 def without_orphan_components(parts: NetworkParts) -> NetworkParts:

@@ -54,20 +54,15 @@ class NetworkParts:
         return self._sources[number]
 
     @cached_property
+    def named(self) -> list[list[int]]:
+        """Numbers of the nodes that each node names, also of those that a component ignores."""
+        return [sorted({self.node_number[name] for name in node.source_names()}) for node in self.nodes]
+
+    @cached_property
     def _sources(self) -> list[list[int]]:
-        with_input = {name: has_input(component) for name, component in self.components.items()}
-        number_of = self.node_number
-        found: list[list[int]] = []
-        for number, node in enumerate(self.nodes):
-            if isinstance(node, DescriptorNode):
-                found.append(sorted({number_of[name] for name in node.descriptor.node_names()}))
-            elif isinstance(node, DimRangeNode):
-                found.append([number_of[node.source]])
-            elif isinstance(node, ComponentNode) and with_input[node.component]:
-                found.append([number - 1])
-            else:
-                found.append([])
-        return found
+        blind = {name for name, component in self.components.items() if not has_input(component)}
+        ignores = (isinstance(node, ComponentNode) and node.component in blind for node in self.nodes)
+        return [[] if nothing else named for nothing, named in zip(ignores, self.named, strict=True)]
 
 
 def has_input(component: Component) -> bool:

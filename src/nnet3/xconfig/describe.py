@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nnet3.components import Component
 from nnet3.errors import ConfigError, Span
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, config_line
+from nnet3.structure.nodes import ComponentNode, DescriptorNode
 from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.carried import carried_settings, is_config_key
 from nnet3.xconfig.expand import DEFAULT_INPUT
@@ -204,7 +204,7 @@ class _DescriptionWriter:
         parts, node = self.network.parts, self.network.nodes[node_name]
         if isinstance(node, ComponentNode):
             self._add_component(node.component)
-        self._add(config_line(node, parts.descriptor(parts.node_number[node_name])))
+        self._add(node.config_line(parts.descriptor(parts.node_number[node_name])))
 
     def add_components(self) -> None:
         """Write the components that no node has."""
