@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,8 @@ from nnet3 import cn
 from nnet3.cn.asynchronous import POLICIES, Task, find_units
 from nnet3.cn.order import needed_nodes
 from nnet3.errors import NetworkError, NumericalError
+from tests.interrupts import interrupted, num_moments
+from tests.patience import PATIENCE
 from tests.seeds import RANDOM
 
 
@@ -95,6 +98,19 @@ def test_errors_of_workers_are_raised(monkeypatch) -> None:
     monkeypatch.setattr("nnet3.cn.nodes.activations.Sigmoid.evaluate", fail)
     with pytest.raises(NumericalError, match="no"):
         cn.AsynchronousEvaluator(net, 3).evaluate("out", inputs)
+
+
+def test_workers_end_when_an_evaluation_is_interrupted() -> None:
+    net, inputs = branches()
+    evaluator = cn.AsynchronousEvaluator(net, 3)
+    expected, threads = evaluator.evaluate("out", inputs), threading.enumerate()
+    last = num_moments(lambda: evaluator.evaluate("out", inputs), within="cn/asynchronous.py")
+    for moment in [*range(1, last)] * 3:
+        interrupted(lambda: evaluator.evaluate("out", inputs), moment, within="cn/asynchronous.py")
+        for thread in set(threading.enumerate()) - set(threads):
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), f"moment {moment} of {last}"
+    np.testing.assert_array_equal(evaluator.evaluate("out", inputs), expected)
 
 
 def test_policies_that_there_are_not() -> None:

@@ -162,7 +162,8 @@ def test_what_a_run_changes_is_declared(type_name: str, way: str) -> None:
     computer.run()
 
     kept = fields(nnet)
-    back = trainer.model.before(keep_parameters=True)
+    back = trainer.model.before()
+    back.keep_parameters()
     trainer.train_minibatch(data[0], 0.1)
     back.restore()
     assert changed(kept, nnet) == set()

@@ -15,7 +15,8 @@ def test_going_back_restores_every_number(delta_is_zero: bool) -> None:
     trainer.train_minibatch(random_minibatch(0), 0.01)
     kept, state = everything(nnet), trainer.state()
     assert trainer.model.delta_is_zero == delta_is_zero
-    before = trainer.model.before(keep_parameters=True)
+    before = trainer.model.before()
+    before.keep_parameters()
     trainer.train_minibatch(random_minibatch(1), 0.01)
     assert differing(kept, everything(nnet)) != []
     before.restore()

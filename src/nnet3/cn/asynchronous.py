@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -251,14 +252,18 @@ class Evaluation:
 
     def run(self) -> None:
         workers = self.evaluator._workers
-        threads = [threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers[1:]]
-        for thread in threads:
-            thread.start()
-        self._work(workers[0])
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(len(workers)) as pool:
+            try:
+                wait([pool.submit(self._work, worker) for worker in workers])
+            except BaseException as error:  # Ctrl-C: nobody shall wait for tasks that never come
+                self._stop(error)
         if self.error is not None:
             raise self.error
+
+    def _stop(self, error: BaseException) -> None:
+        with self.changed:
+            self.error = self.error or error
+            self.changed.notify_all()
 
     def _work(self, worker: Worker) -> None:
         while (task := self._next_task(worker)) is not None:
@@ -266,9 +271,7 @@ class Evaluation:
             try:
                 found = self._compute(task, worker)
             except BaseException as error:
-                with self.changed:
-                    self.error = self.error or error
-                    self.changed.notify_all()
+                self._stop(error)
                 return
             names = tuple(self.evaluator.network.names[node] for node in task.unit.nodes)
             times = (start - self.began, time.perf_counter() - self.began)

@@ -122,10 +122,10 @@ class NaturalGradients:
         leaves = [
             cast(UpdatableComponent, leaf) for component in self.components().values() for _, leaf in component.leaves()
         ]
-        self.network.recorders = {name: product.kernel for name, product in products.items()}
-        for leaf in leaves:
-            leaf.is_gradient = False
         try:
+            self.network.recorders = {name: product.kernel for name, product in products.items()}
+            for leaf in leaves:
+                leaf.is_gradient = False
             yield
             for product in products.values():
                 product.add(self.network._gradient(product.parameter))

@@ -29,6 +29,7 @@ from nnet3.errors import TrainingError, check_kind
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.running_state import (
     Before,
+    KeptTensor,
     StoredStatistic,
     add_up_statistics,
     check_same_network,
@@ -56,6 +57,10 @@ class PartOfDelta:
         """The squared norm."""
         values = self.tensor.coalesce().values() if self.tensor.is_sparse else self.tensor
         return (self.factor * float(torch.linalg.vector_norm(values, dtype=torch.float64))) ** 2
+
+    def kept(self) -> KeptTensor:
+        """Returns the values of the parameter that the step changes."""
+        return KeptTensor(self.parameter, self.tensor.coalesce().indices()[0] if self.tensor.is_sparse else None)
 
 
 class NetworkInTraining(Trainable[Batch]):
@@ -96,10 +101,15 @@ class NetworkInTraining(Trainable[Batch]):
     def set_learning_rate(self, rate: float) -> None:
         self._rate = rate
 
-    def before(self, *, keep_parameters: bool) -> Before:
-        parameters = self._stored_tensors().values() if keep_parameters else ()
-        estimates = self.natural.estimates().values()
-        return Before(statistics(self).values(), estimates, (*parameters, *self._buffers.values()), self._delta.clear)
+    def before(self) -> Before:
+        estimates, buffers = self.natural.estimates().values(), self._buffers.values()
+        return Before(
+            statistics(self).values(),
+            estimates,
+            buffers,
+            parameters=lambda: map(PartOfDelta.kept, self._delta.values()),
+            first=self._delta.clear,
+        )
 
     def begin(self, minibatch: Batch) -> int:
         """Returns 1: what is learnt is a mean, and penalties are added to it once."""

@@ -11,6 +11,7 @@ from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining
 from nnet3.cn.training_options import NetworkTrainingOptions
 from nnet3.errors import TrainingError, check_kind
 from nnet3.train.objectives import ObjectiveStats
+from nnet3.train.trainable import Restorable
 from nnet3.train.trainer import MinibatchTrainer, StepResult
 
 _OF_GRADIENTS = {
@@ -54,9 +55,9 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
         if self.optimizer is not None:
             self.optimizer.load_state_dict(contents["optimizer"])
 
-    def _plain_step(self, minibatch: Batch, number: int, num_sequences: int) -> StepResult:
+    def _plain_step(self, minibatch: Batch, number: int, num_sequences: int, before: Restorable) -> StepResult:
         if self.optimizer is None:
-            return super()._plain_step(minibatch, number, num_sequences)
+            return super()._plain_step(minibatch, number, num_sequences, before)
         found: list[dict[str, ObjectiveStats]] = []
 
         def closure() -> float:

@@ -144,7 +144,7 @@ class NnetComputer:
         they have in common stays bound. Raises what making a computer raises, and then all is as it was.
         """
         check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
-        with self._alone:
+        with self._alone():
             if computation.fingerprint is not self.computation.fingerprint:
                 check_fingerprint(computation.fingerprint, self._nnets[0])
             before, plan = self.plan, plan_of(computation, self.dtype)
@@ -197,7 +197,7 @@ class NnetComputer:
 
     def reset(self) -> None:
         """Begin again with the first run, whatever has been run so far; accepted inputs and outputs are dropped."""
-        with self._alone:
+        with self._alone():
             self._reset()
 
     def _reset(self) -> None:
@@ -228,7 +228,7 @@ class NnetComputer:
         wrong size, and for anything that is not a matrix of numbers.
         """
         check_kind(name, str, "the name of an input", "a str")
-        with self._alone:
+        with self._alone():
             if self._segment is None:
                 self._reset()
             port = next((port for port in self.wanted() if port.name == name), None)
@@ -244,7 +244,7 @@ class NnetComputer:
         that the computation does not hold for it any more; NumericalError if an output is not finite. After an error
         in the middle of a run the computer is reset.
         """
-        with self._alone:
+        with self._alone():
             self._run()
 
     def _run(self) -> None:
@@ -302,7 +302,7 @@ class NnetComputer:
 
         They are tensors on the device. Raises what `accept_input` and `run` raise.
         """
-        with self._alone:
+        with self._alone():
             if self._segment is None:
                 self._reset()
             ports = {port.name: port for port in self.wanted()}
@@ -322,7 +322,7 @@ class NnetComputer:
     def get_output(self, name: str) -> Tensor:
         """Returns an output's value after the forward run, an input's derivative after the backward run."""
         check_kind(name, str, "the name of an output", "a str")
-        with self._alone:
+        with self._alone():
             provided = self._state.provided
             if name in provided:
                 return provided[name]
@@ -336,7 +336,7 @@ class NnetComputer:
     def take_output(self, name: str) -> Tensor:
         """Returns what `get_output` returns, and forgets it: nobody else holds it."""
         output = self.get_output(name)
-        with self._alone:
+        with self._alone():
             del self._state.provided[name]
         return output
 

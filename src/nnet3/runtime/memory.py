@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -96,14 +97,13 @@ class OneThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
+    def __call__(self) -> AbstractContextManager[bool]:
+        """Returns the lock itself: no Ctrl-C comes between its being taken and the body of the `with`."""
+        if self._lock.locked():
             raise ExecutionError(
                 "two threads use one NnetComputer at the same time: make one for each thread, from the same computation"
             )
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
+        return self._lock
 
 
 _POOLS: dict[Hashable, ArenaPool] = {}

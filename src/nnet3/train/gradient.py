@@ -148,7 +148,7 @@ class Gradient:
                 outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
                 results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
             self._agree(bad_results(results))
-        except (TrainingError, UnusableError):
+        except BaseException:
             computer.reset()
             raise
         for result in results:

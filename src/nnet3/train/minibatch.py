@@ -154,6 +154,7 @@ class MinibatchComputers:
     def run_forward(self, minibatch: Minibatch, outputs: Sequence[Sequence[str]]) -> NnetComputer:
         """Returns the computer after its forward run; outputs may be had, and derivatives be given."""
         computer = self.get(minibatch, outputs)
+        computer.reset()  # what was interrupted is not gone on with
         for io in minibatch.inputs:
             computer.accept_input(io.name, io.matrix)
         computer.run()

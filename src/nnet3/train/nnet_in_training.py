@@ -15,7 +15,14 @@ from nnet3.options import CompileOptions, TrainerOptions
 from nnet3.train.gradient import Gradient
 from nnet3.train.minibatch import Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveStats
-from nnet3.train.running_state import Before, load_network_state, natural_gradients, network_state, statistics
+from nnet3.train.running_state import (
+    Before,
+    KeptTensor,
+    load_network_state,
+    natural_gradients,
+    network_state,
+    statistics,
+)
 from nnet3.train.trainable import Trainable
 from nnet3.train.trainer_state import read_state, write_state
 from nnet3.train.update import Update, add_l2, add_with_max_change, constrain_orthonormal
@@ -51,14 +58,14 @@ class NnetInTraining(Trainable[Minibatch]):
     def set_learning_rate(self, rate: float) -> None:
         self.delta.set_learning_rate(rate)
 
-    def before(self, *, keep_parameters: bool) -> Before:
+    def before(self) -> Before:
         """A delta that is zero is not copied: it will be zero again."""
         kept = [self.nnet] if self.delta_is_zero else [self.nnet, self.delta]
-        changed = ([self.nnet] if keep_parameters else []) + ([] if self.delta_is_zero else [self.delta])
         return Before(
             [each for net in kept for each in statistics(net).values()],
             natural_gradients(self.delta).values(),
-            [buffer for net in changed for buffer in net.flat_parameters()],
+            () if self.delta_is_zero else self.delta.flat_parameters(),
+            lambda: map(KeptTensor, self.nnet.flat_parameters()),
             self._forget_delta if self.delta_is_zero else lambda: None,
         )
 

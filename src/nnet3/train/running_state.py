@@ -74,10 +74,22 @@ def _leaves(nnet: HasComponents) -> Iterator[tuple[str, str, Any]]:
             yield name, prefix, leaf
 
 
-class Before:
-    """The state before a minibatch, to go back to if the minibatch turns out to be unusable.
+class KeptTensor:
+    """The values of a tensor now, or of some of its rows, to go back to."""
 
-    It holds statistics, natural-gradient estimates, and the buffers that may change before that is known.
+    def __init__(self, tensor: Tensor, rows: Tensor | None = None) -> None:
+        self._tensor, self._rows = tensor, rows
+        self._values = tensor.clone() if rows is None else tensor[rows]
+
+    def restore(self) -> None:
+        """Go back, to the bit."""
+        self._tensor[... if self._rows is None else self._rows] = self._values
+
+
+class Before:
+    """The state before a minibatch, to go back to if the minibatch is unusable or interrupted.
+
+    It holds statistics, natural-gradient estimates and the buffers of the delta; parameters from when they change.
     """
 
     def __init__(
@@ -85,23 +97,31 @@ class Before:
         statistics: Iterable[StoredStatistic],
         estimates: Iterable[OnlineNaturalGradient],
         buffers: Iterable[Tensor],
+        parameters: Callable[[], Iterable[KeptTensor]],
         first: Callable[[], None] = lambda: None,
     ) -> None:
-        """`first` is called before all else when the state is to be restored."""
-        self._first = first
+        """`parameters` gives those that the next update changes; `first` is called before all else when the state is to
+        be restored.
+        """
+        self._first, self._parameters = first, parameters
         self._statistics = [(each, each.copy()) for each in statistics]
-        self._estimates = [(each, each.state()) for each in estimates]
-        self._buffers = [(buffer, buffer.clone()) for buffer in buffers]
+        self._estimates = [(each, each.state(), each.frozen) for each in estimates]
+        self._kept = [KeptTensor(buffer) for buffer in buffers]
+
+    def keep_parameters(self) -> None:
+        """Go back to the parameters too, as they are now."""
+        self._kept.extend(self._parameters())
 
     def restore(self) -> None:
         """Go back, to the bit."""
         self._first()
         for statistic, value in self._statistics:
             statistic.set(value)
-        for estimate, state in self._estimates:
+        for estimate, state, frozen in self._estimates:
             estimate.load_state(state)
-        for buffer, values in self._buffers:
-            buffer.copy_(values)
+            estimate.frozen = frozen
+        for kept in reversed(self._kept):
+            kept.restore()
 
 
 def estimate_tensors(name: str, estimate: OnlineNaturalGradient) -> dict[str, Tensor]:

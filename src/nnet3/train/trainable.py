@@ -30,6 +30,9 @@ class UnusableError(Exception):
 class Restorable(Protocol):
     """The state before a minibatch."""
 
+    def keep_parameters(self) -> None:
+        """Go back to the parameters too, as they are now: called before each update."""
+
     def restore(self) -> None:
         """Go back, to the bit."""
 
@@ -43,8 +46,8 @@ class Trainable(Protocol[M_contra]):
     def set_learning_rate(self, rate: float) -> None:
         """Set the underlying rate of this and all later steps."""
 
-    def before(self, *, keep_parameters: bool) -> Restorable:
-        """Returns what a minibatch may change; parameters only if they change before it is known to be usable."""
+    def before(self) -> Restorable:
+        """Returns what a minibatch may change before the first update."""
 
     def begin(self, minibatch: M_contra) -> int:
         """Returns the number of sequences in all processes' parts of the minibatch.

@@ -19,7 +19,7 @@ from nnet3.options import CompileOptions, TrainerOptions as TrainerOptions
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.nnet_in_training import NnetInTraining
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
-from nnet3.train.trainable import Trainable, UnusableError
+from nnet3.train.trainable import Restorable, Trainable, UnusableError
 from nnet3.train.trainer_state import check_state
 from nnet3.train.training_log import TrainingLog
 from nnet3.train.update import Update
@@ -83,12 +83,11 @@ class MinibatchTrainer(Generic[M]):
         if learning_rate is not None:
             self.model.set_learning_rate(learning_rate)
         number = self.num_minibatches
-        two_steps = self._has_backstitch(number)
-        before = self.model.before(keep_parameters=two_steps)
+        before = self.model.before()
         try:
             num_sequences = self.model.begin(minibatch)
-            step = self._backstitch_steps if two_steps else self._plain_step
-            result = step(minibatch, number, num_sequences)
+            step = self._backstitch_steps if self._has_backstitch(number) else self._plain_step
+            result = step(minibatch, number, num_sequences, before)
         except UnusableError as reason:
             before.restore()
             result = StepResult(skipped=str(reason))
@@ -101,35 +100,36 @@ class MinibatchTrainer(Generic[M]):
             self._count_skipped(minibatch, result.skipped)
         return result
 
-    def _plain_step(self, minibatch: M, number: int, num_sequences: int) -> StepResult:
+    def _plain_step(self, minibatch: M, number: int, num_sequences: int, before: Restorable) -> StepResult:
         options = self.options
         stats = self.model.add_gradient(minibatch, self._seed(number))
         self.model.add_penalties(options.l2_regularize_factor * num_sequences)
-        update = self._update(scale=1.0 - options.momentum)
+        update = self._update(before, scale=1.0 - options.momentum)
         self.model.scale_statistics(options.batchnorm_stats_scale)
         self.model.constrain(self._seed(number) - 1)
         self.model.scale_delta(options.momentum)
         return StepResult(stats, updates=(update,))
 
-    def _backstitch_steps(self, minibatch: M, number: int, num_sequences: int) -> StepResult:
+    def _backstitch_steps(self, minibatch: M, number: int, num_sequences: int, before: Restorable) -> StepResult:
         """Go back by alpha times the usual step, then from there forward by 1 + alpha times it."""
         alpha = self.options.backstitch_training_scale
-        self.model.freeze_natural_gradient(True)
         try:
+            self.model.freeze_natural_gradient(True)
             stats = self.model.add_gradient(minibatch, self._seed(number))
         finally:
             self.model.freeze_natural_gradient(False)
-        back = self._update(limit=alpha, scale=-alpha)
+        back = self._update(before, limit=alpha, scale=-alpha)
         self.model.constrain(self._seed(number) - 1)
         self.model.scale_delta(0.0)
         again = self.model.add_gradient(minibatch, self._seed(number))
         self.model.add_penalties(self.options.l2_regularize_factor * num_sequences / (1.0 + alpha))
-        forward = self._update(limit=1.0 + alpha, scale=1.0 + alpha)
+        forward = self._update(before, limit=1.0 + alpha, scale=1.0 + alpha)
         self.model.scale_statistics(self.options.batchnorm_stats_scale)
         self.model.scale_delta(0.0)
         return StepResult(stats, again, (back, forward))
 
-    def _update(self, *, limit: float = 1.0, scale: float = 1.0) -> Update:
+    def _update(self, before: Restorable, *, limit: float = 1.0, scale: float = 1.0) -> Update:
+        before.keep_parameters()
         update = self.model.update(self.options.max_param_change, limit=limit, scale=scale)
         if update.not_finite is not None:
             raise UnusableError(f"the gradient of component '{update.not_finite}' is not finite")
