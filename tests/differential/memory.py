@@ -11,12 +11,15 @@ from nnet3.ir.passes import pipeline
 _BYTES = {"": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 
 
-def peak_bytes(computation: NnetComputation) -> int:
-    """With matrices in float32 unless they say otherwise; what is compressed takes one byte a number."""
-    now = peak = 0
+def peak_bytes(computation: NnetComputation, sizes: NnetComputation | None = None) -> int:
+    """With matrices in float32 unless they say otherwise; what is compressed takes one byte a number.
+
+    Matrices are as large as those in which `sizes` has the same sub-matrices, by default their own size.
+    """
+    sizes, now, peak = sizes or computation, 0, 0
     for command in computation.commands:
         for name, life in command.form.lives:
-            matrix = computation.matrices[computation.submatrices[getattr(command, name)].matrix]
+            matrix = sizes.matrices[sizes.submatrices[getattr(command, name)].matrix]
             size, width = matrix.num_rows * matrix.num_cols, _BYTES.get(matrix.dtype, 4)
             factor = {Life.BEGINS: width, Life.ENDS: -width, Life.COMPRESSES: 1 - width, Life.DECOMPRESSES: width - 1}
             now += size * factor[life]
@@ -31,7 +34,8 @@ def memory_problems(lowered: NnetComputation) -> Iterator[str]:
         for before in (lowered, chained) if chained is not lowered else (lowered,):
             after = each.function(before)
             added = after.matrices[len(before.matrices) :] if each.adds_matrices else []
-            allowed = peak_bytes(before) + sum(4 * m.num_rows * m.num_cols for m in added)
+            allowed = peak_bytes(before, after if each.joins_matrices else None)
+            allowed += sum(4 * m.num_rows * m.num_cols for m in added)
             if peak_bytes(after) > allowed:
                 yield f"{each.name}: {peak_bytes(before)} -> {peak_bytes(after)} bytes, allowed {allowed}"
         chained = after

@@ -36,13 +36,16 @@ from nnet3.text.suggest import did_you_mean
 class Pass:
     """A function that returns an equivalent computation, or the one it was given if there is nothing to do.
 
-    With `adds_matrices` the result may need more memory, at most by the matrices that it adds; else it never does.
+    With `adds_matrices` the result may need more memory, at most by the matrices that it adds. With `joins_matrices` it
+    needs at most what it would if each matrix were as large as the one in which it lies now, which lives as long as any
+    of them. Else it never needs more.
     """
 
     name: str
     function: Callable[[NnetComputation], NnetComputation]
     level: int = 1
     adds_matrices: bool = False
+    joins_matrices: bool = False
 
 
 PIPELINE = (
@@ -50,8 +53,8 @@ PIPELINE = (
     Pass("postpone_derivatives", postpone_derivatives, 3, adds_matrices=True),  # likewise, of what they send back
     Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
-    Pass("share_copies", share_copies, 2),
-    Pass("work_in_place", work_in_place, 2),  # after copies are gone that keep a value alive
+    Pass("share_copies", share_copies, 2, joins_matrices=True),
+    Pass("work_in_place", work_in_place, 2, joins_matrices=True),  # after copies are gone that keep a value alive
     Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
     Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share a place
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
