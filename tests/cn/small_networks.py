@@ -11,6 +11,8 @@ from nnet3 import cn
 from nnet3.cn.network_state import Criteria, Outputs
 from tests.seeds import RANDOM
 
+WORDS = 12  # in bags
+
 
 def network(criterion: Criteria = None, outputs: Outputs = None) -> cn.Network:
     return cn.Network(criterion, outputs, dtype=torch.float64)
@@ -41,3 +43,18 @@ def lstm(carry: bool) -> cn.Network:
     nodes = cn.macros.lstm(x, 4, carry=carry)
     J = cn.square_error(cn.macros.affine(nodes.h, 2, name="out"), y, name="J")
     return cn.Network(J, {"h": nodes.h}, dtype=torch.float64)
+
+
+def bag_classifier(is_sparse: bool, *, layout: str = "columns", sparse: bool = True) -> cn.Network:
+    """A classifier of bags of words, with one hidden layer; its input is declared sparse or not."""
+    x, label = cn.input("x", WORDS, sparse=is_sparse), cn.input("label", classes=3)
+    W = cn.parameter("W", (4, WORDS))
+    product = cn.embedding(W, x, sparse=sparse) if is_sparse else W @ x
+    h = cn.tanh(product + cn.parameter("b", (4, 1)), name="h")
+    J = cn.cross_entropy_with_softmax(label, cn.macros.affine(h, 3, name="scores"), name="J")
+    return cn.Network(J, {"h": h}, dtype=torch.float64, layout=layout)
+
+
+def few_elements(columns: int, rows: int = WORDS) -> np.ndarray:
+    """A matrix of which most elements are 0."""
+    return np.where(RANDOM.random((rows, columns)) < 0.2, RANDOM.normal(size=(rows, columns)), 0.0)

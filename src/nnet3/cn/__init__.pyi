@@ -84,5 +84,6 @@ from .registry import register as register
 from .samples import Sequences as Sequences, sequences as sequences
 from .saving import load as load, save as save
 from .shape import Shape as Shape
+from .sparse import bags as bags
 from .text_form import from_text as from_text, to_text as to_text
 from .training import sgd_step as sgd_step, train as train

@@ -15,7 +15,7 @@ from nnet3.ir.matrices import as_tensor
 def as_array(value: Any, what: str) -> np.ndarray:
     """The numbers of an array, a tensor or a list of lists as an array; `what` names them.
 
-    Sparse matrices, of PyTorch or of SciPy, become dense. Raises ShapeError for what holds no real numbers: complex
+    Sparse matrices become dense. Raises ShapeError for what holds no real numbers: complex
     ones, masked ones, texts, tensors without data. Warns of a tensor that requires grad.
     """
     if isinstance(value, Tensor):

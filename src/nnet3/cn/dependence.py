@@ -50,8 +50,10 @@ class Snapshot:
 
 def same_numbers(one: Tensor, other: Tensor) -> bool:
     """True for tensors that are equal bit by bit: NaN is equal to NaN, 0 is not equal to -0."""
-    if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
+    if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
         return False
+    if one.is_sparse:
+        return same_numbers(one.indices(), other.indices()) and same_numbers(one.values(), other.values())
     mine, theirs = _integers(one), _integers(other)
     if one.device.type == "cpu":  # NumPy compares several numbers at once
         return np.array_equal(mine.numpy(), theirs.numpy())

@@ -15,7 +15,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
-from nnet3.cn.samples import SampleLayout, Sequences, as_matrix
+from nnet3.cn.samples import SampleLayout, Sequences, as_columns, as_matrix
 from nnet3.cn.shape import SEQUENCES
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import NetworkError, ShapeError, check_kind
@@ -89,6 +89,7 @@ class EvaluatedNetwork(NetworkState):
 
     def _shown(self, node: Node, rows: Tensor, layouts: Layouts) -> Any:
         if node.shape.has_samples:
+            rows = rows.to_dense() if rows.is_sparse else rows
             return self.turned(self._nodes.layout_of(node, layouts.on(node.shape.axis)).value_of(rows))
         array = rows.detach().cpu().numpy().T.copy()
         return array[0, 0] if node.shape.is_scalar else array
@@ -145,7 +146,7 @@ class EvaluatedNetwork(NetworkState):
         """The value of an input as columns: sequences, or a matrix."""
         if isinstance(value, Sequences) or not node.shape.has_samples:
             return value
-        return as_matrix(value, f"input '{self.names[node]}'", self.layout == "rows")
+        return as_columns(value, f"input '{self.names[node]}'", self.layout == "rows")
 
     def _layout_given(self, node: Node, value: Any) -> SampleLayout:
         last = self._stamps.layout_of(node)
@@ -198,7 +199,8 @@ class EvaluatedNetwork(NetworkState):
         if layout is None:
             raise NetworkError(f"{what} is an initial state: give the input whose frames it precedes, too")
         if lag is None:
-            return layout.rows_of(value, node.shape.rows, what, self._dtype)
+            is_sparse = node in self._nodes.read_sparsely
+            return layout.rows_of(value, node.shape.rows, what, self._dtype, is_sparse=is_sparse)
         states = layout.of_states(lag)
         if abs(lag) == 1 and not isinstance(value, Sequences):
             columns, wanted = as_matrix(value, what), len(states.lengths)

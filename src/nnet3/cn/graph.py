@@ -122,6 +122,17 @@ class NodeGraph:
         return set(self.inputs) - others - set(self.roots)
 
     @cached_property
+    def read_sparsely(self) -> set[Node]:
+        """The sparse inputs that nobody needs but operations that read what is not zero."""
+        others = {
+            operand
+            for node in self.nodes
+            for place, operand in enumerate(node.operands)
+            if not node.operation.reads_sparsely(place)
+        }
+        return {node for node in self.inputs if node.operation.options().get("sparse")} - others - set(self.roots)
+
+    @cached_property
     def is_staged(self) -> bool:
         """True if one program cannot compute it: it has nodes of whole sequences, or samples on another axis."""
         return any(node.operation.is_whole or node.shape.axis for node in self.nodes)

@@ -95,6 +95,10 @@ class Operation:
         """Tell whether the value is columns of this operand, whose gradient is sparse then."""
         return False
 
+    def reads_sparsely(self, operand: int) -> bool:
+        """Tell whether a sparse input may be this operand without becoming dense."""
+        return False
+
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         """The promises of the kernel. `wanted` says for each operand whether its gradient is asked for."""
         needed: set[int] = set()

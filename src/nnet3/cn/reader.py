@@ -9,6 +9,7 @@ import numpy as np
 
 from nnet3.cn.arrays import as_array
 from nnet3.cn.samples import Sequences, sequences
+from nnet3.cn.sparse import SparseColumns
 from nnet3.errors import TrainingError, check_kind
 
 
@@ -40,7 +41,11 @@ class Minibatches:
             for name, value in data.items()
             if isinstance(value, Sequences) or (isinstance(value, Sequence) and len(value) and np.ndim(value[0]) > 0)
         }
-        self._whole = {n: np.atleast_2d(as_array(value, n)) for n, value in data.items() if n not in self._cut}
+        self._whole = {
+            name: np.atleast_2d(as_array(value, name)) if (sparse := SparseColumns.of(value, name)) is None else sparse
+            for name, value in data.items()
+            if name not in self._cut
+        }
         if not self._cut or frames < 1:
             raise TrainingError("a data set has a list of sequences at least, and a minibatch a frame")
         self.lengths = np.array(next(iter(self._cut.values())).lengths)

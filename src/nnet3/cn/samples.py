@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.arrays import as_array
+from nnet3.cn.sparse import SparseColumns, sparse_rows
 from nnet3.errors import ArgumentError, ShapeError
 from nnet3.index import IndexTable
 
@@ -21,13 +22,13 @@ Value: TypeAlias = "Array | list[Array]"
 
 
 class Sequences(Sequence[Array]):
-    """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`."""
+    """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`. Sparse ones stay so."""
 
     def __init__(self, arrays: Sequence[Any], layout: str = "columns"):
         if not isinstance(arrays, Sequence | np.ndarray | Tensor) or isinstance(arrays, str | bytes):
             raise ShapeError(f"expected a list of arrays, one for each sequence, got {arrays!r}")
         turned = checked_layout(layout) == "rows"
-        self._arrays = [as_matrix(array, f"sequence {number}", turned) for number, array in enumerate(arrays)]
+        self._arrays = [as_columns(array, f"sequence {number}", turned) for number, array in enumerate(arrays)]
         if not self._arrays:
             raise ShapeError("expected at least one sequence")
         rows = {len(array) for array in self._arrays}
@@ -79,6 +80,12 @@ def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
     return array.T if turned else array
 
 
+def as_columns(value: Any, what: str, turned: bool = False) -> Any:
+    """A sparse matrix as SparseColumns, anything else by `as_matrix`."""
+    sparse = SparseColumns.of(value, what, turned)
+    return as_matrix(value, what, turned) if sparse is None else sparse
+
+
 @dataclass(frozen=True)
 class SampleLayout:
     """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
@@ -101,7 +108,7 @@ class SampleLayout:
             by_length = np.argsort([-length for length in value.lengths], kind="stable")
             numbers = tuple(np.argsort(by_length).tolist())
             return cls(value.lengths, numbers=() if numbers == tuple(range(len(value))) else numbers)
-        layout = cls((1,) * as_matrix(value, what).shape[1], are_sequences=False)
+        layout = cls((1,) * as_columns(value, what).shape[1], are_sequences=False)
         if not layout.num_samples:
             raise ShapeError(f"{what}: there are no samples")
         return layout
@@ -172,24 +179,26 @@ class SampleLayout:
         """The index (n, t, 0) of each row: by t, then n."""
         return np.ascontiguousarray(self._by_sequence[self._order])
 
-    def rows_of(self, value: Any, num_cols: int, what: str, dtype: torch.dtype) -> Tensor:
+    def rows_of(self, value: Any, num_cols: int, what: str, dtype: torch.dtype, *, is_sparse: bool = False) -> Tensor:
         """A user's value as rows, (samples, num_cols), in memory of its own. Raises ShapeError if it does not fit."""
         if self.are_sequences != isinstance(value, Sequences):
             wanted = "sequences (cn.sequences([...]))" if self.are_sequences else "one array, a column a sample"
             raise ShapeError(f"{what}: expected {wanted} as for the other inputs, got {type(value).__name__}")
-        if isinstance(value, Sequences):
-            lengths, array = value.lengths, np.concatenate(list(value), axis=1)
-        else:
-            array = as_matrix(value, what)
-            lengths = (1,) * array.shape[1]
-        if len(array) != num_cols:
+        parts = list(value) if isinstance(value, Sequences) else [as_columns(value, what)]
+        lengths = value.lengths if isinstance(value, Sequences) else (1,) * parts[0].shape[1]
+        if len(parts[0]) != num_cols:
             of_sequences = "" if self.are_sequences else ", and sequences are given as cn.sequences([...])"
-            raise ShapeError(f"{what}: expected {num_cols} rows, got {len(array)}: a column is a sample{of_sequences}")
+            raise ShapeError(
+                f"{what}: expected {num_cols} rows, got {len(parts[0])}: a column is a sample{of_sequences}"
+            )
         if lengths != self.lengths:
             raise ShapeError(
                 f"{what}: expected {self} as for the other inputs, got {SampleLayout(lengths, self.are_sequences)}; an "
                 "input whose sequences have lengths of their own lies on an axis: cn.input(..., axis=...)"
             )
+        if is_sparse:
+            return sparse_rows(parts, self._order if self.are_sequences else slice(None), dtype)
+        array = np.concatenate(parts, axis=1) if len(parts) > 1 else np.asarray(parts[0])
         rows = torch.as_tensor(array.T[self._order] if self.are_sequences else array.T)
         return torch.empty(rows.shape, dtype=dtype).copy_(rows)
 

@@ -35,6 +35,7 @@ _ELEMENTWISE = {
     "copy": "NoOpComponent",
 }
 
+_PRODUCTS = {"times", "sparse_times"}
 _IMAGES = {"convolution", "max_pooling", "average_pooling"}
 _REFER = {"delay", "row_slice", "scale", *_IMAGES}  # what may write the name of an operand
 
@@ -145,7 +146,7 @@ class _Writer:
             return self._images(node)
         if node.type == "plus":
             return self._plus(node)
-        if node.type == "times":
+        if node.type in _PRODUCTS:
             return self._times(node)
         if node.type == "scale" and node.operands[0].is_parameter and not node.operands[0].trainable:
             factor: Any = node.operands[0]
@@ -229,7 +230,7 @@ class _Writer:
         """The product of W X + b, if the node is that and nobody else uses the product."""
         for product, bias in (node.operands, node.operands[::-1]):
             is_bias = bias.is_parameter and bias.shape.rows == node.shape.rows
-            is_product = product.type == "times" and product.operands[0].is_parameter
+            is_product = product.type in _PRODUCTS and product.operands[0].is_parameter
             is_seen = len(self.users[product]) > 1 or product in self.network.outputs.values()
             if is_bias and is_product and not is_seen:
                 return product

@@ -1,34 +1,48 @@
-"""Embedding: columns of a table, chosen by class indexes; the gradient of a table that nobody else uses is sparse."""
+"""Columns of a table, chosen by class indexes or added up by a sparse input.
+
+The gradient of a table that nobody else uses is sparse.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from nnet3.cn.node import Node
+from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import Shape
 from nnet3.cn.whole import SampleRows, WholeOperation, check_samples
-from nnet3.errors import ShapeError
+from nnet3.errors import GradientError, ShapeError
 
 
-@dataclass(frozen=True)
-class Embedding(WholeOperation):
-    """E: D x K, a column for each class; c: class indexes, 1 x S. Column j of the value is column c_j of E."""
+class LookUp(WholeOperation):
+    """Base: columns of a table, the first operand, whose gradient is sparse where only such operations use it."""
 
-    type: ClassVar[str] = "embedding"
     weights: ClassVar[tuple[int, ...]] = (0,)
     num_operands: ClassVar[int] = 2
     integers: ClassVar[tuple[int, ...]] = (1,)
-    sparse: bool = True
+    sparse: bool
 
     @property
     def looks_at_other_frames(self) -> bool:
         return False
+
+    def chooses_columns(self, operand: int) -> bool:
+        return self.sparse and operand == 0
+
+
+@dataclass(frozen=True)
+class Embedding(LookUp):
+    """E: D x K, a column for each class; c: class indexes, 1 x S. Column j of the value is column c_j of E."""
+
+    type: ClassVar[str] = "embedding"
+    sparse: bool = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         table, classes = operands
@@ -39,9 +53,6 @@ class Embedding(WholeOperation):
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
         return {} if operands[0].num_cols is None else {1: operands[0].num_cols}
-
-    def chooses_columns(self, operand: int) -> bool:
-        return self.sparse and operand == 0
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         table, classes = (operand.tensor for operand in operands)
@@ -55,10 +66,48 @@ class Embedding(WholeOperation):
         return table.new_zeros(len(numbers), table.shape[1]).index_put((numbers >= 0,), chosen)
 
 
+@dataclass(frozen=True)
+class SparseTimes(LookUp):
+    """V = X Y (1.57) of a matrix X without samples and an input Y of which few elements are not zero."""
+
+    type: ClassVar[str] = "sparse_times"
+    sparse: bool = True
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        table, y = operands
+        check_samples(self.type, y)
+        if table.has_samples or table.cols != y.rows:
+            raise ShapeError(f"{self.type} needs a matrix without samples, with as many columns as the input has rows")
+        return Shape(table.rows, y.cols)
+
+    def reads_sparsely(self, operand: int) -> bool:
+        return operand == 1
+
+    def check_gradient(self, operand: int) -> None:
+        if operand == 1:
+            raise GradientError(f"{self.type} has no gradient with respect to what is sparse: use an input that is not")
+
+    def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
+        table, y = (operand.tensor for operand in operands)
+        y = y if y.is_sparse else y.detach().to_sparse()
+        sample, row = y.indices()
+        starts = torch.searchsorted(sample, torch.arange(len(y), device=y.device))
+        return embedding_bag(
+            row, table, starts, mode="sum", sparse=self.sparse and table.is_leaf, per_sample_weights=y.values()
+        )
+
+
 def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = "") -> Node:
     """The columns of `table`, D x K, with the numbers of `classes` (`input(name, classes=K)`); zeros for -1.
 
+    `classes` may also be an input that is `sparse`: then this is the product of both, as `table @ classes` is.
     The gradient of a parameter that is used by embeddings alone is sparse: it holds the columns that were chosen. Some
     optimizers of PyTorch, Adam among them, want it dense: `sparse=False`.
     """
-    return Node(Embedding(sparse), (table, classes), name)
+    operation = SparseTimes(sparse) if is_sparse_input(classes) else Embedding(sparse)
+    return Node(operation, (table, classes), name)
+
+
+def is_sparse_input(value: Any) -> bool:
+    """Tell whether this is the node of an input that was declared sparse."""
+    return isinstance(value, Node) and isinstance(value.operation, Input) and bool(value.operation.sparse)

@@ -43,17 +43,23 @@ class LeafOperation(Operation):
 
 @dataclass(frozen=True)
 class Input(LeafOperation):
-    """`classes`: if given, each value is one row of class indexes 0 ... classes - 1, or -1 for no class."""
+    """`classes`: if given, each value is one row of class indexes 0 ... classes - 1, or -1 for no class.
+
+    `sparse`: whether most elements are 0, so that products read the others alone.
+    """
 
     type: ClassVar[str] = "input"
     is_given: ClassVar[bool] = True
     classes: int | None = None
     axis: str | None = None
+    sparse: bool | None = None
 
     def check(self) -> None:
         super().check()
         if self.axis is not None and (self.cols is not None or not _AXIS.match(self.axis)):
             raise ShapeError(f"input: an axis is a name, of an input without a number of columns; got {self.axis!r}")
+        if self.sparse and (self.cols is not None or self.classes is not None):
+            raise ShapeError("input: what is sparse has samples, and values that are no class indexes")
         if self.classes is not None and (self.classes < 1 or self.rows != 1):
             raise ShapeError(f"input: classes must be a number of at least 1, of values of one row; got {self.classes}")
 
@@ -118,7 +124,14 @@ class ParameterNode(StoredNode):
         self._weights = None
 
 
-def input(name: str, shape: int | tuple[int, int] = 1, *, classes: int | None = None, axis: str | None = None) -> Node:
+def input(
+    name: str,
+    shape: int | tuple[int, int] = 1,
+    *,
+    classes: int | None = None,
+    axis: str | None = None,
+    sparse: bool = False,
+) -> Node:
     """Features, labels or control values that are given at run time.
 
     `shape`: a number of rows for values with a column a sample, or (rows, columns) for values that belong to no sample.
@@ -126,9 +139,11 @@ def input(name: str, shape: int | tuple[int, int] = 1, *, classes: int | None = 
     is no class. What takes them: `cross_entropy_with_softmax`, `classification_error`, `embedding`.
     `axis`: where sequences of a minibatch have other lengths than those of other inputs, a name for these frames, such
     as "answer"; "sequence" for what has one column for each sequence, such as the label of a sentence.
+    `sparse`: most elements are 0, as of bags of words (`bags`); `W @ x` then reads the columns of W for the others
+    alone, and W's gradient is sparse. Such values are sparse matrices of SciPy or PyTorch, or any arrays.
     """
     given = as_shape(shape, f"input '{name}'")
-    return Node(Input(given.rows, given.num_cols, classes, axis), (), name)
+    return Node(Input(given.rows, given.num_cols, classes, axis, sparse or None), (), name)
 
 
 def parameter(

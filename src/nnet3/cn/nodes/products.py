@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
+from nnet3.cn.nodes.embedding import embedding, is_sparse_input
 from nnet3.cn.operation import Matrices, Operation, equal_columns, put
 from nnet3.cn.shape import Shape
 from nnet3.components.large_products import is_by_onednn, product_by_onednn
@@ -80,7 +81,12 @@ class KhatriRaoProduct(Operation):
 
 
 def times(x: Node, y: Node, *, name: str = "") -> Node:
-    """The matrix product X Y; X has no samples (a parameter, or made of parameters). `x @ y` is the same."""
+    """The matrix product X Y; X has no samples (a parameter, or made of parameters). `x @ y` is the same.
+
+    Where Y is a sparse input, only the columns of X are read that are multiplied by something, as by `embedding`.
+    """
+    if is_sparse_input(y):
+        return embedding(x, y, name=name)
     return Node(Times(), (x, y), name)
 
 

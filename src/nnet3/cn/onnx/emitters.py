@@ -172,7 +172,7 @@ def scale(made: NodeEmission, operation: Any, factor: ir.Value, y: ir.Value) -> 
     return made.op("Mul", y, factor)
 
 
-@emitter("times")
+@emitter("times", "sparse_times")
 def times(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
     return made.op("MatMul", y, made.matrix(x))
 

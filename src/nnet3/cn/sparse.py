@@ -1,0 +1,106 @@
+"""SparseColumns: a matrix whose columns have few elements that are not zero, such as bags of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.arrays import as_array
+from nnet3.errors import ShapeError
+
+
+@dataclass(frozen=True, eq=False)
+class SparseColumns:
+    """`values[k]` stands in row `row[k]` of column `column[k]`; elements are ordered by columns, all others are 0."""
+
+    shape: tuple[int, int]
+    row: np.ndarray
+    column: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, value: Any, what: str, turned: bool = False) -> SparseColumns | None:
+        """A sparse matrix of PyTorch or SciPy; None for anything else. `turned`: rows and columns change places."""
+        if isinstance(value, SparseColumns):
+            return value
+        if isinstance(value, Tensor) and value.layout != torch.strided and value.ndim == 2:
+            coo = value.to_sparse_coo().coalesce()
+            places, values = coo.indices().cpu().numpy(), as_array(coo.values(), what)
+        elif hasattr(value, "tocsc") and len(value.shape) == 2:
+            coo = value.tocsc().tocoo()  # as columns, in which what stands twice is added up
+            places, values = np.stack([coo.row, coo.col]), as_array(coo.data, what)
+        else:
+            return None
+        (rows, columns), (row, column) = value.shape, places
+        if turned:
+            rows, columns, row, column = columns, rows, column, row
+        return cls((int(rows), int(columns)), *_ordered(row, column, values))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: tuple[slice, Any]) -> SparseColumns:
+        """Some columns: `matrix[:, columns]`."""
+        chosen = np.arange(self.shape[1])[key[1]]
+        starts, ends = np.searchsorted(self.column, chosen), np.searchsorted(self.column, chosen, "right")
+        places = np.repeat(ends - np.cumsum(ends - starts), ends - starts) + np.arange((ends - starts).sum())
+        column = np.repeat(np.arange(len(chosen)), ends - starts)
+        return SparseColumns((self.shape[0], len(chosen)), self.row[places], column, self.values[places])
+
+    def toarray(self) -> np.ndarray:
+        """All elements, (rows, columns)."""
+        array = np.zeros(self.shape, self.values.dtype)
+        array[self.row, self.column] = self.values
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.toarray() if dtype is None else self.toarray().astype(dtype)
+
+
+def sparse_rows(parts: Sequence[Any], order: np.ndarray | slice, dtype: torch.dtype) -> Tensor:
+    """The columns of matrices, sparse or not, side by side, then in this order, as a sparse tensor (columns, rows)."""
+    columns = np.cumsum([0, *(part.shape[1] for part in parts)])
+    place = np.empty(columns[-1], np.int64)  # at which a column comes
+    place[order] = np.arange(columns[-1])
+    found = [part if isinstance(part, SparseColumns) else _sparse(part) for part in parts]
+    column = place[np.concatenate([part.column + start for part, start in zip(found, columns, strict=False)])]
+    row, values = (np.concatenate([getattr(part, name) for part in found]) for name in ("row", "values"))
+    row, column, values = _ordered(row, column, values)
+    return torch.sparse_coo_tensor(
+        torch.as_tensor(np.stack([column, row])),
+        torch.as_tensor(values).to(dtype),
+        (int(columns[-1]), len(parts[0])),
+        is_coalesced=True,
+        check_invariants=False,
+    )
+
+
+def bags(lists: Sequence[Sequence[int]], rows: int) -> SparseColumns:
+    """Bags of words: column j counts how often each of the numbers 0 ... rows - 1 is in list j."""
+    row = np.concatenate([np.zeros(0, np.int64), *(np.asarray(each, np.int64).ravel() for each in lists)])
+    if len(row) and not (row.min() >= 0 and row.max() < rows):
+        bad = row[(row < 0) | (row >= rows)][0]
+        raise ShapeError(f"bags: expected numbers 0 ... {rows - 1}, got {bad}")
+    column = np.repeat(np.arange(len(lists)), [len(each) for each in lists])
+    pairs, counts = np.unique(np.stack([column, row]), axis=1, return_counts=True)
+    return SparseColumns((rows, len(lists)), pairs[1], pairs[0], counts)
+
+
+def _ordered(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same elements, by column and then by row."""
+    row, column = row.astype(np.int64, copy=False), column.astype(np.int64, copy=False)
+    place = column * (row.max(initial=0) + 1) + row
+    if (place[1:] >= place[:-1]).all():
+        return row, column, values
+    order = np.argsort(place)
+    return row[order], column[order], values[order]
+
+
+def _sparse(array: np.ndarray) -> SparseColumns:
+    column, row = np.nonzero(np.asarray(array).T)
+    return SparseColumns((len(array), array.shape[1]), row, column, array[row, column])
