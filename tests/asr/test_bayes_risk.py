@@ -82,3 +82,9 @@ def test_one_path_is_certain() -> None:
         np.array([0, 2, 5]), np.array([0, 1]), np.array([1, 2]), np.array([4, 5]), np.array([1.0, 2])
     )
     assert least_risk_words(lattice) == [HeardWord(4, 0, 2, 1), HeardWord(5, 2, 5, 1)]
+
+
+def test_of_words_that_are_as_probable_in_single_precision_the_larger_label_is_taken() -> None:
+    none, to_end = np.zeros(3, np.int64), np.full(3, 1)
+    lattice = TimedLattice(np.arange(2), none, to_end, np.array([4, 9, 7]), np.array([0, 1e-9, 0.5]))
+    assert [word.label for word in least_risk_words(lattice)] == [9]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.growing_lattice import GrowingLattice
+from nnet3.asr.growing_lattice import GrowingLattice, _reached
+from nnet3.asr.label_lattice import NO_ARCS
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.asr.word_lattice import PhoneLabels, word_lattice
 from nnet3.options import DecodingOptions
@@ -96,3 +97,9 @@ def test_memory_that_ends_narrows_the_beam_and_leaves_the_best_path() -> None:
     assert path is not None
     assert lattice.narrowest < 50
     assert min(cost for cost, _ in _grown(lattice, search).values()) >= path.cost - 1e-3
+
+
+def test_what_is_reached_is_open_where_several_words_end() -> None:
+    """A state from which words go on to two tokens is named twice."""
+    arcs = NO_ARCS._replace(src=np.array([1, 2, 5]), dst=np.array([2, 3, 6]))
+    assert _reached(np.array([1, 1, 12]), arcs).tolist() == [1, 2, 3, 12]

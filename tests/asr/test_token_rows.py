@@ -61,6 +61,94 @@ def test_the_lattice_behind_a_row_begins_with_what_the_tokens_cost() -> None:
     assert lengths == {3}
 
 
+class _Frame:
+    """Tokens behind a row in the order in which they came, by their states, and the links that leave each."""
+
+    def __init__(self, states: list[int]):
+        self.links: dict[int, dict[int, tuple[int, int, float]]] = {
+            state: {} for state in states
+        }  # arc: row, dst, cost
+        self.excess = dict.fromkeys(states, 0.0)
+        self.counted, self.links_wait, self.tokens_wait = -1, True, True
+
+
+def _take(frames: list[_Frame], search: BeamSearch) -> None:
+    """Adds the newest row, which was not pruned, one link after the other."""
+    last = search.tokens.last
+    states, number = last.state.tolist(), len(frames)
+    frames.append(_Frame(states))
+    before = search.tokens._rows[-2].state.tolist() if number else []
+    for links, of, sources in ((last.emitting, number - 1, before), (last.epsilons, number, states)):
+        cost_of = search.tokens._rows[of].cost
+        for src, dst, arc, cost in zip(links.src, links.dst, links.arc.tolist(), links.cost, strict=True):
+            own = float(cost_of[src] + cost - last.cost[dst])
+            frames[of].links[sources[src]][arc] = (number, states[dst], own)
+
+
+def _prune_slowly(frames: list[_Frame], beam: float) -> None:
+    """Prunes token after token, those that came last first, until none of a row changes by a tenth of the beam."""
+    newest = frames[-1]
+    if newest.counted < 0:
+        newest.counted = len(newest.links)
+    for number in reversed(range(len(frames) - 1)):
+        frame = frames[number]
+        if frame.links_wait:
+            again, changed, removed = True, False, False
+            while again:
+                again = False
+                for state in reversed(frame.links):
+                    best, known = np.inf, frame.excess[state]
+                    for arc, (row, dst, own) in list(frame.links[state].items()):
+                        excess = frames[row].excess[dst] + own
+                        if excess > beam:
+                            del frame.links[state][arc]
+                            removed = True
+                        else:
+                            best = min(best, max(excess, 0.0))
+                    frame.excess[state] = best
+                    again |= best != known and abs(best - known) > 0.1 * beam
+                changed |= again
+            if changed and number:
+                frames[number - 1].links_wait = True
+            frame.links_wait, frame.tokens_wait = False, frame.tokens_wait or removed
+        above = frames[number + 1]
+        if number + 1 < len(frames) - 1 and above.tokens_wait:
+            above.counted, above.tokens_wait = len(above.links), False
+            for state in [state for state, excess in above.excess.items() if excess == np.inf]:
+                del above.links[state], above.excess[state]
+
+
+@pytest.mark.parametrize("beam", [1.0, 3.0])
+def test_tokens_are_pruned_and_counted_one_after_the_other(beam: float) -> None:
+    """Where little changes, what was known stays, and counts have tokens that were removed when they were made."""
+    for _ in range(4):
+        graph = SearchGraph(random_graph(RANDOM, states=9))
+        search = BeamSearch(graph, DecodingOptions(beam=8, lattice_beam=beam, prune_interval=1000))
+        frames: list[_Frame] = []
+        _take(frames, search)
+        for _ in range(24):
+            search.advance((2 * RANDOM.normal(size=(1, 4))).astype(np.float32))
+            _take(frames, search)
+            if RANDOM.random() < 0.4:
+                search.prune()
+                _prune_slowly(frames, beam)
+                assert search.tokens.num_tokens(1).tolist() == [frame.counted for frame in frames[1:]]
+        search.prune()
+        _prune_slowly(frames, beam)
+        for number, (row, frame) in enumerate(zip(search.tokens._rows, frames, strict=True)):
+            assert row.state.tolist() == list(frame.links)
+            assert row.excess.tolist() == pytest.approx(list(frame.excess.values()))
+            into = {
+                (row, dst, arc)
+                for each in frames[: number + 1]
+                for links in each.links.values()
+                for arc, (row, dst, _) in links.items()
+                if row == number
+            }
+            kept = [(links.arc.tolist(), row.state[links.dst].tolist()) for links in (row.emitting, row.epsilons)]
+            assert {(number, dst, arc) for arcs, dsts in kept for arc, dst in zip(arcs, dsts, strict=True)} == into
+
+
 def test_another_composition_changes_nothing() -> None:
     search = LookaheadSearch(lookahead_graph(), bigram(), np.arange(-1, LABELS))
     stays, moves = (BeamSearch(search.begin(), OPTIONS) for _ in range(2))

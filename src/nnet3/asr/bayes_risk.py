@@ -100,10 +100,10 @@ class _Recursion:
         chosen = _with_gaps(self.best)
         for _ in range(_MOST_ROUNDS):
             share, begin, end = self._shares(chosen)
-            reversed_words = share[:, ::-1]
-            better = share.shape[1] - 1 - np.argmax(reversed_words, axis=1)  # of equals the larger label
+            compared = share.astype(np.float32)  # as Kaldi compares them
+            better = share.shape[1] - 1 - np.argmax(compared[:, ::-1], axis=1)  # of equals the larger label
             places = np.arange(len(chosen))
-            gain = (share[places, better] - share[places, chosen]).sum()
+            gain = (compared[places, better] - compared[places, chosen]).sum()
             chosen = better
             if gain == 0:
                 break

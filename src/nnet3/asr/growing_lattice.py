@@ -205,6 +205,7 @@ def _without(arcs: LabelledArcs, first: int) -> tuple[Integers, Integers]:
 
 def _reached(states: Integers, arcs: LabelledArcs) -> Integers:
     """Returns these states and those that arcs lead to from them, each once, in order."""
+    states = np.unique(states)
     while True:
         more = np.union1d(states, arcs.dst[np.isin(arcs.src, states)])
         if len(more) == len(states):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,8 @@ class TokenRow:
     """The tokens behind a row: state of the graph, cost, and the best arc into each, with the token that it leaves.
 
     `excess`: what the best path through a token costs more than the best one, as far as was known at the last pruning;
-    None before the first one.
+    0 before the first one. `counted`: how many tokens there were when some were last removed, these among them, as
+    Kaldi counts; -1 before. `links_wait`, `tokens_wait`: the links that leave it, and its tokens, are to be pruned.
     """
 
     state: Integers
@@ -45,7 +46,10 @@ class TokenRow:
     back_arc: Integers
     emitting: Links
     epsilons: Links
-    excess: Doubles | None = None
+    excess: Doubles = field(default_factory=lambda: np.zeros(0))
+    counted: int = -1
+    links_wait: bool = True
+    tokens_wait: bool = True
 
 
 class Steps(NamedTuple):
@@ -76,8 +80,9 @@ class TokenRows:
 
     def __init__(self, graph: SearchGraph | Composition, row: TokenRow):
         self.graph, self.first = graph, 0
-        self._rows, self.num_links = [row], len(row.epsilons.arc)
+        self._rows, self.num_links = list[TokenRow](), 0
         self._past: list[Past | None] = [None] * len(row.state)  # the path to each token of the first row
+        self.append(row)
 
     def __len__(self) -> int:
         """The number of the last row, which is the number of rows of scores that it is behind."""
@@ -88,50 +93,68 @@ class TokenRows:
         return self._rows[-1]
 
     def append(self, row: TokenRow) -> None:
+        row.excess = np.zeros(len(row.state))
         self._rows.append(row)
         self.num_links += len(row.emitting.arc) + len(row.epsilons.arc)
 
     def num_tokens(self, first: int) -> Integers:
-        """Returns how many tokens there are behind each row from `first` on."""
-        return np.array([len(row.state) for row in self._rows[first - self.first :]])
+        """Returns how many tokens there were behind each row from `first` on, the last time that they were counted."""
+        return np.array([row.counted for row in self._rows[first - self.first :]])
 
     def prune(self, beam: float) -> None:
-        """Removes what is no part of a path within the beam, as far back as the last rows changed anything."""
-        excess = np.zeros(len(self.last.state))
-        for number in range(len(self._rows) - 1, 0, -1):
-            row, before = self._rows[number], self._rows[number - 1]
-            link_excess = excess[row.emitting.dst] + _excess(row.emitting, before.cost, row.cost)
-            kept = link_excess <= beam
-            self.num_links -= len(kept)
-            row.emitting = row.emitting.kept(kept)
-            self.num_links += len(row.emitting.arc)
-            excess = np.full(len(before.state), np.inf)
-            np.minimum.at(excess, row.emitting.src, link_excess[kept])
-            excess = self._prune_epsilons(before, excess, beam)
-            tokens = np.flatnonzero(excess < np.inf)
-            if len(tokens) < len(excess):
-                self._keep_tokens(before, row, tokens)
-                if number == 1:
-                    self._past = [self._past[token] for token in tokens.tolist()]
-            known, before.excess = before.excess, excess[tokens]
-            if known is not None and (np.abs(known - before.excess) <= _PRUNE_SCALE * beam).all():
-                return
-            excess = before.excess
+        """Removes what is no part of a path within the beam, as far back as the last rows changed much.
 
-    def _prune_epsilons(self, row: TokenRow, excess: Doubles, beam: float) -> Doubles:
-        """Returns the excess of tokens with that of their epsilon arcs; infinite beyond the beam."""
-        links = row.epsilons
-        if len(links.arc):
-            own = _excess(links, row.cost, row.cost)
-            while True:
-                before = excess.copy()
-                np.minimum.at(excess, links.src, excess[links.dst] + own)
-                if (excess == before).all():
-                    break
-            kept = excess[links.dst] + own <= beam
-            self.num_links -= len(kept) - int(kept.sum())
-            row.epsilons = links.kept(kept)
-        return np.where(excess <= beam, excess, np.inf)
+        Which tokens are left, and how many were counted, is as in Kaldi, whose pieces of a lattice end by these counts.
+        """
+        newest = len(self._rows) - 1
+        if self.last.counted < 0:
+            self.last.counted = len(self.last.state)
+        for number in range(newest - 1, -1, -1):
+            waited = self._rows[number].links_wait
+            if waited:
+                self._prune_links(number, beam)
+            if number + 1 < newest and self._rows[number + 1].tokens_wait:
+                self._prune_tokens(number + 1)
+            if not waited:
+                return
+        if self.first and newest and self._rows[0].tokens_wait:
+            self._prune_tokens(0)
+
+    def _prune_links(self, number: int, beam: float) -> None:
+        """Removes links that leave a row, and lets the row before it wait if tokens of this one changed much."""
+        row, following = self._rows[number], self._rows[number + 1]
+        links = following.emitting
+        through = following.excess[links.dst] + _excess(links, row.cost, following.cost)
+        kept = through <= beam
+        following.emitting = links.kept(kept)
+        excess = np.full(len(row.state), np.inf)
+        np.minimum.at(excess, links.src[kept], np.maximum(through[kept], 0))
+        removed, changed = int((~kept).sum()), False
+        while True:  # Kaldi goes over the tokens until little changes, and leaves it at that
+            found, kept = _with_epsilons(row, excess, beam)
+            row.epsilons = row.epsilons.kept(kept)
+            removed += int((~kept).sum())
+            with np.errstate(invalid="ignore"):
+                has_changed = bool((np.abs(found - row.excess) > _PRUNE_SCALE * beam).any())
+            row.excess = found
+            if not has_changed:
+                break
+            changed = True
+        self.num_links -= removed
+        row.links_wait = False
+        row.tokens_wait |= removed > 0
+        if changed and number:
+            self._rows[number - 1].links_wait = True
+
+    def _prune_tokens(self, number: int) -> None:
+        """Removes the tokens of a row that no link leaves any more."""
+        row = self._rows[number]
+        row.counted, row.tokens_wait = len(row.state), False
+        tokens = np.flatnonzero(row.excess < np.inf)
+        if len(tokens) < len(row.state):
+            self._keep_tokens(row, self._rows[number + 1], tokens)
+            if number == 0:
+                self._past = [self._past[token] for token in tokens.tolist()]
 
     def _keep_tokens(self, row: TokenRow, following: TokenRow, tokens: Integers) -> None:
         """Keeps only these tokens of a row, and numbers them anew wherever this row and the following one name them."""
@@ -141,8 +164,7 @@ class TokenRows:
         row.cost = row.cost[tokens]
         within = self._is_epsilon(row.back_arc)
         row.back_src[within] = number[row.back_src[within]]
-        if row.excess is not None:
-            row.excess = row.excess[tokens]
+        row.excess = row.excess[tokens]
         self.num_links -= len(row.emitting.arc)
         row.emitting = row.emitting.kept(number[row.emitting.dst] >= 0)
         self.num_links += len(row.emitting.arc)
@@ -209,8 +231,7 @@ class TokenRows:
         """Returns the lattice of rows `first` .. `last`, as of the last pruning. An end costs what the best path
         through it costs more than the best one, less what the path to it costs."""
         row = self._rows[last - self.first]
-        excess = 0 if last == len(self) or row.excess is None else row.excess
-        return self.lattice(first, last, excess - row.cost, has_ended=False)
+        return self.lattice(first, last, row.excess - row.cost, has_ended=False)
 
     # ---- paths ----
 
@@ -278,3 +299,21 @@ class TokenRows:
 def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
     """Returns the further cost of the path through each link, beside the best one to the token that it leads to."""
     return cost_before[links.src] + links.cost - cost[links.dst]
+
+
+def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
+    """Returns the excess of tokens with that of links within the row beside that of the others, and which links stay.
+
+    Kaldi looks at the tokens that came last first: of those that follow it takes what it knew before.
+    """
+    links, excess = row.epsilons, emitting.copy()
+    own = _excess(links, row.cost, row.cost)
+    is_known = links.dst > links.src
+    through = np.where(is_known, np.inf, np.maximum(row.excess[links.dst] + own, 0))
+    while True:
+        kept = through <= beam
+        np.minimum.at(excess, links.src[kept], through[kept])
+        now = np.where(is_known, np.maximum(excess[links.dst] + own, 0), through)
+        if (now == through).all():
+            return excess, kept
+        through = now
