@@ -1,4 +1,4 @@
-"""Every exception of the package, and `Span`, which says where in which text something stands."""
+"""Every exception of the package, and `Span`, a place in a text."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ShapeError(NetworkError):
 
 
 class GradientError(NetworkError):
-    """A gradient is asked for that does not exist, for instance that of a count of errors."""
+    """A gradient does not exist, for instance that of a count of errors."""
 
 
 class RequestError(Nnet3Error):

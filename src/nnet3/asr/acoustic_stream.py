@@ -33,7 +33,7 @@ class AcousticStream:
             search.advance(rows)
         search.advance(stream.finish())
 
-    Audio is looked at in pieces of 0.2 s, from the beginning of what each call gives. A chunk of the network takes the
+    Each call cuts its audio into pieces of 0.2 s. A chunk of the network takes the
     ivector of the newest frame when it is computed. If the model says which phones are silence, frames count in
     ivectors by the best path of the search, which `best_path(first)` gives from row `first` of the segment on; without
     it silence counts as all else.

@@ -72,11 +72,11 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
 
 
 class Resampler:
-    """Changes the rate of samples that come in pieces, by a windowed sinc as Kaldi has it.
+    """Changes the rate of samples, which come in pieces, by Kaldi's windowed sinc.
 
-    With input rate a, output rate b and cutoff c = min(a, b) / 2, output i is the sum over inputs j of
-    x_j h(j/a - i/b) / a, where h(d) = (1 + cos(2 pi c d / z)) sin(2 pi c d) / (2 pi d) for |d| < W = z / (2 c), with
-    z = 6 zero crossings. The pieces make no difference to any bit of the result.
+    Input rate a, output rate b, cutoff c = min(a, b) / 2, z = 6 zero crossings. Output i is the sum over inputs j of
+    x_j h(j/a - i/b) / a, where h(d) = (1 + cos(2 pi c d / z)) sin(2 pi c d) / (2 pi d) for |d| < W = z / (2 c). No bit
+    of the result depends on the pieces.
     """
 
     def __init__(self, rate: float, output_rate: float):

@@ -250,9 +250,9 @@ class BeamSearch:
 def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:
     """Returns which arcs are kept, and the highest cost of what may be reached without a row.
 
-    An arc is kept if it costs less than the best so far plus the beam, of the arcs before it and of those that leave
-    the best token. So some are kept that are worse than the best arc by more than the beam: they count for the limits
-    of active tokens, as in Kaldi, which looks at arcs in this order.
+    An arc is kept if it costs less than the best cost so far plus the beam; so far means the arcs before it and those
+    that leave the best token. So some kept arcs are worse than the best arc by more than the beam. They count for the
+    limits of active tokens, as in Kaldi, which visits arcs in this order.
     """
     first = of_best.min(initial=np.inf) + beam
     most = np.minimum.accumulate(np.append(first, cost + beam))

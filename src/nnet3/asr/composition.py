@@ -1,4 +1,4 @@
-"""A look-ahead graph and a language model searched as one graph, of which only what a search comes to is ever made."""
+"""Searches a look-ahead graph and a language model as one graph, and makes only the states that searches reach."""
 
 from __future__ import annotations
 
@@ -82,13 +82,14 @@ class LookaheadSearch:
 class Composition:
     """The look-ahead graph composed with the language model as OpenFst does it, with the interface of a SearchGraph.
 
-    A state is a state of each part. A word costs what the model says behind the words before it. Where an arc of the
-    graph has no word, the cost of any of those that can come behind it, -log sum exp(-cost), is taken ahead, and taken
-    back when one comes; if only one can come, it is taken at once. A back-off is an arc without labels, right behind a
-    word or before the first arc without one. So a search keeps and drops the paths that Kaldi's keeps and drops.
+    A state is a pair: a state of the graph and a state of the model. The model gives the cost of a word behind the
+    words before it. An arc of the graph without a word pays in advance for the words that can follow, -log sum
+    exp(-cost), and the next word gets this back; if only one word can follow, its cost is paid at once. A back-off is
+    an arc without labels, right behind a word or before the first arc without one. So a search keeps and drops the same
+    paths as Kaldi's.
 
-    States and arcs get numbers when a search first comes to them; arrays grow by that, and several searches, also of
-    several threads, share what is there.
+    States and arcs get numbers when a search first comes to them, and the arrays grow. Several searches, in several
+    threads too, share them.
     """
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: Integers):

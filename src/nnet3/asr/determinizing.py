@@ -23,8 +23,11 @@ _ROUNDING = 1e-5  # that costs may have along a path
 
 
 class _Pieces(NamedTuple):
-    """Ways without labels from the start, or from where an arc with a label leads to: `entry` (the state that each
-    begins at), `state` (where it is), `cost`, and the way and the arc that it goes on from (-1 where it begins)."""
+    """Paths without labels. Each begins at the start or behind an arc with a label.
+
+    `entry`: the state where it begins; `state`: the state where it ends; `before` and `arc`: the path that it continues
+    and the arc by which it does so (-1 where it begins).
+    """
 
     entry: Integers
     state: Integers
@@ -34,8 +37,11 @@ class _Pieces(NamedTuple):
 
 
 class _Members(NamedTuple):
-    """States in sets: the number of the set, the lattice's state, what it costs more than the best one of its set
-    (graph, acoustic), and the ids that its path has beyond those of all the others."""
+    """States in sets.
+
+    `graph`, `acoustic`: its costs beyond those of the best state of the set; `ids`: the ids of its path beyond those
+    that all states of the set share.
+    """
 
     set: Integers
     state: Integers
@@ -58,7 +64,7 @@ class TooLargeError(Exception):
 
 
 class Memory:
-    """Counts what is held of so many bytes, by the numbers of rows and columns. Infinite: any number."""
+    """Counts the rows and columns that are held, against a limit in bytes, which may be infinite."""
 
     def __init__(self, most_bytes: float):
         self._left = most_bytes
@@ -80,16 +86,16 @@ class Memory:
 def determinized(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
     """Returns the paths within the beam; no two of them have the same labels, and each arc has one.
 
-    A set of states that the same labels lead to, each with what it costs more than the best one and with the ids that
-    it has beyond those of all of them, is one state. An arc stays if the best path through its set and itself is within
-    the beam; so paths beyond it that consist of such arcs stay too, as in Kaldi's lattices. Raises TooLargeError where
-    that needs more than the memory.
+    A state of the result is a set of states to which the same labels lead; each member has its cost beyond that of the
+    best one, and its ids beyond those that all share. An arc stays if the best path through its set and the arc is
+    within the beam. Worse paths may consist of such arcs; they stay too, as in Kaldi's lattices. Raises TooLargeError
+    if it needs more than the memory.
     """
     return _Sets(lattice, beam, memory).result()
 
 
 class _Sets:
-    """The sets that labels lead to, level by level. Only states with labels ahead, or ends, are members."""
+    """Makes the sets, level by level. Members are final states and states with labels ahead."""
 
     def __init__(self, lattice: LabelLattice, beam: float, memory: Memory):
         self._lattice, self._memory = lattice, memory
@@ -215,8 +221,8 @@ class _Sets:
 class Leaps:
     """The best ways without labels from the start, and from where labels lead to, to states with labels ahead or ends.
 
-    They are sorted by the state that they leave, of which offsets, (states + 1,), tells the first one. state: where
-    each leads to; graph, acoustic: costs; ids.
+    They are sorted by the state that they leave; those of state s are offsets[s] to offsets[s + 1] - 1. state: where
+    each leads; graph, acoustic: costs; ids.
     """
 
     def __init__(self, lattice: LabelLattice, memory: Memory):

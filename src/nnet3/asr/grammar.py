@@ -16,10 +16,10 @@ _END = 0  # in the place of a word
 
 
 def phrase_model(phrases: Iterable[Sequence[int]]) -> BackoffModel:
-    """Returns a model of words' labels: states are no word, which is also the start, and each word, the one before.
+    """Returns a model of words' labels. A state is the word before, or no word, as at the start.
 
-    A word costs -log(0.5 c(h, w) / n(h)), where c counts how often it follows h in the phrases, and n is the sum of
-    that over words and ends; a back-off to no word costs -log 0.5. What follows a word counts behind no word too.
+    A word w behind h costs -log(0.5 c(h, w) / n(h)): c counts how often w follows h in the phrases, and n sums c over
+    words and ends. Backing off to no history costs -log 0.5; without history the counts are of all words.
     """
     pairs = Counter[tuple[int, int]]()
     for phrase in phrases:

@@ -109,8 +109,11 @@ class GrowingLattice:
         self._fixed.append(part(arcs, ~leaves & ~enters))
 
     def _numbered(self, found: LabelLattice, arcs: LabelledArcs, to_token: npt.NDArray[np.bool_]) -> Integers:
-        """Returns the number of each state of a determinized piece in the whole, and lets arcs enter those that were
-        open; what all paths of one of these have in common now is part of the arcs that enter it."""
+        """Returns the number in the whole lattice of each state of a determinized piece.
+
+        Arcs now enter the states that were open. Costs and ids that all paths from such a state share move to the arcs
+        that enter it.
+        """
         state = np.full(found.num_states, -1)
         again = part(arcs, arcs.label >= _STATE)
         was_open = again.label - _STATE

@@ -20,7 +20,7 @@ _OVER = -1
 
 @dataclass(frozen=True, eq=False)
 class LatticePath:
-    """A path from the start: its arcs and the state where it ends; `cost` is that by which it was chosen."""
+    """A path from the start: its arcs and the state where it ends. It was chosen by `cost`."""
 
     lattice: Lattice
     arcs: Integers
@@ -131,7 +131,7 @@ def _least_ahead(fst: Fst, cost: Doubles, final: Doubles) -> Doubles:
 
 
 def _path(lattice: Lattice, steps: _Steps, cost: float) -> LatticePath:
-    """Makes a path of its steps, of which the last one is not an arc but the state where it ends."""
+    """Makes a path of its steps: arcs, and at last the state where it ends."""
     steps, end = steps
     arcs = []
     while steps:

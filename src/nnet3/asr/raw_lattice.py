@@ -19,7 +19,7 @@ _OF_ARCS = ("word", "transition_id", "graph_cost", "acoustic_cost")  # besides t
 
 @dataclass(frozen=True, eq=False)
 class RawLattice(Levels):
-    """States in topological order, of which 0 is the start, and arcs in the order of the states that they leave.
+    """States in topological order, the start first; arcs ordered by the states that they leave.
 
     row_of_state: (states,), the rows of scores that are over. level: (states,), by row, and within it by the longest
     chain of arcs without a transition-id. src, dst, word, transition_id (0: none): (arcs,). graph_cost,

@@ -107,8 +107,8 @@ class _Arrivals(NamedTuple):
 class _Alignment:
     """Follows all paths of a lattice; a node is a state with the ids and words that no arc has taken yet.
 
-    From a node whose ids begin with a whole word, or a whole phone that is in none, one arc leads to the node without
-    it. From others silent arcs follow those of the lattice.
+    If the ids of a node begin with a whole word, or with a whole phone outside of words, one arc leads to the node
+    without these ids. From other nodes silent arcs follow the arcs of the lattice.
     """
 
     def __init__(

@@ -75,8 +75,10 @@ class Past(NamedTuple):
 
 
 class TokenRows:
-    """Rows of tokens, of which the first ones may be forgotten: of these the paths are left that lead to tokens of the
-    first row that is there."""
+    """Rows of tokens.
+
+    The first rows may be forgotten; what remains of them is the paths to the tokens of the first kept row.
+    """
 
     def __init__(self, graph: SearchGraph | Composition, row: TokenRow):
         self.graph, self.first = graph, 0

@@ -99,7 +99,7 @@ class ComputedTables:
 class ComputeSettings:
     """The settings of a computation. With `whole_if_same` there are no chunks where they make no difference.
 
-    With `short_last_chunk` chunks are those of nnet3-compute, else those of nnet3-compute-batch.
+    With `short_last_chunk` utterances are cut as by nnet3-compute, else as by nnet3-compute-batch.
     """
 
     device: str = "cpu"

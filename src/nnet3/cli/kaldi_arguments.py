@@ -29,7 +29,7 @@ _OPTIMIZATION_SWITCHES = _words("""
 """)
 _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-relative memory-compression-level")
 
-# Options that steer how Kaldi compiles and runs, but not what it computes -> what they take.
+# Options that change how Kaldi compiles and runs, but no result; and the type of their values.
 INTERNALS: dict[str, click.ParamType[Any]] = {
     **{f"optimization.{name}": click.BOOL for name in _OPTIMIZATION_SWITCHES},
     **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},

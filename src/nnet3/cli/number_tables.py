@@ -131,7 +131,7 @@ def sum_rows(matrices: str, output: str, average: bool) -> None:
 
 
 def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool) -> None:
-    """Writes the sum of the vectors of one table, of those of equal keys of several tables, or of those of files.
+    """Writes a sum of vectors: of all in one table, of equal keys in several tables, or of files.
 
     `average` acts on one table into a file. Raises UsageError for tables and files together.
     """

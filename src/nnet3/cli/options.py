@@ -188,7 +188,7 @@ def test_mode_options(*, batchnorm: bool) -> Decorator:
     )
 
 
-#: Whether accuracies are counted, as `accuracy` and `accuracy_by_column`.
+#: Options that count accuracies, as `accuracy` and `accuracy_by_column`.
 accuracy_options = all_of(
     flag("--compute-accuracy", "accuracy", default=True, show_default=True, help="How often it is right."),
     flag("--compute-per-dim-accuracy", "accuracy_by_column", help="Also by the column that would be right."),

@@ -1,10 +1,11 @@
-"""Dependences of values, programs and runners, besides the graph; whoever keeps one of these compares them.
+"""What values, programs and runners depend on, besides the graph. Whoever keeps one of these compares its dependences.
 
-* A value: on its operands' values; that of an input on the numbers and the layout given, that of a parameter, statistic
-  or component on the node's `contents`.
-* A program: on its question (mode and layout included), on the `variant` of each operation, on how it is compiled.
-* A runner: on its program, the type of numbers and the device, and on the objects and memory that it works on, its
-  `bonds`.
+* A value depends on the values of its operands. The value of an input depends on the given numbers and their layout;
+  that of a parameter, statistic or component on the node's `contents`.
+* A program depends on its question (mode and layout included), the `variant` of each operation, and the options of the
+  compiler.
+* A runner depends on its program, the type of numbers, the device, and its `bonds`: the objects and memory that it
+  works on.
 """
 
 from __future__ import annotations

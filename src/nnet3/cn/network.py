@@ -229,11 +229,11 @@ class Network(DifferentiatedNetwork):
     ) -> NetworkMetadata:
         """Write `nodes` (default: all outputs, or else the criteria) as an ONNX file of standard operators.
 
-        Values are in test mode, as those of `evaluate`. Inputs and outputs have the names of nodes and of outputs;
-        those with samples are (batch, frames, rows), of any number of frames unless the option `frames` says one, those
-        with one column for each sequence (batch, rows), those without samples (rows, columns). The file is kept if
-        onnxruntime gives for random inputs what `evaluate` gives, to 1e-4. Raises ExportError, and leaves nothing
-        behind, for networks that have no form in ONNX.
+        Values are in test mode, as those of `evaluate`. Inputs have the names of nodes, outputs those of outputs.
+        Shapes: (batch, frames, rows) with samples, of any number of frames unless the option `frames` fixes it; (batch,
+        rows) with one column for each sequence; (rows, columns) without samples. The file is kept if onnxruntime agrees
+        with `evaluate` on random inputs to 1e-4. Raises ExportError, and leaves no file, for networks that have no form
+        in ONNX.
         """
         return onnx.export_network(self, path, nodes, options)
 

@@ -45,8 +45,8 @@ class Operation:
     weights: ClassVar[tuple[int, ...]] = ()  # operands that begin with random numbers if they are parameters
     #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
-    #: Whether the value may be written over an operand's of equal shape, and the gradient of the last operand, which is
-    #: computed last, over that of the node.
+    #: Whether the value may overwrite that of an operand of equal shape, and whether the gradient of the last operand,
+    #: which is computed last, may overwrite that of the node.
     evaluates_in_place: ClassVar[bool] = False
     gradient_in_place: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class Operation:
         for number, is_wanted in enumerate(wanted):
             if is_wanted:
                 needed |= self.needs_of_gradient(number)
-        # What a gradient without samples gets from all frames of a recurrence is computed at once, after the loop.
+        # A gradient without samples sums over all frames of a recurrence: it is computed at once, after the loop.
         merges = value.has_samples and any(w and not s.has_samples for w, s in zip(wanted, operands, strict=True))
         inputs = []
         for number, shape in enumerate(operands):

@@ -16,14 +16,14 @@ from nnet3.errors import TrainingError, check_kind
 def truncated(
     network: Network, batch: Mapping[str, Any], frames: int, *, at_once: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The sequences of a batch in pieces of `frames` frames, states carried from each piece to the next.
+    """Yields the sequences of a batch in pieces of `frames` frames; states go from each piece to the next.
 
-    Delays of the network that have an initial state begin with that of the batch, or else with their `default`, and
-    then go on with the frames that the last gradient or evaluation of the piece before has left
-    (`network.final_states`). Values that belong to no sample are given to each piece. Sequences that have ended drop
-    out of later pieces; with `at_once` so many are gone through at a time, and another one takes the place of each that
-    has ended (1.6.2). Warns of nodes that look at other frames without a state: they see none beyond the edges of a
-    piece. Raises TrainingError for states of delays that look into the future.
+    A delay with an initial state begins with that of the batch, or else with its `default`. It continues with the last
+    frames of the piece before, as its last gradient or evaluation left them (`network.final_states`). Each piece gets
+    the values that belong to no sample. Sequences that have ended drop out of later pieces; with `at_once`, so many go
+    on at a time, and a new sequence takes the place of one that has ended (1.6.2). Warns of nodes that look at other
+    frames without a state: they see none beyond the edges of a piece. Raises TrainingError for states of delays that
+    look into the future.
     """
     check_kind(network, Network, "what is cut into pieces for", "a network")
     check_kind(frames, int, "the number of frames of a piece", "an integer")

@@ -16,10 +16,10 @@ from nnet3.errors import TrainingError, check_kind
 class Minibatches:
     """A data set in minibatches of at most `frames` frames, a longer sequence alone; for `cn.train`, call by call.
 
-    `data`: by the names of inputs, a list with an array for each sequence (see `sequences`; a list is looked for first,
-    and the first one counts the frames), or an array whose columns (for integers, elements) are what belongs to each
-    sequence as a whole, such as its label. Each call goes through the data once, in an order drawn anew from `seed`
-    unless `shuffle` is false. `similar`: sequences are put together with others of about their length.
+    `data` has for each input, by name, a list with an array for each sequence (see `sequences`), or an array with a
+    column (of integers: an element) for each sequence as a whole, such as its label. The first list tells the numbers
+    of frames. Each call goes through the data once, in an order drawn anew from `seed` unless `shuffle` is false.
+    `similar`: minibatches have sequences of about equal lengths.
     """
 
     def __init__(

@@ -17,10 +17,11 @@ SEQUENCES = "sequence"
 
 @dataclass(frozen=True)
 class Shape:
-    """`rows` x `cols`; `cols` is None where there is a column for each sample (printed as S).
+    """`rows` x `cols`; `cols` is None for a column per sample (printed as S).
 
-    Samples may lie on several axes, sequences being longer on one than on the other; then `cols` is the name of the
-    axis: that of input frames has none, on "sequence" each sequence has one sample (printed as N).
+    Samples may lie on several axes: a sequence may have one number of frames on one axis and another on the next. Then
+    `cols` is the name of the axis; the axis of input frames has no name (None). On the axis "sequence" each sequence
+    has one sample (printed as N).
     """
 
     rows: int

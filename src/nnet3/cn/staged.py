@@ -54,10 +54,10 @@ class ProgramCall:
             return self.runner.forward(given, stepped)
 
     def backward(self, seeds: Mapping[Node, Tensor]) -> list[Tensor | None]:
-        """The gradients of what was given and of contexts, from those of what came out."""
+        """Returns the gradients of the given values and of the contexts, from those of the outputs."""
         with self._observed():
             found = self.runner.backward(seeds)
-        # What is given may be used by other stages too: autograd adds up its gradient.
+        # Other stages may use the given values too: autograd adds up their gradients.
         self.probed.update((node, found[node]) for node in self.runner.program.question.probes)
         whole = self.runner.context_gradients()
         return [*(found.get(node) for node in self.given), *(whole[node] for node in self.contexts)]

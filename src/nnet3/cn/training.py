@@ -1,7 +1,8 @@
 """Training: minibatch gradient descent (1.1, 1.2) by the trainer that all networks have, or by torch optimizers.
 
-`train` puts a run together: `NetworkInTraining` says what a step is, `NetworkRun` what a run tells and keeps; all else
-is that of networks of components: steps in `nnet3.train`; epochs, checkpoints, logs and processes in `nnet3.runs`.
+`train` puts a run together: `NetworkInTraining` makes the steps, `NetworkRun` reports and keeps the results. Everything
+else is shared with networks of components: steps in `nnet3.train`; epochs, checkpoints, logs and processes in
+`nnet3.runs`.
 """
 
 from __future__ import annotations
@@ -73,19 +74,21 @@ def train(
     resume: bool = False,
     **options: Any,
 ) -> History:
-    """Go through the minibatches `epochs` times; returns the criterion of (1.2) of each epoch: its mean over samples.
+    """Train for `epochs` passes over the minibatches; returns the criterion (1.2) of each epoch, its mean over samples.
 
-    Without `optimizer` by gradient descent; with one, made of `network.tensors().values()`, by its steps on gradients
-    per sample (see `Network.backward`); LBFGS may ask for them several times. `minibatches`: a list, a function that
-    begins anew for each epoch, or a reader such as `cn.Minibatches`. `learning_rate`: a number; two, from the first of
-    which it falls to the second in equal ratios; or a function of the part of training that is over, 0 to 1, for which
-    minibatches that a function gives are gone through and counted before. An optimizer has rates of its own, and is
-    given others only if these change. `report(epoch, criterion)` is called after each epoch.
+    Without an `optimizer` training is gradient descent. An optimizer of `network.tensors().values()` gets gradients per
+    sample (see `Network.backward`); LBFGS may ask for them several times.
 
-    `metrics`: nodes of the network (1 x 1), or their names, whose means over samples are taken beside the criterion.
-    `validation`: held-out minibatches, on which criterion and metrics are computed after each epoch, in test mode.
-    `options`: those of `NetworkTrainingOptions`; `parameters`: by names of parameters, or patterns such as "lstm.*",
-    the options that are others for these, such as {"E": {"learning_rate_factor": 0.1}}.
+    `minibatches`: a list, a function that begins anew for each epoch, or a reader such as `cn.Minibatches`.
+    `learning_rate`: a number; two numbers, the rate then falls from one to the other in equal ratios; or a function of
+    the finished part of training, 0 to 1 (if `minibatches` is a function, they are first counted for it). An optimizer
+    has rates of its own, which change only if `learning_rate` does. `report(epoch, criterion)` is called after each
+    epoch.
+
+    `metrics`: nodes of the network (1 x 1), or their names; their means over samples are taken beside the criterion.
+    `validation`: held-out minibatches for criterion and metrics after each epoch, in test mode. `options`: see
+    `NetworkTrainingOptions`. `parameters`: options of single parameters, by name or pattern such as "lstm.*":
+    {"E": {"learning_rate_factor": 0.1}}.
 
     `folder`: where checkpoints, the log, curves and the trained network (`final.cn`) go; with `resume` training goes on
     from the last checkpoint there, to the same bits. In processes that torchrun has started each takes its own

@@ -1,4 +1,4 @@
-"""Options of `cn.train`: those of the step, those of each parameter, and those of what happens between minibatches."""
+"""Options of `cn.train`: of steps, of single parameters, and of checkpoints and reports between minibatches."""
 
 from __future__ import annotations
 

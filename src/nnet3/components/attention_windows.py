@@ -1,8 +1,8 @@
 """Windows of consecutive times of one sequence: the rows that restricted attention works on together.
 
-Times that attention with time-stride s connects are congruent modulo s; those of one (n, x) form a sequence of
-positions t // s. Its queries are cut into windows of equal size, each with all the keys and values that its queries
-look at, so that scores are products of small matrices, of which a band is wanted. Any set of rows will do.
+Attention with time-stride s connects times that are congruent modulo s. The rows of one (n, x) and one such class form
+a sequence of positions t // s. Its queries are cut into windows of equal size; a window has all keys and values at
+which its queries look. So scores are products of small matrices, of which a band is used. Rows may be any set.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ class AttentionWindows:
 def attention_windows(
     inputs: IndexTable, outputs: IndexTable, num_heads: int, time_stride: int, num_left: int, context_dim: int
 ) -> IndexArrays:
-    """The fields of AttentionWindows, for output rows that look at `context_dim` inputs `time_stride` apart, of which
-    `num_left` are before their own."""
+    """Returns the fields of AttentionWindows.
+
+    Each output row looks at `context_dim` inputs, `time_stride` apart, `num_left` of them before its own time.
+    """
     phases = outputs.copy()
     phases[:, T] %= time_stride
     sequences, sequence = unique_rows(phases)  # an (n, x) and a phase

@@ -60,12 +60,12 @@ _SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t sho
 class Component(ComponentForm, ComponentState, abc.ABC):
     """Base class of all components.
 
-    A subclass sets `properties`, names its tensors in `parameter_names` (trained),
-    `constant_names` (fixed) and `statistic_names` (float64 tensors or Python floats that add up over
-    minibatches: all that a run changes besides parameters), and implements `forward` and `backward`, or only
-    `fill_deriv` where there is nothing to update. Its configuration, its form in files and its info line come from
-    `fields`; what is irregular in them is written by overriding `initial_values`, `from_config`, `read`, `write_body`
-    or `info`.
+    A subclass sets `properties` and implements `forward` and `backward`, or only `fill_deriv` if it learns nothing. It
+    names its tensors: `parameter_names` (trained), `constant_names` (fixed), `statistic_names` (float64 tensors or
+    Python floats that add up over minibatches). A run changes parameters and statistics, and nothing else.
+
+    `fields` gives its configuration, its form in files and its info line. Irregular types also override
+    `initial_values`, `from_config`, `read`, `write_body` or `info`.
     """
 
     properties: Properties = Properties.NONE
@@ -210,7 +210,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         """A new component for inference that does the same with products of int8 or bfloat16; None if no type can.
 
-        With those of float32, its weights lie as they are multiplied fastest, or it is None where that gains nothing.
+        For float32 its weights are packed for speed; None if packing gains nothing.
 
         Raises ComponentError if this one's numbers do not allow it.
         """

@@ -127,9 +127,9 @@ class BatchNormComponent(Component):
             scale, offset = self.scale_and_offset(x)
             torch.addcmul(offset, x, scale, out=y)
             return None
-        # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). The fused kernel takes x scale - mean scale
-        # from plainly accumulated sums: in deep networks with few rows its rounding shows. Here the sums are pairwise
-        # and the variance is that of what is left after subtracting the mean.
+        # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). PyTorch's fused kernel computes x scale -
+        # mean scale from plain sums: in deep networks with few rows its rounding shows. Here sums are pairwise, and the
+        # variance is computed after the mean is subtracted.
         mean = self._mean(x.sum(0, dtype=type_of_sums(x)), len(x))
         subtracted = self._columns(mean, x)
         squares = sum_of_rows(lambda rows, centred: torch.sub(rows, subtracted, out=centred).square(), x, y)

@@ -1,9 +1,9 @@
 """The geometry of a convolution over time and height: sizes, offsets, and the weights that columns meet.
 
-A row holds all heights of one time, column h F + f for filter f at height h. For one time offset the heights that
-one output height reads are mostly neighbours, so they are one stretch of columns of the row; a `HeightPiece` collects
-the output heights for which that stretch has the same length and moves by a constant step. As a strided view it is
-a batch of matrices, one an output height, without any copying.
+A row holds all heights of one time; column h F + f is filter f at height h. For one time offset, an output height
+mostly reads neighbouring heights: one stretch of columns of the row. A `HeightPiece` collects output heights whose
+stretches have the same length and move by a constant step. As a strided view these are a batch of matrices, one for
+each output height, without any copying.
 """
 
 from __future__ import annotations

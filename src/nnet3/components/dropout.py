@@ -309,7 +309,7 @@ class GeneralDropoutComponent(DropoutBase):
         half = self.block_dim // 2
         for _ in range(self.specaugment_max_regions - 1):
             start = self._integers(num_rows, self.block_dim)
-            # Of the offsets 0..half from the start, those of the first and the last half // 2 change places.
+            # Among the offsets 0..half from the start, the first half // 2 and the last half // 2 change places.
             offset = (bins - start) % self.block_dim
             is_swapped = (offset <= half) & ((offset < half // 2) | (offset > half - half // 2))
             source = torch.where(is_swapped, (start + half - offset) % self.block_dim, bins)

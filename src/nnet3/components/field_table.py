@@ -234,7 +234,7 @@ def _shown(value: Any) -> str:
 
 
 def assign(component: Any, fields: Sequence[Field], values: Mapping[str, Any]) -> None:
-    """Set what fields have given and the constructor has not taken, sums after what they are divided by."""
+    """Set the values of fields that the constructor did not take; sums come after their divisors."""
     sums = {field.name: field for field in fields if field.per}
     for name, value in sorted(values.items(), key=lambda item: item[0] in sums):
         if value is not None and name in sums:

@@ -157,9 +157,8 @@ def low_precision(
 ) -> InferenceAffine | None:
     """Returns the component that computes y = x W^T + b, at time offsets if given, with such products.
 
-    Those of float32 have packed weights. None for sizes of which there are no such products, or with which these are
-    slower. Raises ComponentError for weights that are not finite, if they are rounded, and for int8 on another device
-    than the CPU.
+    For float32 weights are packed. None if there are no such products for these sizes, or slower ones. Raises
+    ComponentError for weights that are not finite, if they are rounded, and for int8 on another device than the CPU.
     """
     kinds = _AFFINE if time_offsets is None else _TDNN
     if products == torch.float32:

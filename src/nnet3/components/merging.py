@@ -2,8 +2,8 @@
 
 Each takes the first component and the second, whose input holds the first one's output once or several times side by
 side. It returns a new component, the second itself if the first does nothing, or None if the pair does not fit.
-Products are made in float64. Rates and limits of training are those of the component that a new one is a copy of; what
-is a copy of none has the default ones, as in Kaldi, but for the learning rate of a linear component that got a bias.
+Products are made in float64. A copy of a component keeps its rates and limits of training. Any other new component has
+the defaults, as in Kaldi; only a linear component that got a bias keeps its learning rate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A convolution over time and height as one ordinary 2-D convolution, when rows and offsets are regular enough.
 
-Rows go by time, then sequence, so neighbouring times of one sequence are as many rows apart as there are sequences:
-over rows it is a convolution with that dilation, of a picture whose channels are stored last. PyTorch has a faster
-kernel for it on the CPU than matrix products are; on a GPU it would round to fewer bits.
+Rows are ordered by time, then sequence. So neighbouring times of one sequence lie as many rows apart as there are
+sequences, and a convolution over time is one over rows with this dilation, of a picture with channels last. On the CPU
+PyTorch's kernel for it is faster than matrix products; on a GPU it would round to fewer bits.
 """
 
 from __future__ import annotations

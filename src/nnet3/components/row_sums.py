@@ -19,7 +19,7 @@ _BYTES_OF_BLOCK = 2**19  # of each matrix
 
 
 class RowReduction(Protocol):
-    """A way in which processes that share minibatches add up, such as torch.distributed."""
+    """Adds up tensors over the processes that share minibatches, for instance by torch.distributed."""
 
     @property
     def rank(self) -> int:
@@ -77,7 +77,7 @@ def sum_and_count(total: Tensor, rows: int) -> tuple[Tensor, int]:
 
 @contextmanager
 def whole_gradient(gradient: Tensor) -> Iterator[float]:
-    """Takes a gradient summed over the rows that are here for that of all rows; rows are not divided within it.
+    """Adds up the gradients of all processes. Inside, rows count as undivided.
 
     Gives the share of the update that this process shall make, since the updates of all will be added.
     """

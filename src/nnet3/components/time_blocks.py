@@ -1,8 +1,8 @@
 """Row orders in which a convolution over time needs no gathering: each time offset reads one block of input rows.
 
-Output rows go by t, then (x, n), over a regular grid of times that has every time for every (n, x); so the output rows
-that an offset serves are consecutive, and so are the input rows it reads if times of one phase (t modulo the step
-of the grid) stand together. Grid points that nobody asked for are padding rows, t = NO_TIME.
+Output rows are ordered by t, then (x, n), over a regular grid that has every time for every (n, x). So each offset
+serves consecutive output rows. It also reads consecutive input rows if times of one phase (t modulo the step of the
+grid) stand together. Grid points that nobody asked for are padding rows, t = NO_TIME.
 """
 
 from __future__ import annotations

@@ -129,12 +129,12 @@ def natural_gradient_info(*settings: str) -> Callable[[Any], str]:
     return info
 
 
-#: Of types that have one preconditioner, with the defaults of those that are scales.
+#: Fields of types with one preconditioner; the defaults are those of scales.
 RANK = Field("rank", SIZE, default=8)
 UPDATE_PERIOD = Field("update_period", SIZE, default=10)
 NUM_SAMPLES_HISTORY = Field("num_samples_history", POSITIVE, default=2000.0)
 ALPHA = Field("alpha", NUMBER, default=4.0)
-#: Of types that precondition both factors of a gradient G^T X.
+#: Fields of types that precondition both factors of a gradient G^T X.
 RANK_IN, RANK_OUT = Field("rank_in", RANK_OR_DEFAULT), Field("rank_out", RANK_OR_DEFAULT)
 RANKS_IN_ONE = (replace(RANK_IN, token="<RankInOut>"), replace(RANK_OUT, token=""))
 UPDATE_PERIOD_OF_PAIR = replace(UPDATE_PERIOD, default=4)

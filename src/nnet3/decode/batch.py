@@ -59,13 +59,12 @@ class BatchComputer:
         batch = nnet3.BatchComputer(model, minibatch_size=64, frame_subsampling_factor=3)
         for key, rows in batch.compute(utterances): ...
 
-    By default whole utterances are computed, no frame twice. Utterances of a stretch of the input are sorted by length.
-    Where outputs depend on a fixed number of frames to their right, utterances of nearly one length share a minibatch:
-    the shorter ones go on with their last frame, which changes none of their rows. Elsewhere (recurrences, statistics
-    or attention that look to the right) those of any lengths do, each computed as long as it is. With
-    `frames_per_chunk` utterances are cut as by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by
-    nnet3-compute, and chunks of all utterances share minibatches. What a minibatch consists of makes no difference
-    beyond rounding.
+    By default whole utterances are computed, no frame twice. A stretch of the input is sorted by length. If outputs
+    depend on a fixed number of frames to their right, utterances of nearly one length share a minibatch: the shorter
+    ones repeat their last frame, which changes none of their rows. With recurrences, statistics or attention that look
+    to the right, utterances of any lengths share one, each computed in its own length. With `frames_per_chunk`
+    utterances are cut as by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by nnet3-compute, and chunks of
+    all utterances share minibatches. The other utterances of a minibatch change results by no more than rounding.
 
     `scoring` is applied to the outputs of each utterance.
     """

@@ -1,7 +1,7 @@
-"""Cutting utterances: the chunks of outputs that are computed at once, and the input that each is given.
+"""Cuts utterances into chunks of outputs that are computed at once, and says which input each chunk gets.
 
-An utterance of 40 outputs at every third of 120 frames, in chunks of 51 frames, by the rule of nnet3-compute and by
-that of nnet3-compute-batch, whose last chunk is a whole one that overlaps the one before:
+The example cuts 120 frames into chunks of 51 frames, with 40 outputs, one every third frame: first by the rule of
+nnet3-compute, then by that of nnet3-compute-batch, whose last chunk has full size and overlaps the one before.
 
 >>> from nnet3.options import BatchOptions
 >>> options = BatchOptions(frame_subsampling_factor=3, frames_per_chunk=51)

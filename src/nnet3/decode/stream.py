@@ -167,9 +167,9 @@ class StreamComputer:
     ) -> dict[Stream, Tensor]:
         """Gives more frames (frames, dim) to several streams; returns the rows (rows, outputs) that became available.
 
-        `ivectors`: for streams that have a newer one. See `Stream.accept`. Raises ExecutionError if anything does not
-        fit, and then nothing is given to any of them; NumericalError for a stream with outputs that are not finite,
-        which ends, and the rows of the others come at their next call.
+        `ivectors`: new ones, by stream. See `Stream.accept`. Raises ExecutionError if anything does not fit; then no
+        stream has accepted anything. Raises NumericalError for a stream whose outputs are not finite: it ends, and the
+        other streams get their rows at their next call.
         """
         with self._lock:
             newer = ivectors or {}

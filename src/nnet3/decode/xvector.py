@@ -262,11 +262,11 @@ def xvectors(
 ) -> Tensor:
     """Returns the vector (dim,) of an utterance (frames, dim), or those (utterances, dim) of several.
 
-    The vector is the value at t = 0 of the network's output `output`, which pools statistics of the frames from there
-    on; scripts make it that of an inner layer (`nnet.apply_config("output-node name=output input=tdnn6.affine")`).
-    Of an utterance that is cut into chunks it is the mean of those of the chunks, by their frames. A chunk of fewer
-    than `min_chunk_size` frames repeats its ends as often as necessary; without `pad_input` it is left out. Chunks of
-    equal size of many utterances are computed together.
+    The vector is the value of the network's output `output` at t = 0, which pools statistics of all frames. Scripts let
+    it be an inner layer (`nnet.apply_config("output-node name=output input=tdnn6.affine")`). The vector of an utterance
+    in chunks is the mean of their vectors, weighted by frames. A chunk of fewer than `min_chunk_size` frames repeats
+    its ends as often as necessary; without `pad_input` it is left out. Chunks of equal size, also of different
+    utterances, are computed together.
 
     Raises NetworkError for a network that has other inputs; ExecutionError, which says for which utterance, if there
     are no frames, too few without `pad_input`, or NaNs; NotComputableError for chunks too short for the network.

@@ -92,7 +92,7 @@ class FamilyPlace:
             self.longest_k, self.longest, self.longest_rows = form.k, weakref.ref(program), _digest(form.rows)
 
     def has(self, form: LengthForm, task: CompileTask) -> bool:
-        """True if this form is that of a member of the family, which is made if it is time for it."""
+        """Returns True if the family has a member of this form; makes the family if it is time for it."""
         if self.refusal or (self.longest_k < 0 and not _is_far(form, task)):
             return False
         if self.is_proved is False and form.k > self.longest_k:
@@ -169,7 +169,7 @@ class FamilyPlace:
 class SequencesPlace:
     """The families of a form for all numbers of sequences, made of two small ones when two numbers have been asked for.
 
-    `place`: that of `n` sequences beyond the fewest, whose family they are compared with.
+    `place`: the family of `n` sequences more than the fewest; results are compared with it.
     """
 
     n: int
@@ -226,17 +226,18 @@ class SequencesPlace:
 class FamilyShelf:
     """Continues programs to other lengths and other numbers of sequences.
 
-    The first program of a form is compiled. When another length is wanted, or at once if a recurrence is to go on for
-    long, two short programs of the form are compiled and continued; what that gives for a third, which was compiled
-    too, must be that program, command by command. The two are long enough to show all that longer ones are made of
-    (see `nnet3.lowering.continuation`), so every longer program is had by arithmetic from then on. Where they would
-    have to be very long for it, or where it cannot be told, a family is made when a shorter program than the longest
-    one is wanted, it is compared with that, and never goes beyond it: a longer program is compiled, compared, and then
-    confirms the family up to its own length.
+    The first program of a form is compiled. For a second length, or at once for a long recurrence, two short programs
+    of the form are compiled and continued. A third one, which was compiled too, must equal their continuation, command
+    by command. The two are long enough to show everything that longer programs are made of (see
+    `nnet3.lowering.continuation`), so every longer program follows by arithmetic.
 
-    Sequences that are alike have one graph, however many they are. So when there is a family for a number of them, and
-    another number is wanted, programs for four and five sequences are compiled and continued to all numbers. What that
-    gives for the first number must be its family; those for others reach as far.
+    Some networks would need very long members, or nobody can tell how long. Their family is made when a program is
+    wanted that is shorter than the longest known one. It is compared with the longest one and reaches no further: each
+    longer program is compiled and compared, and then confirms the family up to its own length.
+
+    Sequences that are alike have one graph, however many they are. If there is a family for one number of sequences and
+    another number is wanted, programs for four and five sequences are compiled and continued to all numbers. The first
+    number must get its own family back; families of other numbers reach as far as that one.
     """
 
     def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
@@ -359,7 +360,7 @@ def _equal(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
 
 
 def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
-    """Does what `_names` does, for a request of which the digest of its indexes is known."""
+    """As `_names`, for a request whose digest of indexes is known."""
     if tuple(rows.lengths(k).tolist()) != wanted[0]:
         return False
     return _digest([table.values for table in rows.at(k)]) == wanted

@@ -1,17 +1,17 @@
 """RaggedFamily: programs for sequences that end at different times, made of one for equal, longer sequences.
 
 No row of a sequence looks at rows of another, so a graph is the graphs of its sequences side by side. Before it gives
-a program, `RaggedFamily` compares the graph of each new length with that of the longer sequence: it must be the same
-less the rows that end with it, and use the same slots less those that look at such rows. Then the longer program,
-restricted to the rows that exist (`families.ragged`), computes each row of what it is made of in the shorter graph. A
-slot whose row does not exist counts as zero there, and so does a slot that a gathered node does not use. Derivatives
-come from the users that exist; updates and statistics see the rows that exist, and these are the rows of the shorter
-graph. What kernels precompute of their rows is made anew, of those that exist.
+a program, `RaggedFamily` compares the graph of each new length with that of the longer sequence. The shorter graph must
+be the longer one without the rows beyond its end, and without the slots that look at such rows. Then the longer
+program, restricted to the rows that exist (`families.ragged`), computes each row from the same rows as the shorter
+graph: a slot whose row does not exist counts as zero there, as a slot does that a gathered node does not use.
+Derivatives come from the users that exist; updates and statistics see the rows that exist. Kernels precompute their
+tables anew, from the rows that exist.
 
-The graph of a sequence that is shorter than the network looks may lack more rows: if outputs look at t - 20 and t + 20,
-three of them need nothing of t = 3. Then these rows are computed for nobody. That is refused where they would make a
-difference: where there are derivatives or statistics, or kernels look at all rows together. (Kernels that repair
-themselves change even derivatives that are zero.)
+A sequence may be so short that its graph lacks further rows: if outputs look at t - 20 and t + 20, three outputs need
+nothing at t = 3. The restricted program computes these rows for nobody. It is refused where they would matter: where
+there are derivatives or statistics, or kernels look at all rows together. (Kernels that repair themselves change even
+derivatives that are zero.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from nnet3.lowering.structure import structure_of
 
 
 class RaggedFamily:
-    """The program of a task for equal sequences, as one for sequences that are all shorter, each as it likes."""
+    """Restricts the program of a task for equal sequences to shorter sequences of any lengths."""
 
     def __init__(self, form: RaggedForm, program: NnetComputation) -> None:
         """`program`: that of the form's longer task. Raises NotRaggedError."""
@@ -54,7 +54,8 @@ class RaggedFamily:
         self._mixes_rows = learns or any(kernel.uses_memo for kernel in program.kernels)
         self._rows = {rows.name: rows.indexes for rows in (*request.inputs, *request.outputs)}
         self._nodes = set(self._graph.node_names)
-        #: Where nodes end in sequences that are 0, 1, ... units shorter, up to a period; of those that end with these.
+        #: The last time of each node in sequences that are 0, 1, ... units shorter, up to a period. Other nodes have
+        #: the same rows in all of them.
         self._ends: dict[str, np.ndarray] = {}
         self._before_end = np.full(self._graph.num_cindexes, ALWAYS)
         for node, name in enumerate(self._graph.node_names):
@@ -123,7 +124,7 @@ class RaggedFamily:
                 raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
 
     def _check(self, form: RaggedForm, task: CompileTask) -> None:
-        """Raise NotRaggedError unless the graph of each sequence is that of the longer one less what ends with it."""
+        """Raise NotRaggedError unless the graph of each sequence is the longer one without the rows beyond its end."""
         counts = [
             np.bincount(rows[:, N], minlength=len(form.numbers))[list(form.numbers)] for rows in form.rows.values()
         ]

@@ -25,7 +25,7 @@ FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs 
 
 @dataclass(frozen=True, eq=False)
 class SequencesForm:
-    """A task as one of those that differ in their length, and in how many sequences they have, which are all alike.
+    """The place of a task among tasks that differ in length and in their number of sequences, all alike.
 
     `key` is equal for all of them; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is the task
     that is j steps longer than the shortest and has n sequences beyond the fewest, and its indexes; n is not above that
@@ -39,12 +39,12 @@ class SequencesForm:
 
 @dataclass(frozen=True, eq=False)
 class LengthForm:
-    """A task as one of a row of tasks that differ in their length alone, or in their number of sequences alone.
+    """The place of a task in a row of tasks that differ only in length, or only in their number of sequences.
 
-    `key` is equal for all of them, `k` is the number of steps by which this one is longer than the shortest, `rows` the
-    indexes that it names. `shorter(j)` is the task that is j steps longer than the shortest, and its indexes.
-    `step`: what indexes (n, t, x) that move on from one task to the next move by. `sequences`: the task as one of those
-    with other numbers of sequences too; None if its sequences are not alike, or too few.
+    `key`: equal for all tasks of the row. `k`: how many steps this one is longer than the shortest. `rows`: the indexes
+    that it names. `shorter(j)`: the task that is j steps longer than the shortest, and its indexes. `step`: the
+    distance (n, t, x) by which indexes move from one task to the next. `sequences`: the place of the task among those
+    with other numbers of sequences; None if its sequences are not alike, or too few.
     """
 
     key: Mapping[str, object]
@@ -57,12 +57,13 @@ class LengthForm:
 
 @dataclass(frozen=True, eq=False)
 class RaggedForm:
-    """A task whose sequences end at different times, as one for longer and more ones that are all alike.
+    """Relates a task whose sequences end at different times to a task with longer and more sequences, all alike.
 
-    `longer`: that task; `apart`: the same, compiled so that no rows lie where those of other times do. `period`: frames
-    after which programs repeat; `unit`: those by which sequences differ, a part of it. `shorter` (sequences,):
-    how many units each ends before those of `longer`, ascending, and `numbers` its n. `rows`: the indexes of each input
-    and output by name, in the user's order; those that are `lasting` have the same ones in all sequences.
+    `longer`: that task. `apart`: the same task, compiled so that rows of different times never share memory. `period`:
+    the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of `period`.
+    `shorter` (sequences,): how many units each sequence ends before those of `longer`, ascending; `numbers`: its n.
+    `rows`: the indexes of each input and output by name, in the user's order. `lasting`: the names of inputs and
+    outputs with the same indexes in all sequences.
     """
 
     longer: CompileTask
@@ -98,12 +99,12 @@ def steps_beyond(num_periods: int, step: int) -> int:
 class CompileTask:
     """A graph, what is asked of it, and how it is compiled.
 
-    `key`: everything that the program depends on, beside the options (see `ComputationCache.get_or_compile`).
+    `key`: everything on which the program depends, beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
-    `fingerprint`: the graph's aspects, which a program that is run compares with those of its network.
-    `kind`: equal for tasks that differ in nothing but the indexes that they name, `rows`; None if nobody knows.
-    `form` makes the row of tasks to which it belongs, None if it is too short for one. `ragged` says of which longer
-    ones it is made if its sequences end at different times (`ends_apart`), None if that is not known.
+    `fingerprint`: aspects of the graph; a program compares them with those of its network before it runs.
+    `form` makes the row of tasks to which it belongs, None if it is too short for one. `ends_apart` tells whether its
+    sequences end at different times; `ragged` then makes its relation to longer ones, None if there is none. `kind`:
+    equal for tasks that differ only in the indexes that they name, `rows`; None if nobody knows.
     """
 
     key: Mapping[str, object]

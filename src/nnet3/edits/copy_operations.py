@@ -24,10 +24,10 @@ class ConfigText:
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """All operations are off by default, except that a raw network's batch-norm is put in training mode.
+    """Changes to a copy. By default there are none, but a raw network's batch-norm is put in training mode.
 
-    `edits` are texts applied in order (Kaldi: that of --edits-config, then that of --edits). `learning_rate` is the
-    underlying one. `scale` multiplies parameters and statistics.
+    `edits`: texts, applied in order (Kaldi: --edits-config, then --edits). `learning_rate`: the underlying one.
+    `scale`: multiplies parameters and statistics.
     """
 
     nnet_config: ConfigText | None = None

@@ -1,8 +1,9 @@
 """A Repeat as an ONNX Loop.
 
-Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows that a turn reads
-and an earlier one has written are carried from turn to turn; rows that were there before are cut out of their matrix in
-each turn. Of a matrix that moves on, each turn hands out the rows that it has written; those of all turns are joined.
+Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows that an earlier turn
+has written are carried from turn to turn. Rows that were there before the loop are cut out of their matrix in each
+turn. From a matrix that moves on, each turn hands out the rows that it has written, and the rows of all turns are
+joined.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Wave: samples of audio as the input of a file, whose graph computes the features.
 
-Sample p of what frames are cut out of is x[p - pad], where samples before the first and behind the last one are
-mirrored, as Kaldi does it without snip-edges; pad is 0 with it. Frame t begins at p = t * shift.
+Frames are cut from the padded samples: sample p is x[p - pad], and frame t begins at p = t * shift. Without snip-edges
+samples before the first and behind the last one are mirrored, as Kaldi does it; with snip-edges pad is 0.
 """
 
 from __future__ import annotations

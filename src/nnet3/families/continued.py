@@ -239,9 +239,9 @@ class _Joined:
 
 
 def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
-    """Returns the tables that continue those of the members k = 0, 1, ..., of which there are at least two.
+    """Continues the tables of the members k = 0, 1, ... to all k. There must be at least two members.
 
-    Raises NotAffineError, whose number is that of the first table that does not go on.
+    Raises NotAffineError with the number of the first table that does not continue.
     """
     sheets: list[NumberTable] = []
     known: dict[tuple[int, ...], int] = {}  # many tables are the same
@@ -329,9 +329,9 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
 
 
 def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
-    """Yields the ends, in the short sequence, of what repeats, and the lengths by which the long one has more there.
+    """Yields the places in the short sequence where the long one has more, and how many items it has more there.
 
-    What comes in addition repeats what stands before it.
+    The additional items repeat those before them.
     """
     at, at_long = 0, 0
     short, long = np.append(short, _END), np.append(long, _END)

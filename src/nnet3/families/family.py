@@ -1,9 +1,9 @@
 """Program families: one program for all lengths, made of a few small programs whose numbers it continues.
 
-Programs of one network, for requests that differ in their number of periods of time alone, have the same matrices and
-the same commands, but for those of a recurrence, which come once for each period; and every number in them is affine in
-the number of periods. So two small programs say what all others are. A family is nothing but their tables, each
-continued; where one of them does not go on like that, there is no family.
+Take programs of one network, for requests that differ only in their number of periods of time. They have the same
+matrices and the same commands; only the commands of a recurrence come once for each period. Every number in them is
+affine in the number of periods, so two small programs determine all others. A family is the tables of two programs,
+each table continued. If one table does not continue that way, there is no family.
 """
 
 from __future__ import annotations

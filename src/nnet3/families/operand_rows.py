@@ -70,7 +70,7 @@ class OperandRows:
         sides = [is_row_by_row or name.startswith("output") for name in names]
         own = "output" if isinstance(command, cmd.Propagate) else "output_deriv"
         made_of = self.computation.precomputed_rows[command.precomputed - 1].outputs if command.precomputed else None
-        # What a command overwrites becomes a new version after it has read the old one.
+        # A command reads the old version of a matrix before it writes a new one.
         found: dict[int, Place] = {
             i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
         }

@@ -1,15 +1,14 @@
 """Ragged programs: a program for sequences of one length, restricted to the rows that shorter sequences have.
 
-The sequences of a minibatch are ordered by falling length, so that the rows of time t that exist are the first of its
-rows, and what is left of a range of rows is a range. A row of time t of a sequence that is d frames shorter than the
-longest exists if t is at least d before the end of its node. So a sub-matrix of the restricted program is found by
-counting: of rows [a, b) there remain those from count[a] up to count[b], where count[i] is how many of the first i
-rows exist.
+The sequences of a minibatch are ordered by falling length. So the existing rows of time t come first among its rows,
+and a range of rows stays a range. A row of time t exists in a sequence d frames shorter than the longest if t is at
+least d before the end of its node. Sub-matrices of the restricted program are found by counting: rows [a, b) become
+[count[a], count[b]), where count[i] is the number of existing rows among the first i.
 
-The rows of a matrix that holds one time step after the other (see `lowering.sharing`) have no time of their own. They
-have, at each command, that of the other operands: what computes row by row reads and writes rows of the same indexes.
-What moves rows between times moves those that exist on both sides; a row whose source does not exist becomes zero
-where it is copied, and stays what it is where it is added to.
+The rows of a matrix that holds one time step after the other (see `lowering.sharing`) have no time of their own. At
+each command they have the times of the other operands: commands that work row by row read and write rows of the same
+indexes. Commands that move rows between times move the rows that exist on both sides. If the source of a row does not
+exist, a copy makes the row zero, and an addition leaves it alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """CheckedLengths: what was checked of a ragged program for some lengths holds for every set of these.
 
-The checker looks at rows: whether one is there that a command reads, whether operands have equally many. Each row is of
-one sequence, and whether a command has it follows from the length of that sequence alone; the sequences of the program
-from which rows are left out are all alike. So a set of lengths breaks a rule only if one of its lengths does. A check
-therefore takes as many lengths as the program has sequences, and after a few checks no set of lengths needs another.
+The checker looks at rows: a command must find the rows that it reads, and operands must have equal numbers of rows.
+Each row belongs to one sequence, whose length alone decides whether a command has the row; and all sequences of the
+program are alike. So a set of lengths breaks a rule only if one of its lengths does. A check covers as many lengths as
+the program has sequences; after a few checks all lengths are known.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ Distances = Callable[[MatrixInfo], np.ndarray]
 #: The rows of each step in which the kernel of a node computes, in their order.
 StepsOfNodes = Mapping[str, Sequence[IndexTable]]
 
-#: Where the first row of an operand stands in the list of all indexes: a number, or that of a version and a distance;
-#: None for operands without samples.
+#: The place of an operand's first row in the list of all indexes: a number, or the number of a version and a distance
+#: from its first row; None for operands without samples.
 Place = int | tuple[int, int] | None
 
 

@@ -15,8 +15,9 @@ Shape = tuple[int, int]  # frames and sequences
 def formulas(texts: Sequence[str], shapes: Sequence[Shape]) -> str:
     """Returns the first text, with formulas in T and N in the place of numbers that differ.
 
-    `shapes` are (T, N), (T', N), (T, N') and (T', N') of the first four texts, N' may be N; and those of other texts,
-    for which the formulas must hold too. Lines that differ otherwise are the first text's, followed by its shape.
+    The first four texts have the shapes (T, N), (T', N), (T, N') and (T', N'); N' may be N. The formulas must also hold
+    for the shapes of further texts. A line without formulas for its differences is the first text's, followed by the
+    first shape.
 
     >>> formulas(["m1(20, 7)", "m1(22, 7)", "m1(30, 7)", "m1(33, 7)"], [(8, 2), (9, 2), (8, 3), (9, 3)])
     'm1(N * (T + 2), 7)'

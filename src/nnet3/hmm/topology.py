@@ -18,7 +18,7 @@ _TOLERATED_SUM = 0.01
 class TopologyState:
     """An HMM state: its pdf classes (`NO_PDF`: it emits nothing), and its transitions as (destination, probability).
 
-    `forward_class` is what it emits on leaving, `self_loop_class` what it emits on returning to itself.
+    It emits `forward_class` when it is left, `self_loop_class` when it returns to itself.
     """
 
     forward_class: int = NO_PDF

@@ -1,10 +1,13 @@
 """Checks that a computation is well formed, before and after it is optimized.
 
-The rules: what commands refer to exists (`references`), and its sizes agree (the rule beside each command); the body
-of a Repeat stays inside its matrices, and all that follows holds for the program with every turn written out; a matrix
-is allocated once, used only while it is allocated, and deallocated unless it was handed to the user, while one outside
-is never allocated and is changed only if it is writable; nothing undefined is read; sources and destinations do not
-overlap; memos and compression come in pairs; input comes first and output last in a segment.
+The rules:
+
+* Operands exist (`references`), and their sizes agree (the rule beside each command).
+* The body of a Repeat stays inside its matrices. The rules below hold for the program with every turn written out.
+* A matrix is allocated once, used only while it is allocated, and deallocated unless it was handed to the user.
+* A matrix in outside memory is never allocated, and is changed only if it is writable.
+* No command reads undefined elements. Sources and destinations do not overlap.
+* Memos and compression come in pairs. In a segment, inputs come first and outputs last.
 """
 
 from __future__ import annotations

@@ -103,10 +103,12 @@ class NnetComputation:
 
     Matrices, sub-matrices and tables are appended and never changed in place.
 
-    Side tables, to which commands refer by position:
-    `index_tables`: row numbers (rows,), -1 for none; `multi_tables`: (rows, 2) pairs of sub-matrix and row in
-    it, (-1, -1) for none; `range_tables`: (rows, 2) pairs [first, end) of rows; `precomputed`: what kernels
-    asked to know of their rows, named arrays (entry 0 is None).
+    Commands refer to side tables by position:
+
+    * `index_tables`: row numbers (rows,), -1 for none;
+    * `multi_tables`: pairs of a sub-matrix and a row in it (rows, 2), (-1, -1) for none;
+    * `range_tables`: ranges [first, end) of rows, (rows, 2);
+    * `precomputed`: named arrays that kernels have computed from the indexes of their rows (entry 0 is None).
     """
 
     matrices: list[Matrix] = field(default_factory=lambda: [Matrix(0, 0)])

@@ -1,9 +1,9 @@
 """Declarations of the fields of commands, and everything that is derived from them.
 
-A field of a command is annotated with one of the names below, which say what it is: a sub-matrix that is read,
-written or updated, a side table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs:
-tuple[Reads, ...]` any number of them. Nothing else in the package names the fields of commands it does not know:
-accesses, substitution, existence checks, serialization, side effects and dead code come from here.
+Each field of a command is annotated with one of the names below: a sub-matrix that is read, written or updated, a side
+table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs: tuple[Reads, ...]` any number of
+them. Accesses, substitution, existence checks, serialization, side effects and dead code follow from these
+annotations, for commands that the rest of the package does not know.
 """
 
 from __future__ import annotations

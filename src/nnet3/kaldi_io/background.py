@@ -108,7 +108,7 @@ class Background(Generic[T]):
         return item
 
     def close(self, seconds: float = _SECONDS_TO_END) -> None:
-        """End the thread; what it has made ahead is dropped. One that is stuck longer than that is left to itself."""
+        """End the thread and drop what it has made ahead. A thread that hangs for longer is left to itself."""
         self._stop.set()
         self._thread.join(seconds)
 

@@ -182,7 +182,7 @@ def open_lattice_table(rspecifier: str) -> TableReader[Lattice]:
 
 
 class _Walk:
-    """Walks over raw data in which each thing tells where the next one begins."""
+    """Walks over raw data in which each item tells where the next one begins."""
 
     def __init__(self, reader: Reader):
         self.reader, self.start, self.position = reader, reader.position, reader.position

@@ -31,7 +31,7 @@ class _OpenTable(Generic[T]):
         *,
         header: bool = True,
     ):
-        """`begins`: a token that every object begins with, by which the next one is found behind a damaged one.
+        """`begins`: the first token of every object; it tells where the next object begins behind a damaged one.
 
         `permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects begin with Kaldi's 00 42;
         those of other programs do not.

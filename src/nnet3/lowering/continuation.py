@@ -1,22 +1,22 @@
-"""The proof that the graphs of all longer requests go on as those of two short ones do.
+"""Proves that the graphs of all longer requests continue those of two short ones.
 
-Take two requests, of which the long one goes on for P more frames, P a multiple of the period of the rules. The *state*
-of a node at a time is all that sweeps know of its rows there: which are given, asked for, computable and needed, which
-slots they use, and how far these look. If the long request's states are those of the short one with P frames inserted,
-then there are times a and b, at least P apart, such that nothing changes before b, and what is from a on moves on by P;
-between a and b states repeat with period P. So they tell, for every k, what states would be with k P frames inserted.
+Take two requests; the long one has P more frames, P a multiple of the period of the rules. The *state* of a node at a
+time is everything that sweeps know of its rows there: which are given, asked for, computable and needed, which slots
+they use, and how far these look. Suppose that the long request has the states of the short one with P frames inserted.
+Then there are times a and b, at least P apart: states before b stay where they are, those from a on move by P, and
+between a and b they repeat with period P. This defines states with k P frames inserted, for every k.
 
-They are right if each rule finds there what it finds in the short request. Take a rule at t that looks at t + d of
-another node, whose states are those of the short request before its b', and those moved on by k P from its a' + k P
-on. The rule at t < b' - d finds what it finds at t, that at t >= a' - d + k P what it finds at t - k P. Times
-that are both, P of them in a row, stand for those between. Derivatives go the other way, so each rule must find its
-users likewise. Then the states are a fixed point of all rules. The computable rows are the least one, so they are
-among these; and a program that computes the needed ones, each from rows that it has computed before, shows that these
-are computable. What is used lies between the two, and by the rule of `GraphRules.computable` it is the same.
+These states are right if each rule finds there what it finds in the short request. Take a rule at t that looks at t + d
+of another node. That node has the states of the short request before its b', and these states moved by k P from its
+a' + k P on. So the rule at t < b' - d finds what it finds at t, and the rule at t >= a' - d + k P what it finds at
+t - k P. P times in a row fulfil both, and stand for all times between. Derivatives go the other way, so each rule must
+find its users likewise. Then the states are a fixed point of all rules. The computable rows are the least fixed point,
+so they are among these. Conversely, a program computes the needed rows, each from rows that it has computed before; so
+these are computable. The used rows lie between the two, and by the rule of `GraphRules.computable` they are the same.
 
-Sweeps see a part of time. Where rows depend on what is beyond its edge, states also say what would be computable and
-used if all of that were available. What is computable lies between the two; needed rows use the same in both, or
-`Sweeps.run` would have looked further.
+Sweeps see a part of time. Where rows depend on what lies beyond its edge, states also say what would be computable and
+used if everything there were available. The computable rows lie between the two. Needed rows use the same slots in
+both, or `Sweeps.run` would have looked further.
 
 A node that adds x(t - 20), where there is such a frame, to x(t) does not do so within 16 frames, and 41 are needed
 for a frame that adds and is added:

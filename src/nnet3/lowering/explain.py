@@ -33,9 +33,10 @@ _MOST_WORK = 10**8
 class Requirements:
     """The rows that failing outputs require, `reached[node]` (times, xs, classes); None outside the domain.
 
-    `required[node]` (times, xs, classes, slots): slots without which a row is not computable even if all others are
-    available; all slots of a row that lacks something but no single slot. A row that lacks an input itself requires
-    only that, not what its recurrence lacks further away. `refused[node]`: rows that nothing could make computable.
+    `required[node]` (times, xs, classes, slots): the slots that a row needs. A single slot is required if the row is
+    not computable even with all others. All slots are required if the row lacks something, but no single slot. A row
+    that lacks an input itself requires only that, not what its recurrence lacks further away. `refused[node]`: rows
+    that nothing could make computable.
 
     With x given at t = 0..3, the output at t = 0 fails; it requires x at t = -1 and 0:
 

@@ -1,8 +1,8 @@
 """Levels: inside a recurrent epoch, the length of the longest chain of needs below each item.
 
-Levels of a recurrence grow with time by a fixed amount a period. So they are followed for a few periods only, then
-continued by arithmetic, and the result is checked: on items that do not need themselves, levels are the one solution of
-level = 1 + max(levels needed), so whatever satisfies it is right. What is not regular is followed to its end.
+The levels of a recurrence grow by a fixed amount a period. So they are followed for a few periods only, continued by
+arithmetic, and checked: if no item needs itself, the equation level = 1 + max(levels needed) has one solution, so
+levels that satisfy it are right. Irregular levels are followed to their end.
 
 Items 0 to 3 need the one before, item 0 none (4):
 
@@ -62,7 +62,7 @@ def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
 
 
 def _continued(level: Levels, rounds: int) -> Levels:
-    """Returns the levels with those of `rounds` and more guessed: they continue the pattern of those below, in time."""
+    """Returns the levels, with guesses from `rounds` on: these continue the pattern in time of the lower ones."""
     settled = level < rounds
     count = int(settled.sum())
     if count == len(level) or count < 3:

@@ -1,9 +1,9 @@
-"""Live rows: those that have derivatives, where these are limited to a range of times.
+"""Live rows: the rows with derivatives, where a request limits derivatives to a range of times.
 
-A derivative of a row with t outside the range counts as zero, at every node: such rows are dead, the others live. What
-has no samples is live. The backward pass leaves dead rows out: a kernel that treats each row alone runs on the rows
-from the first live one to the last live one of a step; any other kernel runs on whole steps, with zeros in dead rows,
-and what it sends to dead rows is dropped; steps without a live row are left out. Rows of padding count as dead.
+Rows with t outside the range are dead: their derivatives count as zero, at every node. Rows of padding are dead too.
+All other rows are live, and so are values without samples. The backward pass leaves dead rows out. A kernel that treats
+each row alone runs on the rows of a step from the first live one to the last. Any other kernel runs on whole steps,
+with zeros in dead rows, and its derivatives for dead rows are dropped. Steps without a live row are left out.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()

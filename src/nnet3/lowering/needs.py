@@ -70,10 +70,10 @@ def find_needs(task: LayoutTask, reading: Reading) -> BackwardNeeds:
 def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveRows) -> np.ndarray:
     """Returns the nodes whose values need a derivative, a mask (nodes,).
 
-    A node does if it, or anything it is computed from, gives an input derivative, an update or the gradient of bound
-    memory; and, where other outputs are only watched, if it is used for one whose derivative is given. A node without
-    live rows does not, unless it is an input whose derivative is asked for: that is zero. `sent`: the slots by which
-    gathered nodes send derivatives back.
+    A node needs one if it, or a node below it, gives an input derivative, an update or the gradient of bound memory. If
+    some outputs are only watched, an output whose derivative is given must also use the node. Nodes without live rows
+    need none, but for an input whose derivative is asked for: it is zero. `sent`: the slots by which gathered nodes
+    send derivatives back.
     """
     source, request, schedule = task
     needed = np.zeros(len(schedule.nodes), bool)

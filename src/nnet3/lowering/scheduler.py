@@ -1,4 +1,4 @@
-"""The scheduler: from the cindexes of a graph to steps, in an order in which everything comes after what it needs.
+"""Puts the cindexes of a graph into steps, each after the steps that it needs.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()

@@ -4,9 +4,9 @@ A graph has numbered nodes, and a node's value is a matrix. A value has a row fo
 it has no samples (`num_rows` is set): parameters, their products and norms, statistics, criteria. Nodes are of four
 kinds:
 
-* PROVIDED: from outside; a value with samples by the request, one without from memory that is bound by name;
-* KERNEL: computed by a kernel from any number of operands (see `Use`);
-* GATHERED: parts side by side, each a sum of rows of other nodes that may lie elsewhere in time (see `GatherPart`);
+* PROVIDED: comes from outside; values with samples from the request, others from memory that is bound by name;
+* KERNEL: a kernel computes it from any number of operands (see `Use`);
+* GATHERED: parts side by side; each part sums rows of other nodes, also of other times (see `GatherPart`);
 * VIEW: a range of the columns of another node.
 
 No rule may look at n: what holds for one sequence holds for all.
@@ -78,11 +78,11 @@ class GatherPart:
 
 @dataclass(frozen=True)
 class SourceNode:
-    """One node. `operands`: of a KERNEL all of them, of a VIEW the one it looks at, else none.
+    """One node.
 
-    `num_rows`: None for a value with samples. `memory`: the name under which a PROVIDED value without samples is bound,
-    `gradient` the one under which its derivative is bound ("" if it is not wanted), and `accumulates` says whether that
-    is added to what lies there, or overwrites it.
+    `operands`: all operands of a KERNEL, the one node that a VIEW looks at; other nodes have none. `num_rows`: None for
+    a value with samples. A PROVIDED value without samples is bound under the name `memory`, and its derivative under
+    `gradient` ("" if nobody wants it); with `accumulates` the derivative is added to what lies there.
     """
 
     name: str

@@ -333,9 +333,9 @@ class Nnet(RunsUtterances, Shown):
     def flat_parameters(self) -> list[torch.Tensor]:
         """All parameters as one tensor (elements,) for each dtype and device: usually a list of one.
 
-        The parameters of the components are consecutive parts of it, in order: what changes it changes them. They stay
-        the same tensor objects when their memory becomes part of a buffer, at the first call and at the next one after
-        components or their dtypes or devices have changed; views of them taken before then show the old memory.
+        The parameters of the components are its consecutive parts, in order, so changes to it change them. Their memory
+        moves into a buffer at the first call, and again after components, dtypes or devices have changed. The tensor
+        objects stay the same, but views taken before the move show the old memory.
         """
         return self._flat().buffers
 

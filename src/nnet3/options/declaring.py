@@ -64,7 +64,7 @@ def option(
 
 
 def again(of: type[Options], name: str, default: Any, **changes: Any) -> Any:
-    """A field that another class declares, with a default of its own and `changes` of what `option` takes."""
+    """A field that another class declares, with another default; `changes` replace further arguments of `option`."""
     said = of.__dataclass_fields__[name].metadata["option"]
     return field(default=default, metadata={"option": said | {"program_default": _SAME} | changes})
 

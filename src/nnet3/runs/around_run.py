@@ -1,4 +1,4 @@
-"""The beginning and the end of every run: where it goes on, what its log says first, what it says of an error."""
+"""Begins and ends every run: finds where it goes on, writes the first lines of its log, reports its errors."""
 
 from __future__ import annotations
 

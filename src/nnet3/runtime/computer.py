@@ -53,10 +53,10 @@ class NnetComputer:
     After the last run the next `accept_input` begins again with the first, for the next minibatch; `reset` begins
     again at any time. Parameters that are changed in place are used by the next run.
 
-    Computers share memory: from its first run to its last (or to `reset`, or until it is forgotten) a computer has an
-    arena to itself, in which the values wait that the backward part needs; then the next one that runs may have it.
-    Several computers of one computation can run in several threads; one computer belongs to one thread at a time. A
-    copy (also by pickle) begins with the first run.
+    Computers share memory. A computer has an arena to itself from its first run to its last, or to `reset`, or until it
+    is forgotten: the arena keeps the values that the backward part needs. Then the next computer may have it. Several
+    computers of one computation can run in several threads; one computer belongs to one thread at a time. A copy (also
+    by pickle) begins with the first run.
 
     Outputs are copies that may be changed. Matrices are (rows, columns), rows in the order of the request.
     """

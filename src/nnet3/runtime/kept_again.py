@@ -39,7 +39,7 @@ class KeptAgain(Generic[V]):
         return None
 
     def take_spare(self, key: Hashable) -> V | None:
-        """Returns a value that goes when that of this new key is kept, and forgets it; None if none goes."""
+        """Forgets a value to make room for that of a new key, and returns it; None if none must go."""
         if hash(key) in self._seen or len(self._once) < self.once:
             return None
         return self._once.popitem(last=False)[1]

@@ -77,7 +77,7 @@ def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
 
 
 def check_fingerprint(compiled: Mapping[str, str], nnet: Any) -> None:
-    """Raise ExecutionError if a network is not what the computation was compiled for, saying in which aspects.
+    """Raise ExecutionError, which names the aspects, if the computation was compiled for another network.
 
     Fingerprints are digests by aspect ("structure", "component tdnn1.affine", ...); computations and networks may be
     without.

@@ -56,7 +56,7 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
 
 
 def outside_dtype(computation: NnetComputation, outside: Mapping[str, Any]) -> torch.dtype | None:
-    """Returns the dtype of the first bound matrix whose dtype is that of the run; None if there is none."""
+    """Returns the dtype of the first bound matrix that has the dtype of the run; None if there is none."""
     for memory in computation.outside:
         tensor = outside.get(memory.name)
         if not computation.matrices[computation.submatrices[memory.submatrix].matrix].dtype and isinstance(

@@ -38,7 +38,7 @@ class RecentComputers:
 
 
 class ChangedComputers:
-    """Computers for one network by key: one that is changed to each new program, and those of keys that come again.
+    """Computers for one network, by key. Each key that has come again has one; another is changed to each new program.
 
     So ever new lengths take no memory, and mostly no new link either (see `NnetComputer.change`); lengths that come
     again find what is bound to them. Not for several threads at once.

@@ -64,7 +64,7 @@ def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[
 
 
 def _find_cycle(level: Integers, needing: Integers, needed: Integers) -> list[int]:
-    """Returns items each of which needs the next one, and the last of which needs the first.
+    """Returns a cycle: each item needs the next one, and the last needs the first.
 
     Every item without a level needs another one without a level, so that a walk along these must come back.
     """

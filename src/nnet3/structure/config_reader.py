@@ -209,7 +209,7 @@ def _check_dim_range(parts: NetworkParts, node: DimRangeNode) -> None:
 
 
 def _check_dims(parts: NetworkParts, number: int, node: DescriptorNode) -> None:
-    """Checks that the terms of a descriptor have one dimension, that of its component's input."""
+    """Checks that all terms of a descriptor have the dimension of its component's input."""
     dim = node.descriptor.dim(parts.dim)
     for part in node.descriptor.parts:
         for forward in part.forwards():

@@ -1,10 +1,10 @@
 """Left and right context of a simple network: frames of input that one frame of output needs on either side.
 
-Kaldi finds them by trial: input is supposed to be given for a window of frames, for each shift s of it up to the
-modulus M, and left and right context are what is lost of the window at its ends, in the worst case. For nearly all
-networks the available times of every node are an interval, and there is nothing to try: intervals follow from where
-slots look and which of them must be available (NodeRules). Trials remain for a Switch between different times, for
-Failover between different times, for components that do with some of their inputs and for offsets in x.
+Kaldi finds them by trial. It supposes that a window of frames is given, shifted by s for each s up to the modulus M.
+Left and right context are the frames that the output loses at the ends of the window, in the worst case. For nearly all
+networks the available times of every node are an interval, and no trial is needed: the intervals follow from where
+slots look and which of them must be available (NodeRules). Trials remain for a Switch or a Failover between different
+times, for components that can do with some of their inputs, and for offsets in x.
 """
 
 from __future__ import annotations

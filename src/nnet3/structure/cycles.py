@@ -233,7 +233,7 @@ def _is_computable(rules: NodeRules, number: int, computable: set[int]) -> bool:
 
 
 def _warning(parts: NetworkParts, group: set[int]) -> str:
-    """Says which term of which line to wrap in IfDefined, preferably one with an offset in time."""
+    """Suggests a term, and its line, to wrap in IfDefined, preferably one with an offset in time."""
     needed = [
         (number, forward, reference)
         for number in sorted(group)

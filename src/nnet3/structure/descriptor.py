@@ -1,8 +1,8 @@
 """Descriptor and SumDescriptor: the two upper levels of the normalised form (docs/config_language.md).
 
-A descriptor has *slots*: its forwarding descriptors in the order they are written, each of which refers to one
-cindex for every index. So dependencies are rectangular arrays (rows, slots), and whether a row is computable,
-and which slots it uses, is a Boolean function of which of its slots are available.
+A descriptor has *slots*: its forwarding descriptors, in the order in which they are written. Each slot refers to one
+cindex for every index, so dependencies are rectangular arrays (rows, slots). A Boolean function of the available slots
+tells whether a row is computable and which slots it uses.
 """
 
 from __future__ import annotations

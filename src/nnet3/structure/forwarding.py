@@ -1,4 +1,4 @@
-"""ForwardingDescriptor: which row of which node an index refers to (docs/config_language.md).
+"""ForwardingDescriptor: maps an index to a row of a node (docs/config_language.md).
 
 Functions from indexes map whole index tables (rows, 3) with columns n, t, x at once.
 """

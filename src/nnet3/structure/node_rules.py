@@ -1,4 +1,4 @@
-"""NodeRules: which rows of which nodes each node of a network looks at, and when its rows are computable.
+"""NodeRules: the rows of other nodes at which each node of a network looks, and when its rows are computable.
 
 This is the only place that knows it, for lowering, contexts, recurrences and cycles. Every node has a fixed number of
 slots, each of which refers to one cindex for every index.
@@ -88,7 +88,7 @@ class NodeRules:
         return [[number[reference.node] for reference in forward.nodes()] for forward in own.descriptor.slots()]
 
     def needs(self, node: int) -> list[int]:
-        """Returns the nodes on whose availability that of this node depends; those inside IfDefined do not count."""
+        """Returns the nodes without which this node is not available; nodes inside IfDefined do not count."""
         own, number = self.parts.nodes[node], self.parts.node_number
         if not isinstance(own, DescriptorNode):
             return self.may_use(node)

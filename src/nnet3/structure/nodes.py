@@ -65,7 +65,7 @@ class DescriptorNode(NnetNode):
 
     @property
     def modulus(self) -> int:  # type: ignore[override]
-        """The period in t under which what it looks at does not change."""
+        """The period in t: moved by it, the node looks at the same places, moved alike."""
         return self.descriptor.modulus
 
     def source_names(self) -> Collection[str]:

@@ -136,11 +136,11 @@ class FeatureTransform:
 
 
 def estimate_transform(stats: LdaStats, options: FeatureTransformOptions) -> FeatureTransform:
-    """Returns the transform of statistics: LDA, whose rows count less where classes differ little.
+    """Returns the transform that statistics give: LDA, with smaller rows where classes differ little.
 
-    With W the covariance within classes, B that between them, W = C C^T and C^-1 B C^-T = U diag(d) U^T, d falling:
-    row i is that of U^T C^-1 times sqrt((f + d_i) / (1 + d_i)), f the within-class factor; singular values are cut at
-    the largest that is allowed; the offset makes the mean zero. Raises TrainingError for too few data.
+    W is the covariance within classes, B that between them; W = C C^T and C^-1 B C^-T = U diag(d) U^T, d falling. Row i
+    is row i of U^T C^-1 times sqrt((f + d_i) / (1 + d_i)), f the within-class factor. Singular values are cut at the
+    largest allowed one; the offset makes the mean zero. Raises TrainingError for too few data.
     """
     dim = stats.first.shape[1]
     rows = dim if options.dim == -1 else options.dim

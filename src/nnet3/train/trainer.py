@@ -31,8 +31,8 @@ _LOG = logging.getLogger("nnet3.train")
 class StepResult:
     """The outcome of a minibatch: statistics by output node, how its steps were limited, and if it was skipped, why.
 
-    A skipped minibatch has changed nothing and has no statistics. `stats` are those of the network before the
-    minibatch; `backstitch` those of the second step, if there were two.
+    A skipped minibatch has changed nothing and has no statistics. `stats`: objectives of the network before the
+    minibatch; `backstitch`: those of the second step, if there were two.
     """
 
     stats: dict[str, ObjectiveStats] = field(default_factory=dict)

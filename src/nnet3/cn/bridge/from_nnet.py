@@ -1,8 +1,8 @@
 """The computational network of an nnet3 network.
 
-Frame k of a sequence is frame t = k of nnet3. Where nnet3 has no value, because its context reaches beyond the input, a
-CN has one that was computed with zeros; the first `left` and the last `right` frames of an output are such, as the
-contexts of the nnet3 network say. `IfDefined` sees zeros there, so recurrences begin where nnet3's do.
+Frame k of a sequence is frame t = k of nnet3. Where the context reaches beyond the input, nnet3 has no value, and a CN
+has one that was computed with zeros: the first `left` and the last `right` frames of an output, by the contexts of the
+nnet3 network. `IfDefined` sees zeros there, so recurrences begin where nnet3's do.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class _Writer:
         raise self._error(node, "is an operation of computational networks")
 
     def _range(self, name: str, whole: Node, first: int, rows: int) -> str:
-        """A dim-range node; of what is a range itself it is one of what that is a range of."""
+        """A dim-range node. A range of a range becomes a range of the node below both."""
         while whole.type == "row_slice":
             operation: Any = whole.operation
             whole, first = whole.operands[0], first + operation.first

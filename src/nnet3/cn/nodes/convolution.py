@@ -166,10 +166,10 @@ def transposed_convolution(
 ) -> Node:
     """Each pixel of the images, of `image` (rows, columns, C_y), times its kernel, added up where its window lies.
 
-    The images that a `convolution` with these options makes become as large as those that it was given: (rows - 1) *
-    stride + window - margins on both sides + `extra`, which says which of the sizes that it may have been. `kernels`,
-    C_y x (window rows * window columns * C_v), are those of that convolution; `bias` is C_v x 1. So a small image
-    becomes a large one, `torch.nn.ConvTranspose2d`. Raises ShapeError if rows or kernels do not fit.
+    This is the transpose of `convolution` (`torch.nn.ConvTranspose2d`): small images become large ones. The result has
+    (rows - 1) * stride + window - margins on both sides + `extra` rows; convolutions of several sizes give equal ones,
+    and `extra` chooses among these sizes. `kernels`, C_y x (window rows * window columns * C_v), are those of the
+    convolution; `bias` is C_v x 1. Raises ShapeError if rows or kernels do not fit.
     """
     operands = (kernels, images) if bias is None else (kernels, images, bias)
     options = (*window_options(image, window, stride, pad), both(dilation), both(extra))

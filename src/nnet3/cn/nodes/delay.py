@@ -121,10 +121,9 @@ def delay(
 ) -> DelayNode:
     """The value `lag` frames ago (a negative lag: that of a later frame); `default` where there is no such frame.
 
-    `x` may be None, with `dim` rows, on an `axis` (see `input`); `connect` says later what it is, which closes a loop.
-    `initial`: an input whose
-    columns stand in for frames before the first (or after the last): the last |lag| frames of what went before, given
-    as sequences of |lag| frames. Raises NetworkError for lag 0.
+    `x` may be None, for a delay of `dim` rows, on an `axis` (see `input`); `connect` gives it its operand later, which
+    closes a loop. `initial`: an input with |lag| frames for each sequence, which stand in for the frames before the
+    first (or after the last). Raises NetworkError for lag 0.
     """
     if x is not None and not isinstance(x, Node):
         raise NetworkError(f"delay: expected a node, got {x!r}")

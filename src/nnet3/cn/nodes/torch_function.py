@@ -86,14 +86,15 @@ class TorchFunction(Operation):
 def torch_function(
     function: Callable[..., Tensor], *operands: Node, shape: int | tuple[int, int] | None = None, name: str = ""
 ) -> Node:
-    """`function` of the operands, which it gets as tensors of rows x columns; it returns one of `shape`.
+    """A node that computes `function` of its operands: tensors of rows x columns become a tensor of `shape`.
 
-    `shape`: a number of rows for a value with samples, a column each, or (rows, columns); by default that of the first
-    operand. Where the value has samples, a column must depend on the same column of operands with samples alone: in a
-    loop the function is called with those of one frame. It must give the same each time, for it is called again to find
-    the gradient, which is autograd's.
-    Networks with such a node cannot be saved: see `register`. Runs raise NetworkError, which names the node, for what
-    the function raises.
+    `shape`: a number of rows for a value with samples, or (rows, columns); by default that of the first operand. If the
+    value has samples, each column may depend only on the same column of operands with samples: inside a loop the
+    function gets the columns of one frame. It must return the same each time, because it is called again for the
+    gradient, which autograd computes.
+
+    Networks with such a node cannot be saved: see `register`. If the function raises, the run raises NetworkError,
+    which names the node.
     """
     if not callable(function):
         raise ArgumentError(f"what computes a node must be a function of tensors, got {function!r}")

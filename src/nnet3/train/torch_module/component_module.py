@@ -28,7 +28,7 @@ class ComponentModule(nn.Module):
     """
 
     component: Component | None
-    #: What running statistics are multiplied by after each forward in training.
+    #: Multiplies running statistics after each forward pass in training.
     statistics_scale: float = 1.0
 
     def __init__(self, name: str) -> None:

@@ -14,7 +14,7 @@ from nnet3.train.torch_module.batch_norm_module import BatchNormModule
 from nnet3.train.torch_module.component_module import ComponentModule
 from nnet3.train.torch_module.memory import check_conversion
 
-#: Where a module lies below the root, name by name.
+#: The path of a module below the root: a name for each level.
 ModulePath = tuple[str, ...]
 
 
