@@ -1,4 +1,4 @@
-"""What values, programs and runners depend on, besides the graph. Whoever keeps one of these compares its dependences.
+"""Dependences of values, programs and runners, besides the graph. Whoever keeps one of these compares them.
 
 * A value depends on the values of its operands. The value of an input depends on the given numbers and their layout;
   that of a parameter, statistic or component on the node's `contents`.

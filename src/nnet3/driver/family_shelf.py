@@ -360,7 +360,7 @@ def _equal(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
 
 
 def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
-    """As `_names`, for a request whose digest of indexes is known."""
+    """Does what `_names` does, for a request whose digest of indexes is known."""
     if tuple(rows.lengths(k).tolist()) != wanted[0]:
         return False
     return _digest([table.values for table in rows.at(k)]) == wanted

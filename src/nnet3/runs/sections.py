@@ -21,7 +21,7 @@ def parse_dropout(text: str) -> DropoutSchedule:
 
 @dataclass(frozen=True)
 class ModelSection(Options):
-    """The network to train."""
+    """What is trained."""
 
     file: str = option("", Text(), "config, raw network or acoustic model (.mdl) to begin with")
     seed: int = option(0, _SEED, "of the initial parameters that a config draws")
@@ -111,7 +111,7 @@ class PriorsSection(Options):
 
 @dataclass(frozen=True)
 class CheckpointsSection(Options):
-    """The network or run to continue from."""
+    """What a run goes on from."""
 
     every: int = option(1000, _SIZE, "minibatches between", steers=False)
     keep: int = option(2, _SIZE, "older ones are removed", steers=False)

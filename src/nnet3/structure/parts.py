@@ -55,7 +55,7 @@ class NetworkParts:
 
     @cached_property
     def named(self) -> list[list[int]]:
-        """For each node, the numbers of the nodes that it names, including those that its component ignores."""
+        """The numbers of the nodes that each node names, including those that its component ignores."""
         return [sorted({self.node_number[name] for name in node.source_names()}) for node in self.nodes]
 
     @cached_property
