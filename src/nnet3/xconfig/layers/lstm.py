@@ -90,19 +90,26 @@ def _expand_lstm(layer: Layer, expander: Expander) -> None:
     expander.output(unit("m_t"), unit.C)
 
 
+def _end(unit: RecurrentUnit, suffix: str, dim: int, *, normalised: bool) -> None:
+    """The output of the layer, batch-normalised if it is one of the types that are."""
+    output = unit(suffix)
+    if normalised:
+        name = f"{suffix}_batchnorm"
+        unit.batch_norm(name, dim)
+        output = unit.node(name, name, output)
+    unit.expander.output(output, dim)
+
+
 def _expand_lstmp(layer: Layer, expander: Expander, *, normalised: bool) -> None:
     unit = RecurrentUnit(layer, expander)
     C, R, dim = unit.C, unit.R, unit.R + unit.P
     _gates(unit, R)
     unit.affine("W_rp.m", C, dim)
     unit.truncation("r", R)
-    output = unit.node("rp_t", "W_rp.m", unit("m_t"))
+    unit.node("rp_t", "W_rp.m", unit("m_t"))
     unit.columns("r_t_preclip", "rp_t", 0, R)
     unit.node("r_t", "r", unit("r_t_preclip"))
-    if normalised:
-        unit.batch_norm("rp_t_batchnorm", dim)
-        output = unit.node("rp_t_batchnorm", "rp_t_batchnorm", output)
-    expander.output(output, dim)
+    _end(unit, "rp_t", dim, normalised=normalised)
 
 
 LAYER_TYPES = (
@@ -149,11 +156,6 @@ def _memory(unit: RecurrentUnit) -> None:
     unit.columns("m_trunc", "cm_trunc", C, C)
 
 
-def _normalised(unit: RecurrentUnit) -> Term:
-    unit.batch_norm("m_batchnorm", unit.C)
-    return unit.node("m_batchnorm", "m_batchnorm", unit("m"))
-
-
 def _expand_fast_lstm(layer: Layer, expander: Expander, *, normalised: bool) -> None:
     unit = RecurrentUnit(layer, expander)
     C = unit.C
@@ -163,8 +165,7 @@ def _expand_fast_lstm(layer: Layer, expander: Expander, *, normalised: bool) -> 
     unit.node("W_all", "W_all", unit.input, unit.previous("m_trunc"))
     unit.node("lstm_nonlin", "lstm_nonlin", unit("W_all"), unit.previous("c_trunc"))
     _memory(unit)
-    output = _normalised(unit) if normalised else unit("m")
-    expander.output(output, C)
+    _end(unit, "m", C, normalised=normalised)
 
 
 def _expand_lstmb(layer: Layer, expander: Expander) -> None:
@@ -205,15 +206,12 @@ def _expand_fast_lstmp(layer: Layer, expander: Expander, *, normalised: bool) ->
     unit.node("lstm_nonlin", "lstm_nonlin", *gated)
     unit.columns("c", "lstm_nonlin", 0, C)
     unit.columns("m", "lstm_nonlin", C, C)
-    output = unit.node("rp", "W_rp", unit("m"))
+    unit.node("rp", "W_rp", unit("m"))
     unit.columns("r", "rp", 0, R)
     unit.node("cr_trunc", "cr_trunc", unit("c"), unit("r"))
     unit.columns("c_trunc", "cr_trunc", 0, C)
     unit.columns("r_trunc", "cr_trunc", C, R)
-    if normalised:
-        unit.batch_norm("rp_batchnorm", dim)
-        output = unit.node("rp_batchnorm", "rp_batchnorm", output)
-    expander.output(output, dim)
+    _end(unit, "rp", dim, normalised=normalised)
 
 
 FAST_LAYER_TYPES = (
