@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.cn.asynchronous import POLICIES, Task, find_units
+from nnet3.cn.asynchronous import POLICIES, Task
 from nnet3.cn.order import needed_nodes
+from nnet3.cn.units import find_units
 from nnet3.errors import NetworkError, NumericalError
 from tests.interrupts import interrupted, num_moments
 from tests.patience import PATIENCE
@@ -111,6 +112,73 @@ def test_workers_end_when_an_evaluation_is_interrupted() -> None:
             thread.join(PATIENCE)
             assert not thread.is_alive(), f"moment {moment} of {last}"
     np.testing.assert_array_equal(evaluator.evaluate("out", inputs), expected)
+
+
+def towers() -> tuple[cn.Network, dict[str, np.ndarray]]:
+    """Two branches with a shared parameter, dropout and components of which one keeps statistics."""
+    x, y, shared = cn.input("x", 4), cn.input("y", 4), cn.parameter("W", (4, 4))
+    ends = []
+    for branch in range(2):
+        h = cn.component("BatchNormComponent dim=4", shared @ x, name=f"norm{branch}")
+        h = cn.component("NaturalGradientAffineComponent input-dim=4 output-dim=4 param-stddev=1", h, name=f"a{branch}")
+        ends.append(cn.dropout(0.3, cn.tanh(shared @ h), name=f"drop{branch}"))
+    total = cn.plus(*ends, name="total")
+    criteria = {cn.square_error(total, y, name="J"): 1.0, cn.squared_norm(cn.tanh(shared), name="K"): 0.1}
+    net, inputs = cn.Network(criteria, dtype=torch.float64), {name: RANDOM.normal(size=(4, 6)) for name in "xy"}
+    net.backward(inputs)  # so that there are statistics
+    return net, inputs
+
+
+def test_gradients_in_test_mode_are_those_of_one_thread() -> None:
+    net, inputs = towers()
+    evaluator = cn.AsynchronousEvaluator(net, 2)
+    value, gradients = evaluator.criterion_and_gradients(inputs, wrt=["x", "total"], training=False)
+    expected_value, expected = net.criterion_and_gradients(inputs, wrt=["x", "total"], training=False)
+    assert value == pytest.approx(expected_value, rel=1e-14)
+    assert gradients.keys() == expected.keys()
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(gradients[name], gradient, rtol=1e-12, atol=1e-13, err_msg=name)
+    done = [(line.is_gradient, line.nodes[-1]) for line in evaluator.record]
+    assert done.index((True, "J")) < done.index((True, "drop1"))
+
+
+def test_a_step_of_training_is_the_same_whoever_does_what() -> None:
+    """Masks of dropout, sums of parts and statistics depend on no schedule."""
+    first, inputs = towers()
+    numbers = []
+    for workers, policy in ((1, "first come"), (2, "shortest task"), (4, "least data movement")):
+        net = first.copy()
+        net.seed_random(3)
+        evaluator = cn.AsynchronousEvaluator(net, workers, policy)
+        optimizer = torch.optim.SGD(net.tensors().values(), lr=0.1)
+        for _ in range(3):
+            evaluator.backward(inputs)
+            optimizer.step()
+        numbers.append((net.parameters(), net.evaluate("norm0", inputs)))
+    for parameters, value in numbers[1:]:
+        np.testing.assert_array_equal(value, numbers[0][1])
+        for name, array in parameters.items():
+            np.testing.assert_array_equal(array, numbers[0][0][name], err_msg=name)
+    assert not np.array_equal(numbers[0][0]["W"], first.find("W").value)
+
+
+def test_statistics_are_those_of_backward() -> None:
+    (net, inputs), copies = towers(), []
+    for back in (lambda net: net.backward, lambda net: cn.AsynchronousEvaluator(net).backward):
+        copies.append(net.copy())
+        back(copies[-1])({name: 2 * array for name, array in inputs.items()})
+    found, expected = (each.evaluate("norm1", inputs) for each in copies)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    assert not np.allclose(found, net.evaluate("norm1", inputs))
+
+
+def test_gradients_that_are_not_computed_so() -> None:
+    net, inputs = branches()
+    with pytest.raises(NetworkError, match="the network has no criterion"):
+        cn.AsynchronousEvaluator(net).backward(inputs)
+    net, inputs = towers()
+    with pytest.raises(NetworkError, match="gradients of components are computed by workers on the network's own"):
+        cn.AsynchronousEvaluator(net, devices=["cpu", "cpu:0"]).backward(inputs)
 
 
 def test_policies_that_there_are_not() -> None:

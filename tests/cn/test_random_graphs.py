@@ -59,6 +59,24 @@ def test_asynchronous_equals_synchronous(made, policy) -> None:
         np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
 
 
+@settings(max_examples=25 * EFFORT)
+@given(networks(), st.sampled_from(sorted(POLICIES)), st.sampled_from((1, 2, 3)), st.booleans())
+def test_asynchronous_gradients_equal_synchronous_ones(made, policy, workers, copies) -> None:
+    """Those of parameters, of inputs and of nodes inside units; of a second run, too."""
+    network, inputs = network_of(made)
+    wrt = [node for node in network.nodes if not node.operation.options().get("constant")]
+    evaluator = cn.AsynchronousEvaluator(network, workers, policy, devices=["cpu", "cpu:0"] if copies else None)
+    for _ in range(2):
+        value, gradients = evaluator.criterion_and_gradients(inputs, wrt=wrt)
+        expected_value, expected = network.criterion_and_gradients(inputs, wrt=wrt)
+        np.testing.assert_allclose(value, expected_value, rtol=1e-12)
+        assert gradients.keys() == expected.keys()
+        for name, gradient in expected.items():
+            np.testing.assert_allclose(
+                columns(gradients[name]), columns(gradient), rtol=1e-12, atol=1e-12, err_msg=name
+            )
+
+
 class CheckingCache(ComputationCache):
     """Compares each program that it gives with the one that is compiled for its shape."""
 

@@ -1,112 +1,64 @@
-"""Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as they become ready."""
+"""Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as they become ready.
+
+Gradients are computed likewise, the other way round: the gradient of a unit is ready when its value and the gradients
+of all units that use it are there. So one graph of tasks, two for each unit, holds both directions.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from nnet3.cn.copying import copy_contents
+from nnet3.cn.differentiation import Differentiated
+from nnet3.cn.layouts import Layouts
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
-from nnet3.cn.order import Composite, needed_nodes
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
-from nnet3.cn.runners import Runners
+from nnet3.cn.runners import Runners, UnitRunner
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
 
 
-@dataclass(frozen=True, eq=False)
-class Unit:
-    """Nodes that are computed together: a node, a loop, or a chain of these without branches.
-
-    `outputs`: those whose values others need. `children`: numbers of the units whose values it needs; `operands`: those
-    values and inputs.
-    """
-
-    nodes: tuple[Node, ...]
-    outputs: tuple[Node, ...]
-    operands: tuple[Node, ...]
-    children: tuple[int, ...]
-
-    def cost(self, num_samples: int) -> int:
-        """Roughly the number of multiplications, or of elements where there are none."""
-        return sum(node_cost(node, num_samples) for node in self.nodes)
-
-
-def node_cost(node: Node, num_samples: int) -> int:
-    columns = node.shape.num_cols or num_samples
-    if node.operation.weights:  # a matrix product
-        return node.shape.rows * columns * (node.operands[node.operation.weights[0]].shape.num_cols or 1)
-    largest = max([node.shape.rows, *(operand.shape.rows for operand in node.operands)])
-    return largest * max(columns, num_samples if any(o.shape.has_samples for o in node.operands) else 1)
-
-
-def find_units(composites: Sequence[Composite], needed: Collection[Node], roots: Collection[Node]) -> list[Unit]:
-    """The needed nodes that are computed, in units, in forward order.
-
-    A composite joins the unit of its only operand if nobody else uses that, so that a branch is one unit.
-    """
-    needed_set = set(needed)
-    computed = [
-        composite for composite in composites if composite.nodes[0] in needed_set and composite.nodes[0].is_evaluated
-    ]
-    group_of: dict[Node, int] = {}
-    users: dict[Node, set[int]] = {}
-    for number, composite in enumerate(computed):
-        group_of.update(dict.fromkeys(composite.nodes, number))
-    for number, composite in enumerate(computed):
-        for node in composite.nodes:
-            for operand in node.operands:
-                if operand in group_of and group_of[operand] != number:
-                    users.setdefault(operand, set()).add(number)
-    unit_of = list(range(len(computed)))
-    members: dict[int, list[Node]] = {}
-    for number, composite in enumerate(computed):
-        outside = {o for node in composite.nodes for o in node.operands if o in group_of and group_of[o] != number}
-        below = {unit_of[group_of[operand]] for operand in outside}
-        if len(below) == 1:
-            unit = below.pop()
-            others = {user for node in members[unit] for user in users.get(node, ()) if unit_of[user] != unit}
-            if others == {number} and not any(node in roots for node in members[unit]):
-                unit_of[number] = unit
-        members.setdefault(unit_of[number], []).extend(composite.nodes)
-    numbers = {unit: place for place, unit in enumerate(members)}
-    owner = {node: numbers[unit] for unit, nodes in members.items() for node in nodes}
-    return [_unit(nodes, owner, numbers[unit], users, unit_of, numbers, roots) for unit, nodes in members.items()]
-
-
-def _unit(
-    nodes: list[Node],
-    owner: dict[Node, int],
-    number: int,
-    users: dict[Node, set[int]],
-    unit_of: list[int],
-    numbers: dict[int, int],
-    roots: Collection[Node],
-) -> Unit:
-    outputs = [n for n in nodes if n in roots or any(numbers[unit_of[u]] != number for u in users.get(n, ()))]
-    operands = dict.fromkeys(o for node in nodes for o in node.operands if owner.get(o) != number)
-    given = tuple(operand for operand in operands if not operand.is_stored)
-    children = dict.fromkeys(owner[operand] for operand in given if operand in owner)
-    return Unit(tuple(nodes), tuple(outputs), given, tuple(children))
-
-
 @dataclass(eq=False)
 class Task:
-    """A unit in one evaluation: `finished_children` counts up to the number of its children."""
+    """The values or the gradients of a unit in one evaluation.
+
+    `children`: numbers of the tasks that come before; `finished_children` counts up to how many these are.
+    """
 
     number: int
     unit: Unit
     cost: int
+    children: tuple[int, ...] = ()
+    is_gradient: bool = False
     finished_children: int = 0
+
+
+@dataclass(frozen=True)
+class WantedGradients:
+    """What is differentiated: weighted criteria, with respect to the nodes of which `flags` says so, and to `probes`.
+
+    `seed`: of random numbers, which are those of the unit, whichever worker computes it.
+    """
+
+    criteria: Mapping[Node, float]
+    flags: Mapping[Node, bool]
+    probes: Collection[Node]
+    training: bool
+    stores_statistics: bool
+    seed: int
 
 
 @dataclass
@@ -153,16 +105,19 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Dispatched:
-    """One line of the record of an evaluation: which worker computed a unit, and when (seconds from the beginning)."""
+    """One line of the record of an evaluation: which worker computed the values, or gradients, of a unit, and when
+    (seconds from the beginning).
+    """
 
     worker: int
     nodes: tuple[str, ...]
     start: float
     end: float
+    is_gradient: bool = False
 
 
 class AsynchronousEvaluator:
-    """Evaluates a network with several workers, each a thread; results are those of `Network.evaluate`.
+    """Evaluates and differentiates a network with several workers, each a thread; results are those of `Network`.
 
     `policy`: "first come", "shortest task" or "least data movement". `devices`: one for each worker; by default
     `workers` threads on the network's own. PyTorch's own threads multiply with the workers: with as many workers as
@@ -200,7 +155,7 @@ class AsynchronousEvaluator:
             self._copies |= {place: network.copy().to(device=place) for place in missing}
             networks = [network if place == network.device else self._copies[place] for place in places]
             self._workers = [
-                Worker(number, place, each, Runners(each))
+                Worker(number, place, each, Runners(each, UnitRunner))
                 for number, (place, each) in enumerate(zip(places, networks, strict=True))
             ]
         for worker_network in {id(worker.network): worker.network for worker in self._workers}.values():
@@ -213,15 +168,66 @@ class AsynchronousEvaluator:
             return self.evaluate([node], inputs)[0]
         network = self.network
         roots = [network.find(each) for each in node]
+        evaluation, layouts = self._run(roots, {} if inputs is None else inputs, None)
+        return [network.shown(root, evaluation.values, layouts) for root in roots]
+
+    def criterion_and_gradients(
+        self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
+    ) -> tuple[float, dict[str, Any]]:
+        """Returns what `Network.criterion_and_gradients` does. The masks of dropout are others than there."""
+        extra = self.network.nodes_wrt(wrt)
+        found = self._differentiate(inputs, extra, training)
+        return found.criterion, self.network.shown_gradients(found, extra)
+
+    def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None) -> float:
+        """Does what `Network.backward` does: the gradients lie where `Network.tensors` shows them."""
+        value = self._differentiate(inputs, (), training, stores_statistics=True).criterion
+        self.network.tensors()
+        return value
+
+    def _run(
+        self, roots: Sequence[Node], inputs: Mapping[str, Any], wanted: WantedGradients | None
+    ) -> tuple[Evaluation, Layouts]:
+        network = self.network
         if network._nodes.is_staged:
             raise NetworkError("nodes of whole sequences and samples on several axes are evaluated by Network.evaluate")
-        layouts, values = network.given_values(roots, {} if inputs is None else inputs)
+        layouts, values = network.given_values(roots, inputs)
         self._find_workers()
         units = find_units(network.composites, needed_nodes(network.nodes, roots, ()), set(roots))
-        evaluation = Evaluation(self, units, layouts.on(""), values)
+        evaluation = Evaluation(self, units, layouts.on(""), values, wanted)
         evaluation.run()
         self.record = sorted(evaluation.record, key=lambda each: each.start)
-        return [network.shown(root, evaluation.values, layouts) for root in roots]
+        return evaluation, layouts
+
+    def _differentiate(
+        self,
+        inputs: Mapping[str, Any],
+        extra: tuple[Node, ...],
+        training: bool | None,
+        *,
+        stores_statistics: bool = False,
+    ) -> Differentiated:
+        network, criteria = self.network, self.network.criteria
+        if not criteria or not all(node.is_evaluated for node in criteria):
+            raise NetworkError("the network has no criterion that is computed")
+        if network._nodes.components and any(worker.network is not network for worker in self._workers):
+            raise NetworkError("gradients of components are computed by workers on the network's own device")
+        training = network.training if training is None else training
+        stores = stores_statistics and training and any(op.stores_statistics for _, op in network._nodes.components)
+        flags = network._nodes.gradient_flags(tuple(criteria), extra)
+        seed = int(torch.randint(2**40, (1,), generator=network.generator)) if training else 0
+        probes = [node for node in extra if node.is_evaluated]
+        network._clear_gradients(extra)
+        wanted = WantedGradients(criteria, flags, probes, training, stores, seed)
+        evaluation, layouts = self._run(list(criteria), inputs, wanted)
+        for _, runner in sorted(evaluation.runners.items()):  # always in one order: sums are the same in each run
+            for node, gradient in runner.gradients.items():
+                network._gradient(evaluation.ours(node, runner)).add_(gradient.to(network.device))
+        values = evaluation.values
+        value = sum(weight * float(values[node]) for node, weight in criteria.items())
+        network._take_statistics(stores and math.isfinite(value))
+        parts = {node: evaluation.sum_of_parts(node) for node in extra if node in evaluation.parts}
+        return Differentiated(value, layouts, {**parts, **evaluation.probed}, {node: values[node] for node in criteria})
 
 
 class Evaluation:
@@ -233,18 +239,24 @@ class Evaluation:
         units: Sequence[Unit],
         layout: SampleLayout | None,
         values: dict[Node, Tensor],
+        wanted: WantedGradients | None,
     ):
-        self.evaluator, self.layout, self.values = evaluator, layout, values
+        self.evaluator, self.layout, self.values, self.wanted = evaluator, layout, values, wanted
+        self.runners: dict[int, UnitRunner] = {}  # of units whose gradients are computed
+        self.parts: dict[Node, dict[int, Tensor]] = {}  # of gradients, by the task that gives them
+        self.probed: dict[Node, Tensor] = {}  # whole gradients of probes
         self.maker: dict[Node, int] = {}
         self.record: list[Dispatched] = []
         samples = 1 if layout is None else layout.num_samples
-        tasks = [Task(number, unit, unit.cost(samples)) for number, unit in enumerate(units)]
-        self.parents: list[list[Task]] = [[] for _ in tasks]
+        tasks = [Task(number, unit, unit.cost(samples), unit.children) for number, unit in enumerate(units)]
+        if wanted is not None:
+            tasks += _gradient_tasks(tasks, wanted.flags)
+        self.parents: dict[int, list[Task]] = {task.number: [] for task in tasks}
         for task in tasks:
-            for child in task.unit.children:
+            for child in task.children:
                 self.parents[child].append(task)
-        self.ready = [task for task in tasks if not task.unit.children]
-        self.waiting = {task for task in tasks if task.unit.children}
+        self.ready = [task for task in tasks if not task.children]
+        self.waiting = {task for task in tasks if task.children}
         self.num_running = 0
         self.error: BaseException | None = None
         self.changed = threading.Condition()
@@ -269,13 +281,13 @@ class Evaluation:
         while (task := self._next_task(worker)) is not None:
             start = time.perf_counter()
             try:
-                found = self._compute(task, worker)
+                found = self._differentiate(task) if task.is_gradient else self._compute(task, worker)
             except BaseException as error:
                 self._stop(error)
                 return
             names = tuple(self.evaluator.network.names[node] for node in task.unit.nodes)
             times = (start - self.began, time.perf_counter() - self.began)
-            self._signal_complete(task, found, Dispatched(worker.number, names, *times))
+            self._signal_complete(task, found, Dispatched(worker.number, names, *times, task.is_gradient))
 
     def _next_task(self, worker: Worker) -> Task | None:
         """ScheduleComputation: a ready task by the policy; waits for one, None when there will be no more."""
@@ -292,28 +304,84 @@ class Evaluation:
     def _signal_complete(self, task: Task, found: Mapping[Node, Tensor], line: Dispatched) -> None:
         """SignalComplete: parents all of whose children are finished become ready."""
         with self.changed:
-            self.values.update(found)
-            self.maker.update(dict.fromkeys(found, line.worker))
+            if task.is_gradient:
+                for node, gradient in found.items():
+                    if node in task.unit.nodes:
+                        self.probed[node] = gradient
+                    else:
+                        self.parts.setdefault(node, {})[task.number] = gradient
+            else:
+                self.values.update(found)
+                self.maker.update(dict.fromkeys(found, line.worker))
             self.record.append(line)
             self.num_running -= 1
             for parent in self.parents[task.number]:
                 parent.finished_children += 1
-                if parent.finished_children == len(parent.unit.children):
+                if parent.finished_children == len(parent.children):
                     self.waiting.discard(parent)
                     self.ready.append(parent)
             self.changed.notify_all()
 
     def _compute(self, task: Task, worker: Worker) -> dict[Node, Tensor]:
-        unit, network, main = task.unit, worker.network, self.evaluator.network
+        unit, network, main, wanted = task.unit, worker.network, self.evaluator.network, self.wanted
 
-        def theirs(nodes: Sequence[Node]) -> tuple[Node, ...]:
+        def theirs(nodes: Iterable[Node]) -> tuple[Node, ...]:
             return tuple(nodes) if network is main else tuple(network.find(main.names[node]) for node in nodes)
 
         given = tuple(node for node in unit.operands if node.operands)
         question = Question(network._nodes, theirs(unit.outputs), self.layout, theirs(given))
+        if wanted is not None:
+            used = dict.fromkeys((*unit.nodes, *(operand for node in unit.nodes for operand in node.operands)))
+            question = replace(
+                question,
+                criteria=theirs(node for node in unit.outputs if wanted.flags.get(node, False)),
+                flags=dict.fromkeys(theirs(node for node in used if wanted.flags.get(node, False)), True),
+                probes=theirs(node for node in unit.nodes if node in wanted.probes),
+                training=wanted.training,
+                stores_statistics=wanted.stores_statistics and any(node.operation.parameters() for node in unit.nodes),
+                accumulates=False,
+            )
         runner = worker.runners.find(question)
+        assert isinstance(runner, UnitRunner)
+        if wanted is not None:
+            runner.generator.manual_seed(wanted.seed + task.number)
         values = dict(
             zip(theirs(unit.operands), (self.values[n].to(worker.device) for n in unit.operands), strict=True)
         )
         found = runner.forward(values)
+        if question.criteria:
+            self.runners[task.number] = runner
         return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))
+
+    def _differentiate(self, task: Task) -> dict[Node, Tensor]:
+        """The parts of gradients that a unit gives to its operands, from the gradients of its outputs."""
+        runner = self.runners[task.children[0]]
+        seeds: dict[Node, float | Tensor] = {}
+        for node in runner.program.question.criteria:
+            ours = self.ours(node, runner)
+            total = self.sum_of_parts(ours) if ours in self.parts else torch.zeros_like(self.values[ours])
+            assert self.wanted is not None, "gradients are wanted"
+            seeds[node] = (total + self.wanted.criteria.get(ours, 0.0)).to(runner.device)
+        main = self.evaluator.network.device
+        return {self.ours(node, runner): part.to(main) for node, part in runner.backward(seeds).items()}
+
+    def sum_of_parts(self, node: Node) -> Tensor:
+        """The gradient that those who use a node give it, added up in the order of units: the same in each run."""
+        first, *others = (part for _, part in sorted(self.parts[node].items()))
+        return sum(others, first)
+
+    def ours(self, node: Node, runner: UnitRunner) -> Node:
+        """The node of the network that is evaluated, of that of a runner, which may be of a copy."""
+        return self.evaluator.network.find(runner.names[node])
+
+
+def _gradient_tasks(tasks: Sequence[Task], flags: Mapping[Node, bool]) -> list[Task]:
+    """The tasks of gradients: after the values of the unit and the gradients of those that use it."""
+    count = len(tasks)
+    needed = [task for task in tasks if any(flags.get(node, False) for node in task.unit.outputs)]
+    users: dict[int, list[int]] = {task.number: [] for task in tasks}
+    for task in needed:
+        for child in task.unit.children:
+            users[child].append(count + task.number)
+    made = [(task, (task.number, *users[task.number])) for task in needed]
+    return [Task(count + task.number, task.unit, 2 * task.cost, children, True) for task, children in made]

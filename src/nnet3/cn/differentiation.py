@@ -62,10 +62,18 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> tuple[float, dict[str, Any]]:
         """The weighted sum of the criteria, and `gradients` of it."""
+        extra = self.nodes_wrt(wrt)
+        found = self._backward(inputs, self.criteria, extra, training)
+        return found.criterion, self.shown_gradients(found, extra)
+
+    def nodes_wrt(self, wrt: Sequence[Node | str]) -> tuple[Node, ...]:
+        """The nodes whose gradients are asked for. Raises ArgumentError for what is no list of nodes or names."""
         if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
             raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
-        extra = tuple(self.find(node) for node in wrt)
-        found = self._backward(inputs, self.criteria, extra, training)
+        return tuple(self.find(node) for node in wrt)
+
+    def shown_gradients(self, found: Differentiated, extra: Sequence[Node]) -> dict[str, Any]:
+        """The gradients that a run has found or left in memory, as users see them, by name."""
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
             gradient = self._gradient(stored).detach()
@@ -81,7 +89,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 known = found.gradients
                 rows = known[node] if node in known else self._zero_gradient(node, found.layouts)
                 result[self.names[node]] = self._shown(node, rows, found.layouts)
-        return found.criterion, result
+        return result
 
     @takes_turns
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None, per_sample: bool = False) -> float:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from nnet3.cn.dependence import runner_key
+from nnet3.cn.node import Node
 from nnet3.cn.program import Question, Runner
 from nnet3.runtime.kept_again import KeptAgain
 
@@ -22,8 +27,9 @@ class Runners:
     The last ones are kept; those for sequences from the second time on, since most lengths do not come again.
     """
 
-    def __init__(self, network: NetworkState) -> None:
-        self.network = network
+    def __init__(self, network: NetworkState, kind: type[UnitRunner] | None = None) -> None:
+        """`kind`: of other runners than the network makes."""
+        self.network, self._kind = network, kind
         self._of_samples = KeptAgain[Runner](_MOST_RUNNERS, _MOST_RUNNERS)
         self._of_sequences = KeptAgain[Runner](_MOST_SEQUENCES, _MOST_ONCE)
 
@@ -36,9 +42,32 @@ class Runners:
         kept = self._of_sequences if layout is not None and layout.are_sequences else self._of_samples
         runner = kept.find(key)
         if runner is None or not runner.is_current():
-            runner = kept.keep(key, self.network._runner_of(question))
+            made = self.network._runner_of(question) if self._kind is None else self._kind(question, self.network)
+            runner = kept.keep(key, made)
         return runner
 
     def clear(self) -> None:
         self._of_samples.clear()
         self._of_sequences.clear()
+
+
+class UnitRunner(Runner):
+    """A runner with random numbers and memory for gradients of its own: units may share parameters."""
+
+    def __init__(self, question: Question, network: NetworkState):
+        self.gradients: dict[Node, Tensor] = {}
+        self.generator = torch.Generator()
+        super().__init__(
+            network._program_of(question), self.generator, self._own_gradient, network.dtype, network.device, {}
+        )
+
+    def _own_gradient(self, node: Node) -> Tensor:
+        known, memory = self.gradients.get(node), node.memory.detach()
+        if known is None or (known.shape, known.dtype, known.device) != (memory.shape, memory.dtype, memory.device):
+            self.gradients[node] = known = torch.zeros_like(memory)
+        return known
+
+    def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
+        for node in set(self.gradients) - self.overwritten:
+            self.gradients[node].zero_()
+        return super().backward(seeds)
