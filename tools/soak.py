@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 import click
 import torch
 
+from nnet3.ir.objects import many_objects
 from tests.differential.comparison import problems
 from tests.differential.subjects import subject
 from tests.differential.variants import Variant, all_variants
@@ -29,14 +30,12 @@ def check_seed(seed: int, variants: Sequence[Variant] = (), most: int | None = N
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     try:
-        made = subject(seed)
-        return (
-            seed,
-            made is not None,
-            [] if made is None else list(itertools.islice(problems(made, variants or all_variants()), most)),
-        )
+        with many_objects():
+            made = subject(seed)
+            found = [] if made is None else list(itertools.islice(problems(made, variants or all_variants()), most))
     except Exception as error:
         return seed, True, [f"{type(error).__name__}: {error}"]
+    return seed, made is not None, found
 
 
 def checked(seeds: Iterator[int], seconds: float, workers: int) -> Iterator[tuple[int, bool, list[str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life
@@ -27,12 +27,15 @@ def peak_bytes(computation: NnetComputation, sizes: NnetComputation | None = Non
     return peak
 
 
-def memory_problems(lowered: NnetComputation) -> Iterator[str]:
+def memory_problems(
+    lowered: NnetComputation,
+    run: Callable[[pipeline.Pass, NnetComputation], NnetComputation] = lambda one, program: one.function(program),
+) -> Iterator[str]:
     """Yields the passes, alone or after those before them, that need more memory than they state."""
     chained = lowered
     for each in pipeline.PIPELINE:
         for before in (lowered, chained) if chained is not lowered else (lowered,):
-            after = each.function(before)
+            after = run(each, before)
             added = after.matrices[len(before.matrices) :] if each.adds_matrices else []
             allowed = peak_bytes(before, after if each.joins_matrices else None)
             allowed += sum(4 * m.num_rows * m.num_cols for m in added)

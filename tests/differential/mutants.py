@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest import mock
 
-from nnet3.ir.commands import AllocMatrix, Command, DeallocMatrix, Propagate, with_values
+from nnet3.ir.commands import (
+    AllocMatrix,
+    Command,
+    DeallocMatrix,
+    MatrixAdd,
+    MatrixCopy,
+    Propagate,
+    with_values,
+)
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Role
 from nnet3.ir.passes.merge_conflicts import MergeConflicts
@@ -99,6 +107,21 @@ def _ends_lives_early(function: Function) -> Function:
         for number in range(1, len(commands)):
             if isinstance(commands[number], DeallocMatrix) and commands[number - 1].role is Role.COMPUTE:
                 commands[number - 1 : number + 1] = commands[number], commands[number - 1]
+        return _with_commands(result, commands)
+
+    return broken
+
+
+def almost_right(function: Function) -> Function:
+    """The first sum or copy of a block has a factor that is off by 1e-7."""
+
+    def broken(computation: NnetComputation) -> NnetComputation:
+        result = function(computation)
+        commands = list(result.commands)
+        number = next(n for n, command in enumerate(commands) if isinstance(command, MatrixCopy | MatrixAdd))
+        command = commands[number]
+        assert isinstance(command, MatrixCopy | MatrixAdd)
+        commands[number] = with_values(command, scale=command.scale * (1 + 1e-7))
         return _with_commands(result, commands)
 
     return broken

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,19 +20,46 @@ from nnet3.driver import CompileTask, ComputationCache, compile_task
 from nnet3.driver.keys import key_digest
 from nnet3.errors import GradientError, NetworkError
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import Pass
+from nnet3.ir.repeats import unrolled
 from nnet3.options import CompileOptions
 from nnet3.runtime.memory import Lease, pool_of
+from nnet3.train.running_state import Before, natural_gradients, statistics
 from tests.cn.random_graphs import random_graph
 from tests.differential.variants import PLAIN, Variant
 from tests.random_networks import ALL_LAYERS, computable_request, random_network
 
 Results = dict[str, Tensor]
 Inputs = Mapping[str, Any]
+T = TypeVar("T", np.ndarray, Tensor)
 _POISONED = 2**21  # bytes: more than nearly all of these networks need
+_DRAWS = 3
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Each number of inputs and parameters is off by at most this part of it, drawn by a seed."""
+
+    part: float
+    seed: int = 0
+
+    def on(self, numbers: T) -> T:
+        """An array or a tensor with noise."""
+        drawn = np.random.default_rng(self.seed).uniform(-self.part, self.part, tuple(numbers.shape))
+        factors: Any = 1 + drawn
+        return numbers * (torch.as_tensor(factors, dtype=numbers.dtype) if isinstance(numbers, Tensor) else factors)
+
+    @torch.no_grad()
+    def disturb(self, parameters: Iterable[Tensor]) -> None:
+        for tensor in parameters:
+            tensor.copy_(self.on(tensor))
+
+
+_NONE = Noise(0.0)
 
 
 class Subject(ABC):
-    """A network, what is asked of it, and what it is given. Equal programs are run once."""
+    """A network, what is asked of it, and what it is given. A pass is run once on a program, equal programs once."""
 
     text: str
     inputs: Inputs
@@ -40,13 +68,18 @@ class Subject(ABC):
         self._lowered: list[NnetComputation] = []
         self._optimized: dict[Variant, list[NnetComputation]] = {}
         self._known: list[tuple[list[NnetComputation], torch.dtype, Results]] = []
+        self._after: dict[tuple[int, str], tuple[NnetComputation, NnetComputation]] = {}  # what had it, what came of it
+        self._disturbed: dict[torch.dtype, list[Results]] = {}
 
     @abstractmethod
-    def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results: ...
+    def _run(self, variant: Variant, dtype: torch.dtype, noise: Noise) -> Results: ...
 
-    @abstractmethod
-    def _disturbed(self, part: float) -> Inputs:
-        """The inputs, each number off by this part of it."""
+    def after(self, one: Pass, program: NnetComputation) -> NnetComputation:
+        """What a pass makes of a program."""
+        key = id(program), one.name
+        if key not in self._after:
+            self._after[key] = program, one.function(program)
+        return self._after[key][1]
 
     def lowered(self) -> list[NnetComputation]:
         """Its programs before the passes."""
@@ -56,7 +89,7 @@ class Subject(ABC):
         """Its programs after the passes."""
         done = self._optimized.setdefault(variant, [])
         for lowered in self._lowered[len(done) :]:
-            program = variant.optimized(lowered)
+            program = reduce(lambda before, one: self.after(one, before), variant.passes(), unrolled(lowered))
             program.attachments = {} if program.attachments is None else program.attachments  # plans are kept there
             done.append(program)
         return done
@@ -67,13 +100,16 @@ class Subject(ABC):
         for others, other_dtype, results in self._known:
             if other_dtype == dtype and len(programs) == len(others) and all(map(_are_equal, programs, others)):
                 return results
-        results = self._run(variant, dtype, self.inputs)
+        results = self._run(variant, dtype, _NONE)
         self._known.append((list(self.programs(variant)), dtype, results))
         return results
 
-    def results_of_disturbed(self, dtype: torch.dtype) -> Results:
-        """The same without passes, of inputs that are off by a rounding."""
-        return self._run(PLAIN, dtype, self._disturbed(torch.finfo(dtype).eps))
+    def results_of_disturbed(self, dtype: torch.dtype) -> list[Results]:
+        """The same without passes, of inputs and parameters that are off by a unit in the last place, several times."""
+        if dtype not in self._disturbed:
+            noises = [Noise(torch.finfo(dtype).eps, seed) for seed in range(_DRAWS)]
+            self._disturbed[dtype] = [self._run(PLAIN, dtype, noise) for noise in noises]
+        return self._disturbed[dtype]
 
 
 def subject(seed: int) -> Subject | None:
@@ -87,10 +123,8 @@ def subject(seed: int) -> Subject | None:
 
 
 def poison_memory() -> None:
-    """Let what reads memory that nobody has written read NaN."""
-    pool = pool_of(torch.device("cpu"))
-    pool.clear()
-    lease = Lease(pool, _POISONED, object())
+    """Let what reads memory that nobody has written read NaN: the memory that the next run is lent."""
+    lease = Lease(pool_of(torch.device("cpu")), _POISONED, object())
     lease.arena.storage.fill_(255)
     lease.release()
 
@@ -106,9 +140,21 @@ def _are_equal(one: NnetComputation, other: NnetComputation) -> bool:
     return all(map(np.array_equal, one.index_tables, other.index_tables))
 
 
-def _off(matrix: np.ndarray, part: float) -> np.ndarray:
-    signs = np.where(np.arange(matrix.size).reshape(matrix.shape) % 2, 1.0, -1.0)
-    return matrix * (1 + part * signs)
+class _Networks:
+    """A network, one that collects plain gradients and statistics, and one that learns; copied once for all runs."""
+
+    def __init__(self, nnet: nnet3.Nnet) -> None:
+        self.three = nnet, nnet.gradient_copy(), nnet.copy()
+        learning = self.three[2]
+        learning.set_learning_rate(0.1)
+        buffers = [buffer for each in self.three for buffer in each.flat_parameters()]
+        kept = [each for net in self.three for each in statistics(net).values()]
+        self._before = Before(kept, natural_gradients(learning).values(), buffers, parameters=lambda: ())
+
+    def anew(self) -> tuple[nnet3.Nnet, nnet3.Nnet, nnet3.Nnet]:
+        """They are as they were at first."""
+        self._before.restore()
+        return self.three
 
 
 class NetworkSubject(Subject):
@@ -118,7 +164,7 @@ class NetworkSubject(Subject):
         super().__init__()
         made = random_network(seed, layers=ALL_LAYERS)
         self.nnet, self.text = made.nnet(), str(made)
-        self._nnets: dict[torch.dtype, nnet3.Nnet] = {}
+        self._networks: dict[torch.dtype, _Networks] = {}
         self.request = computable_request(self.nnet, made.request)
         if self.request is None:
             return
@@ -130,17 +176,19 @@ class NetworkSubject(Subject):
         self.inputs = {io.name: numbers.standard_normal((len(io.indexes), self.nnet.node_dim(io.name))) for io in ios}
         self._lowered = [compile_task(self.request.task(self.nnet, options))]
 
-    def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results:
+    def _run(self, variant: Variant, dtype: torch.dtype, noise: Noise) -> Results:
         """One step with plain gradients and statistics, and two that learn by natural gradient."""
         assert self.request is not None
         (program,) = self.programs(variant)
-        if dtype not in self._nnets:
-            self._nnets[dtype] = self.nnet.copy().to(dtype=dtype)
-        nnet, gradient, learns = (
-            self._nnets[dtype],
-            self._nnets[dtype].gradient_copy(),
-            self.request.need_model_derivative,
-        )
+        inputs, learns = self.inputs, self.request.need_model_derivative
+        if noise.part:
+            inputs = {name: noise.on(matrix) for name, matrix in inputs.items()}
+            nnet = self.nnet.copy().to(dtype=dtype)
+            noise.disturb(nnet.flat_parameters())
+            networks = _Networks(nnet)
+        else:
+            networks = self._networks[dtype] = self._networks.get(dtype) or _Networks(self.nnet.copy().to(dtype=dtype))
+        nnet, gradient, learning = networks.anew()
         for number, each in enumerate((nnet, gradient)):
             each.seed_random(number)
         computer = nnet3.NnetComputer(program, nnet, gradient if learns else None, dtype=dtype,
@@ -152,8 +200,6 @@ class NetworkSubject(Subject):
         if not learns:
             return found
         found.update({f"gradient of {name}": value for name, value in _parameters(gradient).items()})
-        learning = nnet.copy()
-        learning.set_learning_rate(0.1)
         computer = nnet3.NnetComputer(program, nnet, learning, dtype=dtype, check_finite=False)
         for _ in range(2):  # the second one by what natural gradient has learned from the first
             self._step(computer, inputs)
@@ -177,9 +223,6 @@ class NetworkSubject(Subject):
             if io.has_deriv:
                 found[f"derivative of {io.name}"] = computer.get_output(io.name).clone()
         return found
-
-    def _disturbed(self, part: float) -> Inputs:
-        return {name: _off(matrix, part) for name, matrix in self.inputs.items()}
 
 
 def _parameters(nnet: nnet3.Nnet) -> Results:
@@ -221,21 +264,20 @@ class GraphSubject(Subject):
         cache, options = _Programs(self, variant, self._places), variant.options()
         return cn.Network(self.criterion, {"last": self.last}, dtype=dtype, compile_options=options, cache=cache)
 
-    def _run(self, variant: Variant, dtype: torch.dtype, inputs: Inputs) -> Results:
-        network = self._network(variant, dtype)
+    def _run(self, variant: Variant, dtype: torch.dtype, noise: Noise) -> Results:
+        network, inputs = self._network(variant, dtype), self.inputs
+        if noise.part:
+            inputs = {name: _with(noise, value) for name, value in inputs.items()}
+            noise.disturb(network.tensors().values())
         poison_memory()
         value, gradients = network.criterion_and_gradients(inputs, wrt=network.inputs)
         last = network.evaluate("last", inputs)
         found = {"criterion": value, "last": last, **{f"gradient of {name}": g for name, g in gradients.items()}}
         return {name: _columns(each) for name, each in found.items()}
 
-    def _disturbed(self, part: float) -> Inputs:
-        return {
-            name: cn.sequences([_off(each, part) for each in value])
-            if isinstance(value, cn.Sequences)
-            else _off(value, part)
-            for name, value in self.inputs.items()
-        }
+
+def _with(noise: Noise, value: Any) -> Any:
+    return cn.sequences([noise.on(each) for each in value]) if isinstance(value, cn.Sequences) else noise.on(value)
 
 
 def _columns(value: object) -> Tensor:

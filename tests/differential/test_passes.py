@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import PIPELINE, Pass
 from tests.differential.comparison import problems
 from tests.differential.memory import memory_problems
-from tests.differential.mutants import mutant
+from tests.differential.mutants import almost_right, mutant
 from tests.differential.subjects import subject
 from tests.differential.variants import ALL, all_variants
 from tests.effort import EFFORT
@@ -29,6 +30,7 @@ from tools.soak import check_seed
 pytestmark = pytest.mark.filterwarnings("ignore")
 _BLOCK = 25
 _JOINS = 52300197  # a seed whose network has rows of a matrix that live longer than the whole
+_ILL_CONDITIONED = (52300234, 88100002, 52300481)
 _RARE = 37  # a seed whose network keeps signs that something else reads too
 
 
@@ -61,8 +63,23 @@ def test_a_pass_that_takes_more_memory_than_it_states_is_found(monkeypatch: pyte
     assert re.match(r"hoist_products: \d+ -> \d+ bytes, allowed \d+", found[0])
 
 
+@pytest.mark.parametrize("seed", _ILL_CONDITIONED)
+def test_rounding_is_told_from_a_mistake(seed: int) -> None:
+    """Natural gradient makes more of rounding than a fixed bound allows; a factor that is off by 1e-7 is still seen."""
+    made = subject(seed)
+    assert made is not None
+    chosen = [each for each in all_variants() if each.name in ("hoist_products alone", "all but move_sizing")]
+    assert list(problems(made, chosen, [torch.float64])) == []
+    almost = replace(PIPELINE[-1], function=almost_right(PIPELINE[-1].function))
+    with mock.patch.object(pipeline, "PIPELINE", (*PIPELINE[:-1], almost)):
+        made = subject(seed)
+        assert made is not None
+        assert list(problems(made, [ALL], [torch.float64])) != []
+
+
+@pytest.mark.skipif(shifted(0) != 0, reason="the network is that of one seed")
 def test_a_place_that_lives_longer_than_its_largest_matrix_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = subject(_JOINS - shifted(0))
+    made = subject(_JOINS)
     assert made is not None
     (lowered,) = made.lowered()
     assert list(memory_problems(lowered)) == []

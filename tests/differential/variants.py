@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes import pipeline
 from nnet3.options import HIGHEST_LEVEL, CompileOptions
 
@@ -21,8 +20,8 @@ class Variant:
     def options(self) -> CompileOptions:
         return CompileOptions(level=self.level, disabled_passes=self.disabled)
 
-    def optimized(self, lowered: NnetComputation) -> NnetComputation:
-        return pipeline.optimize(lowered, self.disabled, level=self.level)
+    def passes(self) -> list[pipeline.Pass]:
+        return [each for each in pipeline.PIPELINE if each.level <= self.level and each.name not in self.disabled]
 
 
 PLAIN = Variant("no pass", level=0)
