@@ -14,8 +14,8 @@ from nnet3.errors import ConfigError, TrainingError
 from nnet3.nnet import Nnet, load_nnet
 from nnet3.runs.archives import FramesKind
 from nnet3.runs.kinds import ArchivesSection
+from nnet3.runs.nnet_run import saturation
 from nnet3.runs.plugs import Share
-from nnet3.train.saturation import saturation
 from nnet3.train.schedules import shrinkage
 from tests.runs.task import Task
 

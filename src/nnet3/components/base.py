@@ -71,6 +71,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     properties: Properties = Properties.NONE
     #: Of the output value, `backward` looks only at whether each element is positive.
     backprop_needs_sign_only: ClassVar[bool] = False
+    #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
+    largest_derivs: ClassVar[tuple[float, ...]] = ()
 
     def __init__(self) -> None:
         self.rng = RandomSource(0)

@@ -37,6 +37,8 @@ class GruComponent(UpdatableComponent):
     about half of the calls of `backward`, in the component to update.
     """
 
+    largest_derivs = (1.0,)
+
     properties = (
         Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT | Properties.BACKPROP_NEEDS_OUTPUT
     )

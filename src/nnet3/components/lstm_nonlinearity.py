@@ -56,6 +56,8 @@ class LstmNonlinearityComponent(UpdatableComponent):
     self_repair_total (5,). They are stored by `backward`, in the component to update.
     """
 
+    largest_derivs = (0.25, 0.25, 1.0, 0.25, 1.0)
+
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
     preconditioner_names = ("preconditioner",)

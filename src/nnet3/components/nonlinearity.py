@@ -237,6 +237,8 @@ class _Squashing(Nonlinearity):
 class SigmoidComponent(_Squashing):
     """y = 1 / (1 + exp(-x))."""
 
+    largest_derivs = (0.25,)
+
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.sigmoid(x, out=y)
 
@@ -259,6 +261,8 @@ class SigmoidComponent(_Squashing):
 @register
 class TanhComponent(_Squashing):
     """y = tanh(x)."""
+
+    largest_derivs = (1.0,)
 
     default_lower_threshold = 0.2
 

@@ -1,6 +1,13 @@
 """Every option of the package, declared once: command lines, settings files and checks follow. No PyTorch here."""
 
-from nnet3.options.alignment import AlignmentOptions, TrainingGraphOptions, TransitionOptions, WordTimesOptions
+from nnet3.options.alignment import (
+    AlignmentOptions,
+    DecodingGraphOptions,
+    LangOptions,
+    TrainingGraphOptions,
+    TransitionOptions,
+    WordTimesOptions,
+)
 from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
 from nnet3.options.compiling import HIGHEST_LEVEL, CompileOptions, DerivTimes
 from nnet3.options.declaring import Option, Options, again, declared, option
@@ -17,8 +24,6 @@ from nnet3.options.examples import (
     SubsetOptions,
     XvectorMakingOptions,
 )
-from nnet3.options.feature_transform import FeatureTransformOptions, LdaStatsOptions
-from nnet3.options.lexicon import DecodingGraphOptions, LangOptions
 from nnet3.options.onnx import NetworkOnnxOptions, OnnxOptions
 from nnet3.options.recognizer import (
     CmvnOptions,
@@ -35,7 +40,7 @@ from nnet3.options.recognizer import (
     SpliceOptions,
 )
 from nnet3.options.serve import HearingOptions, ServeOptions
-from nnet3.options.training import StepOptions, TrainerOptions
+from nnet3.options.training import FeatureTransformOptions, LdaStatsOptions, StepOptions, TrainerOptions
 from nnet3.options.utterances import (
     BatchOptions,
     EqualXvectorOptions,

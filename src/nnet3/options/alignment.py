@@ -1,11 +1,11 @@
-"""Options of training graphs and of alignments."""
+"""Options of lexicons, of training and decoding graphs, and of alignments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnet3.errors import ExecutionError
+from nnet3.errors import ExecutionError, ModelFormatError
 from nnet3.options.declaring import Options, again, option
 from nnet3.text.values import Boolean, Integer, Number, above, at_least, within
 
@@ -20,6 +20,22 @@ class TrainingGraphOptions(Options):
     self_loop_scale: float = option(0.0, _SCALE, "Of the costs of self-loops and of leaving them.")
     reorder: bool = option(True, Boolean(), "Self-loops come after the transition that leaves their state.")
     rm_eps: bool = option(False, Boolean(), "Accepted for Kaldi's sake: the graph is the same.", hidden=True)
+
+
+@dataclass(frozen=True)
+class LangOptions(Options, error=ModelFormatError):
+    """Options by which a dictionary becomes a folder `lang`. Names and defaults are of Kaldi's prepare_lang.sh."""
+
+    position_dependent_phones: bool = option(True, Boolean(), "Phones differ by where in the word they stand.")
+    sil_prob: float = option(0.5, Number(within(0, 1)), "That there is silence before the first and behind each word.")
+
+
+@dataclass(frozen=True)
+class DecodingGraphOptions(Options):
+    """Scales of a decoding graph. Names and defaults are those of Kaldi's mkgraph.sh; chain models: 1 for both."""
+
+    transition_scale: float = again(TrainingGraphOptions, "transition_scale", 1.0)
+    self_loop_scale: float = again(TrainingGraphOptions, "self_loop_scale", 0.1)
 
 
 @dataclass(frozen=True)

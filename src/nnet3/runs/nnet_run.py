@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.runs.plugs import RunObjectives
@@ -13,7 +14,6 @@ from nnet3.runs.training_run import LoopSettings, TrainingRun
 from nnet3.train.evaluation import evaluate
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.saturation import saturation
 from nnet3.train.schedules import DropoutSchedule, exponential_rate, shrinkage
 from nnet3.train.trainer import StepResult
 
@@ -27,6 +27,17 @@ def loop_settings(settings: RunSettings) -> LoopSettings:
         validate_every=settings.validation.every,
         checkpoint_every=settings.checkpoints.every,
     )
+
+
+def saturation(nnet: Nnet) -> float:
+    """Returns the mean over all nonlinearities of 1 - mean derivative / largest derivative; 0 without statistics."""
+    found: list[float] = []
+    leaves: Iterator[Any] = (leaf for component in nnet.components.values() for _, leaf in component.leaves())
+    for leaf in leaves:
+        if leaf.largest_derivs and leaf.deriv_sum.numel() and leaf.count > 0:
+            means = leaf.deriv_sum.reshape(len(leaf.largest_derivs), -1).mean(1) / leaf.count
+            found += [1.0 - mean / most for mean, most in zip(means.tolist(), leaf.largest_derivs, strict=True)]
+    return sum(found) / len(found) if found else 0.0
 
 
 @dataclass(kw_only=True)
