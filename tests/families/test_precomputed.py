@@ -6,9 +6,8 @@ import pytest
 
 import nnet3
 from nnet3.driver.family_shelf import precompute_of
-from nnet3.families.family import ProgramFamily
+from nnet3.families.family import ProgramFamily, ShapeFamily
 from nnet3.families.precomputed import Entry
-from nnet3.families.shape_family import ShapeFamily
 from nnet3.ir.computation import KernelRows
 from tests.families.networks import compiled, request_for, same_program
 

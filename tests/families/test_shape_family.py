@@ -9,7 +9,7 @@ import pytest
 import nnet3
 from nnet3.driver.family_shelf import precompute_of
 from nnet3.families.continued import NotAffineError
-from nnet3.families.shape_family import ShapeFamily
+from nnet3.families.family import ShapeFamily
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.random_networks import random_network

@@ -15,9 +15,8 @@ from nnet3.driver.keys import key_digest
 from nnet3.driver.task import CompileTask, LengthForm, SequencesForm, compile_task
 from nnet3.errors import Nnet3Error
 from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
-from nnet3.families.family import ProgramFamily
+from nnet3.families.family import ProgramFamily, ShapeFamily
 from nnet3.families.precomputed import KernelRules, Precompute
-from nnet3.families.shape_family import ShapeFamily
 from nnet3.index import T
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.families.continued import Continued, NotAffineError, NumberTable, continued, table_of
+from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 from nnet3.families.precomputed import Entry, EntryForm, Precompute, precomputed_entries, precomputed_tables
 from nnet3.families.rolled import RolledCommands, Template
 from nnet3.ir.computation import (
@@ -248,6 +248,34 @@ class ProgramFamily:
             result.precomputed_rows.append(rows)
         self._reached = max(self._reached, k) if result.member else -1
         return result
+
+
+class ShapeFamily:
+    """A ProgramFamily as a function of n, the number of sequences beyond the fewest.
+
+    Sequences are alike: all have the same times. Two families say what all are.
+    """
+
+    def __init__(
+        self, members: Sequence[Sequence[NnetComputation]], confirming: tuple[int, ProgramFamily] | None = None
+    ) -> None:
+        """`members`: for n = 0, 1, ..., at least two, the programs for k = 0, 1, ..., at least two.
+
+        `confirming`: another n, and the family that must be that for n. Raises NotAffineError if there is no family.
+        """
+        first = ProgramFamily(members[0], like=None if confirming is None else confirming[1])
+        families = [first, *(ProgramFamily(each, like=first) for each in members[1:])]
+        self._first = first
+        try:
+            self._tables = ContinuedTwice([family.tables for family in families])
+        except NotAffineError as error:
+            raise NotAffineError(f"{first.names[error.table]}: {error}") from error
+        if confirming is not None:
+            self.at(confirming[0]).check_same(confirming[1])
+
+    def at(self, n: int) -> ProgramFamily:
+        """Returns the family for n sequences more than the fewest."""
+        return self._first.with_tables(self._tables.at(n))
 
 
 def _nothing(rows: KernelRows) -> Entry:
