@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -27,8 +27,8 @@ KINDS = (
 class Maker:
     """Draws nodes one after the other; `pool` holds what may be an operand."""
 
-    def __init__(self, random: Random):
-        self.random, self.rng = random, np.random.default_rng(random.randrange(2**31))
+    def __init__(self, random: Random, kinds: Sequence[str] = KINDS):
+        self.kinds, self.random, self.rng = kinds, random, np.random.default_rng(random.randrange(2**31))
         self.pool: list[Node] = [cn.input("x", 3), cn.input("y", 2)]
         self.parameters: dict[tuple[int, int], list[Node]] = {}
         self.open: list[DelayNode] = []
@@ -56,7 +56,7 @@ class Maker:
         return cn.times(self.parameter(rows, other.shape.rows), other)
 
     def step(self) -> None:
-        kind = self.choose(KINDS)
+        kind = self.choose(self.kinds)
         if kind == "one":
             self.pool.append(self.choose(ONE_OPERAND)(self.samples()))
         elif kind == "two":

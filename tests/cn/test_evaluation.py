@@ -170,3 +170,19 @@ def test_a_type_that_does_not_tell_classes_apart() -> None:
     net = cn.Network(outputs=[cn.input("words", classes=5000) + 0.0], dtype=torch.float16)
     with pytest.raises(ShapeError, match="float16 does not tell 5000 classes apart"):
         net.evaluate("plus1", {"words": [1]})
+
+
+def test_messages_for_arrays_that_lie_otherwise() -> None:
+    x, w = cn.input("x", 2), cn.input("w", classes=3)
+    J = cn.cross_entropy_with_softmax(w, cn.parameter("W", (3, 2)) @ x)
+    rows = cn.Network(J, layout="rows")
+    with pytest.raises(ShapeError, match="input 'x': expected 2 columns, got 3: a row is a sample in this network"):
+        rows.criterion({"x": np.ones((2, 3)), "w": [0, 1]})
+    with pytest.raises(ShapeError, match=r"got shape \(2,\) of float64; class indexes are integers"):
+        rows.criterion({"x": np.ones((2, 2)), "w": np.array([0.0, 1.0])})
+    with pytest.raises(ShapeError, match=r"got shape \(2, 5, 2\) of float64; sequences are given as cn.sequences"):
+        rows.criterion({"x": np.ones((2, 5, 2)), "w": [0, 1]})
+    with pytest.raises(NetworkError, match=r"missing inputs: 'w' .*; 'W' was given, did you mean 'w'"):
+        rows.criterion({"x": np.ones((2, 2)), "W": [0, 1]})
+    with pytest.raises(ShapeError, match=r"'w' is 1 x S; class indexes choose columns by cn\.embedding"):
+        cn.parameter("E", (2, 3)) @ w

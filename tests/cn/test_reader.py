@@ -61,3 +61,18 @@ def test_a_network_learns_from_it():
     net = cn.Network(cn.cross_entropy_with_softmax(label, scores))
     history = cn.train(net, cn.Minibatches(DATA, 20), learning_rate=0.03, epochs=20)
     assert history[-1] < history[0]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_a_network_of_rows_gets_rows(kind) -> None:
+    """What belongs to whole sequences, too: labels, and several numbers each."""
+    data = {"x": [np.full((n, 2), n) for n in (3, 1, 2)], "label": np.arange(3), "y": np.arange(12).reshape(3, 4)}
+    axis = {"axis": "sequence"}
+    x, label, y = cn.input("x", 2), cn.input("label", classes=3, **axis), cn.input("y", 4, **axis)
+    total = cn.row_stack(cn.sequence.last(x), y)
+    J = cn.cross_entropy_with_softmax(label, cn.row_slice(y, 0, 3))
+    net = cn.Network(J, {"total": total}, layout="rows")
+    (batch,) = cn.Minibatches({**data, "y": data["y"].astype(kind)}, 6, shuffle=False, layout="rows")()
+    expected = np.concatenate([[[3, 3], [1, 1], [2, 2]], data["y"]], 1)
+    np.testing.assert_array_equal(net.evaluate("total", batch), expected)
+    assert np.isfinite(net.criterion(batch))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,9 @@ from tests.effort import EFFORT
 
 RUNS = int(os.environ.get("STATE_MACHINE_RUNS", 20 * EFFORT))
 SAMPLES = 6
+WORDS = 5
 LAYOUTS = (None, (6,), (1,) * 6, None, (6,), (4, 2), (2, 4), (2, 2, 2))  # the first three have the same rows
-TENSORS = ("W", "b", "V", "R", "c.linear_params", "c.bias_params", "t.linear_params")
+TENSORS = ("E", "S", "Lx", "Lb", "W", "b", "V", "R", "c.linear_params", "c.bias_params", "t.linear_params")
 AFFINE = "NaturalGradientAffineComponent input-dim=2 output-dim=2 param-stddev=1"
 TDNN = "TdnnComponent input-dim=2 output-dim=2 time-offsets=-1,0 use-bias=false"
 
@@ -40,7 +42,9 @@ pytestmark = [
 
 
 def build() -> dict[str, Node]:
-    """Nodes of each sort: statistics, a loop, components with context and modes, dropout, products of parameters."""
+    """Nodes of each sort: statistics, a loop, components with context and modes, dropout, products of parameters, and
+    look-ups of words, sums of bags, an LSTM as one node and attention to it from an axis of other lengths.
+    """
     x, u, y, k = cn.input("x", 2), cn.input("u", 2), cn.input("y", 2), cn.input("k", (2, 2))
     W, V, R = (cn.parameter(name, (2, 2)) for name in "WVR")
     n = cn.per_dim_mean_var_norm(x, cn.mean(x, name="m"), cn.inv_std_dev(x, name="s"), name="n")
@@ -60,7 +64,15 @@ def build() -> dict[str, Node]:
     p = cn.sequence.mean(c, name="p")  # of whole sequences, between programs
     r = cn.broadcast_as(cn.tanh(V @ p), o, name="r")
     Z = cn.squared_norm(cn.element_times(r, cn.dropout(0.3, h)), name="Z")
-    return {node.name: node for node in (W, V, R, n, a, g, o, h, c, norm, drop, t, J, K, Q, p, r, Z)}
+    E, word = cn.parameter("E", (2, WORDS)), cn.input("word", classes=WORDS)
+    e = cn.embedding(E, word, name="e")
+    S = cn.parameter("S", (2, WORDS))
+    s = cn.plus(cn.tanh(S @ cn.input("bag", WORDS, sparse=True), name="bags"), e, name="s")
+    weights = (cn.parameter("Lx", (8, 2)), cn.parameter("Lh", (8, 2)), cn.parameter("Lb", (8, 1)))
+    q = cn.lstm_layer(s, *weights, name="q")
+    f = cn.attention(V @ cn.input("z", 2, axis="answer"), q, q, name="f")
+    T = cn.plus(cn.squared_norm(cn.dropout(0.2, f)), cn.sum_elements(cn.tanh(R @ e)), name="T")
+    return {node.name: node for node in (W, V, R, n, a, g, o, h, c, norm, drop, t, J, K, Q, p, r, Z, e, s, q, f, T)}
 
 
 def network_of(kind: str, nodes: dict[str, Node], dtype: torch.dtype | None = None) -> cn.Network:
@@ -71,15 +83,24 @@ def network_of(kind: str, nodes: dict[str, Node], dtype: torch.dtype | None = No
         return cn.Network(outputs=[nodes["a"], nodes["g"]], dtype=dtype)
     if kind == "stages":
         return cn.Network({nodes["Z"]: 1.0, nodes["K"]: 0.1}, {"p": nodes["p"]}, dtype=dtype)
+    if kind == "words":
+        return cn.Network({nodes["T"]: 1.0}, {"f": nodes["f"], "q": nodes["q"]}, dtype=dtype)
     return cn.Network(nodes["Q"], {"o": nodes["o"]}, dtype=dtype)
 
 
-KINDS = {"whole": {"J", "K", "h", "norm"}, "part": {"a", "g"}, "other": {"Q", "o"}, "stages": {"Z", "K", "p"}}
+KINDS = {
+    "whole": {"J", "K", "h", "norm"},
+    "part": {"a", "g"},
+    "other": {"Q", "o"},
+    "stages": {"Z", "K", "p"},
+    "words": {"T", "f", "q"},
+}
 PICKS = st.lists(st.integers(0, 15), min_size=1, max_size=3)
 ROOTS = {
     "whole": ("n", "a", "g", "o", "d", "h", "c", "norm", "drop", "t", "dropped", "J", "K", "W", "x", "k"),
     "part": ("a", "g", "n", "V", "u"),
     "stages": ("p", "r", "Z", "h", "K", "V", "x", "c", "o"),
+    "words": ("e", "bags", "s", "q", "f", "T", "V", "bag", "word", "z"),
     "other": ("Q", "K", "o", "g", "plus1"),
 }
 
@@ -133,6 +154,12 @@ def assert_equal(found, expected, dtype: torch.dtype, what: str = "") -> None:
     np.testing.assert_allclose(columns(found), columns(expected), rtol=rtol, atol=atol, err_msg=what)
 
 
+_as_given = dict.fromkeys("xuykz", np.asarray) | {
+    "word": lambda array: (3 * array[0]).round().astype(int) % WORDS,
+    "bag": lambda array: torch.as_tensor(np.where(array > 0.5, array, 0.0)).to_sparse(),
+}
+
+
 class Machine(RuleBasedStateMachine):
     """Legal steps in any order, on one to three networks that share nodes or not."""
 
@@ -149,12 +176,15 @@ class Machine(RuleBasedStateMachine):
 
     def inputs(self, described: Described) -> dict[str, object]:
         """As the network needs them, cut as the layout is."""
-        cuts = None if self.layout is None else np.cumsum(self.layout)[:-1]
         found: dict[str, object] = {}
         for node in described.network.inputs:
-            array = self.arrays[node.name]
-            is_cut = cuts is not None and node.shape.has_samples
-            found[node.name] = cn.sequences(np.split(array, cuts, axis=1)) if is_cut else array
+            array, lengths = self.arrays[node.name], self.layout
+            if lengths is not None and node.shape.has_samples:
+                lengths = lengths[::-1] if node.shape.axis else lengths
+                parts = [*map(_as_given[node.name], np.split(array, np.cumsum(lengths)[:-1], axis=1))]
+                found[node.name] = cn.sequences(parts)
+            else:
+                found[node.name] = _as_given[node.name](array)
         return found
 
     def one(self, number: int) -> Described:
@@ -171,7 +201,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 10**6),
-        kind=st.sampled_from(("whole", "whole", "part", "other", "stages")),
+        kind=st.sampled_from(("whole", "whole", "part", "other", "stages", "words", "words")),
         double=st.booleans(),
         watched=PICKS,
         gradients=st.booleans(),
@@ -179,7 +209,9 @@ class Machine(RuleBasedStateMachine):
     def begin(self, seed: int, kind: str, double: bool, watched: list[int], gradients: bool) -> None:
         self.watched, self.watches_gradients = watched, gradients
         self.rng = np.random.default_rng(seed)
-        self.arrays = {name: self.rng.normal(size=(2, SAMPLES)) for name in "xuy"} | {"k": self.rng.normal(size=(2, 2))}
+        rows = dict.fromkeys("xuyz", 2) | {"word": 1, "bag": WORDS}
+        self.arrays = {name: self.rng.normal(size=(count, SAMPLES)) for name, count in rows.items()}
+        self.arrays["k"] = self.rng.normal(size=(2, 2))
         network = network_of(kind, build(), torch.float64 if double else None)
         self.networks = [Described(kind, network)]
         network.compute_statistics([self.inputs(self.networks[0])])
@@ -197,6 +229,11 @@ class Machine(RuleBasedStateMachine):
                 self.check_gradients(each, fresh, None, [])
             expected = fresh.evaluate(names, inputs)
             for evaluator in each.evaluators:
+                if each.kind == "other":  # those of components are computed on one device
+                    value, gradients = evaluator.criterion_and_gradients(inputs, training=False)
+                    assert_equal(value, fresh.criterion(inputs), each.network.dtype)
+                    for name, gradient in fresh.gradients(inputs, training=False).items():
+                        assert_equal(gradients[name], gradient, each.network.dtype, name)
                 for name, value, wanted in zip(names, evaluator.evaluate(names, inputs), expected, strict=True):
                     assert_equal(value, wanted, each.network.dtype, name)
 
@@ -239,7 +276,9 @@ class Machine(RuleBasedStateMachine):
     @rule(
         number=st.integers(0, 2),
         training=st.sampled_from((None, True, False)),
-        wrt=st.lists(st.sampled_from(("g", "o", "h", "plus1", "K", "V")), max_size=2, unique=True),
+        wrt=st.lists(
+            st.sampled_from(("g", "o", "h", "plus1", "K", "V", "e", "q", "f", "z", "E")), max_size=2, unique=True
+        ),
     )
     def gradients(self, number: int, training: bool | None, wrt: list[str]) -> None:
         each = self.trained(number)
@@ -250,13 +289,13 @@ class Machine(RuleBasedStateMachine):
     def add_evaluator(self, number: int, copies: bool) -> None:
         """One that will be used in later states."""
         each = self.one(number)
-        if len(each.evaluators) < 2 and each.kind != "stages":
+        if len(each.evaluators) < 2 and each.kind not in ("stages", "words"):
             devices = ["cpu:0", "cpu:0"] if copies else None
             each.evaluators.append(cn.AsynchronousEvaluator(each.network, 2, devices=devices))
 
     # ---- inputs ----
 
-    @rule(name=st.sampled_from("xuyk"), in_place=st.booleans())
+    @rule(name=st.sampled_from(("word", "bag", *"xuykz")), in_place=st.booleans())
     def change_input(self, name: str, in_place: bool) -> None:
         if in_place:
             self.arrays[name][0, 0] += 1.0
@@ -270,7 +309,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def permute(self) -> None:
         order = self.rng.permutation(SAMPLES)
-        for name in "xuy":
+        for name in set(self.arrays) - {"k"}:
             self.arrays[name] = self.arrays[name][:, order]
 
     # ---- parameters ----
@@ -312,10 +351,14 @@ class Machine(RuleBasedStateMachine):
             elif tensor.ndim == 2:
                 tensor.data = torch.stack([tensor.data, tensor.data], 2)[..., 0] * 0.8
 
-    @rule(number=st.integers(0, 2), name=st.sampled_from(("W", "b", "V", "R", "c", "t")), freeze=st.booleans())
+    @rule(
+        number=st.integers(0, 2),
+        name=st.sampled_from(("W", "b", "V", "R", "c", "t", "E", "S", "L*")),
+        freeze=st.booleans(),
+    )
     def freeze(self, number: int, name: str, freeze: bool) -> None:
         network = self.one(number).network
-        if name in network.names.values():
+        if any(fnmatch(each, name) for each in network.names.values()):
             network.freeze(name) if freeze else network.unfreeze(name)
 
     @precondition(has_criterion)
@@ -329,6 +372,8 @@ class Machine(RuleBasedStateMachine):
         each = self.trained(number)
         if not each.network.tensors():
             return
+        if each.kind == "words" and how in ("Adam", "fused", "foreach"):
+            return  # which take no sparse gradients
         fresh = Described(each.kind, each.anew())
         inputs = self.inputs(each)
         for network in (each.network, fresh.network):
@@ -402,7 +447,7 @@ class Machine(RuleBasedStateMachine):
         if KINDS[kind] <= set(known):
             self.networks = [*self.networks[-2:], Described(kind, network_of(kind, known))]
 
-    @rule(number=st.integers(0, 2), name=st.sampled_from(("n", "a", "g", "o", "d", "h", "p")), replaces=st.booleans())
+    @rule(number=st.integers(0, 2), name=st.sampled_from((*"nagodhp", *"esqf", "bags")), replaces=st.booleans())
     def replace(self, number: int, name: str, replaces: bool) -> None:
         """A node like the one that is replaced: the network is equal, and has the same parameters."""
         each = self.one(number)

@@ -107,9 +107,8 @@ class EvaluatedNetwork(NetworkState):
                 warn_of_gradient(keeper.memory, f"the memory of '{self.names[keeper]}'")
         missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
-            hints = [
-                hint for hint in (did_you_mean(str(name), by_name) for name in inputs if name not in by_name) if hint
-            ]
+            near = {name: did_you_mean(str(name), by_name) for name in inputs if name not in by_name}
+            hints = [f"'{name}' was given, {hint}" for name, hint in near.items() if hint]
             hints += ["inputs are given by their names, not by nodes"] * any(isinstance(key, Node) for key in inputs)
             raise NetworkError("; ".join([f"missing inputs: {', '.join(missing)}", *hints]))
         self._warn_of_strangers(inputs, by_name)
@@ -146,7 +145,14 @@ class EvaluatedNetwork(NetworkState):
         """The value of an input as columns: sequences, or a matrix."""
         if isinstance(value, Sequences) or not node.shape.has_samples:
             return value
-        return as_columns(value, f"input '{self.names[node]}'", self.layout == "rows")
+        what = f"input '{self.names[node]}'"
+        columns = as_columns(value, what, self.layout == "rows")
+        if self.layout == "rows" and len(columns) != node.shape.rows:
+            raise ShapeError(
+                f"{what}: expected {node.shape.rows} columns, got {len(columns)}: a row is a sample in this network, "
+                "and sequences are given as cn.sequences([...])"
+            )
+        return columns
 
     def _layout_given(self, node: Node, value: Any) -> SampleLayout:
         last = self._stamps.layout_of(node)

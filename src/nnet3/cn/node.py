@@ -84,6 +84,10 @@ class Node:
             shown = ", ".join(f"'{operand.formula}' is {operand.shape}" for operand in self.operands)
             name = f" '{self.name}'" if self.name else ""
             message = f"{error}{name}: {shown}" if shown else str(error)
+            if any(
+                operand.operation.is_given and operand.operation.options().get("classes") for operand in self.operands
+            ):
+                message += "; class indexes choose columns by cn.embedding(table, indexes), and come first in criteria"
             raise ShapeError(f"{message}\n  {self.place}" if self.place.line else message) from None
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.cn.arrays import as_array
-from nnet3.cn.samples import Sequences, sequences
+from nnet3.cn.samples import Sequences, checked_layout, sequences
 from nnet3.cn.sparse import SparseColumns
 from nnet3.errors import TrainingError, check_kind
 
@@ -17,9 +17,9 @@ class Minibatches:
     """A data set in minibatches of at most `frames` frames, a longer sequence alone; for `cn.train`, call by call.
 
     `data` has for each input, by name, a list with an array for each sequence (see `sequences`), or an array with a
-    column (of integers: an element) for each sequence as a whole, such as its label. The first list tells the numbers
-    of frames. Each call goes through the data once, in an order drawn anew from `seed` unless `shuffle` is false.
-    `similar`: minibatches have sequences of about equal lengths.
+    column (of integers: an element) for each sequence as a whole, such as its label. With `layout="rows"` it is a row,
+    of minibatches too. The first list tells the numbers of frames. Each call goes through the data once, in an order
+    drawn anew from `seed` unless `shuffle` is false. `similar`: minibatches have sequences of about equal lengths.
     """
 
     def __init__(
@@ -35,17 +35,14 @@ class Minibatches:
         check_kind(data, Mapping, "a data set", "a mapping from names of inputs to lists of sequences")
         check_kind(frames, int, "the frames of a minibatch", "an integer")
         self.frames, self.shuffle, self.similar = frames, shuffle, similar
+        self._turned = checked_layout(layout) == "rows"
         self._seed, self._next_epoch = seed, 0
         self._cut = {
             name: value if isinstance(value, Sequences) else sequences(value, layout=layout)
             for name, value in data.items()
             if isinstance(value, Sequences) or (isinstance(value, Sequence) and len(value) and np.ndim(value[0]) > 0)
         }
-        self._whole = {
-            name: np.atleast_2d(as_array(value, name)) if (sparse := SparseColumns.of(value, name)) is None else sparse
-            for name, value in data.items()
-            if name not in self._cut
-        }
+        self._whole = {n: self._columns(n, value) for n, value in data.items() if n not in self._cut}
         if not self._cut or frames < 1:
             raise TrainingError("a data set has a list of sequences at least, and a minibatch a frame")
         self.lengths = np.array(next(iter(self._cut.values())).lengths)
@@ -70,8 +67,19 @@ class Minibatches:
     def batch(self, chosen: Sequence[int]) -> dict[str, Any]:
         """The minibatch of the sequences with these numbers."""
         found: dict[str, Any] = {name: sequences([value[n] for n in chosen]) for name, value in self._cut.items()}
-        found.update({name: value[:, list(chosen)] for name, value in self._whole.items()})
+        for name, value in self._whole.items():
+            columns = value[:, list(chosen)]
+            if self._turned and isinstance(columns, np.ndarray):
+                columns = columns[0] if len(columns) == 1 and columns.dtype.kind in "iu" else columns.T
+            found[name] = columns
         return found
+
+    def _columns(self, name: str, value: Any) -> np.ndarray | SparseColumns:
+        sparse = SparseColumns.of(value, name, self._turned)
+        if sparse is not None:
+            return sparse
+        array = as_array(value, name)
+        return np.atleast_2d(array.T if self._turned else array)
 
     def _groups(self, random: np.random.Generator) -> list[list[int]]:
         """The numbers of the sequences of each minibatch."""

@@ -74,8 +74,11 @@ def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
     if array.ndim == 1 and (array.dtype.kind in "iu" or not array.size):
         return array[np.newaxis]
     if array.ndim != 2:
+        hints = {1: "class indexes are integers, .astype(int)", 3: "sequences are given as cn.sequences([...])"}
+        hint = f"; {hints[array.ndim]}" if array.ndim in hints else ""
         raise ShapeError(
-            f"{what}: expected a matrix of numbers, or one row of integers, got shape {array.shape} of {array.dtype}"
+            f"{what}: expected a matrix of numbers, or one row of integers, "
+            f"got shape {array.shape} of {array.dtype}{hint}"
         )
     return array.T if turned else array
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings, strategies as st
 
 import nnet3
 from nnet3 import cn
 from nnet3.errors import NetworkError
+from tests.cn.random_graphs import Maker
 from tests.cn.reference import columns
+from tests.effort import EFFORT
 from tests.seeds import RANDOM
 
 
@@ -59,6 +64,48 @@ def test_there_and_back(name) -> None:
     np.testing.assert_allclose(
         columns(again.evaluate("output", {"x": cn.sequences([value])})), expected, rtol=1e-4, atol=1e-5
     )
+
+
+def run_all(nnet: nnet3.Nnet, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All outputs for one sequence, all frames of each."""
+    count = next(iter(inputs.values())).shape[1]
+    indexes = np.array([(0, t, 0) for t in range(count)])
+    request = nnet3.ComputationRequest(
+        inputs=[nnet3.IoSpecification(name, indexes) for name in inputs],
+        outputs=[nnet3.IoSpecification(name, indexes) for name in nnet.output_names],
+    )
+    computer = nnet3.NnetComputer(nnet3.compile(nnet, request), nnet)
+    for name, array in inputs.items():
+        computer.accept_input(name, array.T)
+    computer.run()
+    return {name: computer.get_output(name).numpy().T for name in nnet.output_names}
+
+
+@settings(max_examples=60 * EFFORT)
+@given(st.randoms(use_true_random=False))
+def test_random_networks_in_kaldis_files(random) -> None:
+    """What has a counterpart gives the same as an nnet3 network that was written and read, and as that made back."""
+    maker = Maker(random, ("one", "two", "times", "delay", "slice", "stack", "scale", "diag", "image", "loop", "fixed"))
+    for _ in range(random.randint(2, 8)):
+        maker.step()
+    maker.close()
+    made = [node for node in maker.pool if node.operands] or [cn.tanh(maker.pool[0])]
+    try:
+        net = cn.Network(outputs={"output": made[-1], "other": maker.choose(made)})
+        nnet = net.to_nnet()
+    except NetworkError:
+        assume(False)
+    with TemporaryDirectory() as folder:
+        nnet.save(Path(folder) / "net", binary=random.random() < 0.5)
+        nnet = nnet3.load_nnet(Path(folder) / "net")
+    count = random.randint(1, 7)
+    inputs = {node.name: maker.rng.normal(size=(node.rows, count)).astype(np.float32) for node in net.inputs}
+    sequences = {name: cn.sequences([array]) for name, array in inputs.items()}
+    expected = dict(zip(("output", "other"), net.evaluate(["output", "other"], sequences), strict=True))
+    found, back = run_all(nnet, inputs), cn.from_nnet(nnet)
+    for name, (value,) in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(back.evaluate(name, sequences)[0], value, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize(
