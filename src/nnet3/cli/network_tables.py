@@ -50,16 +50,12 @@ def _context(nnet: Nnet) -> dict[str, int]:
 
 
 def _node_table(nnet: Nnet) -> list[Column]:
-    rows = [_node_row(nnet, n, node) for n, node in enumerate(nnet.nodes) if node.is_output or not _is_hidden(node)]
+    rows = [_node_row(nnet, n, node) for n, node in enumerate(nnet.nodes) if not node.is_hidden]
     names, kinds, components, dims, sources = zip(*rows, strict=True)
     columns = [Column("node", names), Column("kind", kinds), Column("dim", dims, right=True)]
     if any(components):
         columns.append(Column("component", components))
     return [*columns, Column("from", sources)]
-
-
-def _is_hidden(node: NnetNode) -> bool:
-    return isinstance(node, DescriptorNode)
 
 
 def _node_row(nnet: Nnet, number: int, node: NnetNode) -> tuple[str, str, str, str, str]:

@@ -76,7 +76,7 @@ def _timed_inputs(parts: NetworkParts) -> list[int]:
 
 def _needed(parts: NetworkParts) -> set[int]:
     """Returns the nodes on which outputs may depend."""
-    outputs = (n for n, node in enumerate(parts.nodes) if isinstance(node, DescriptorNode) and not node.is_hidden)
+    outputs = (n for n, node in enumerate(parts.nodes) if node.is_output)
     return set(reached(outputs, parts.sources))
 
 

@@ -123,9 +123,7 @@ class _Bridge:
             self._make(number)
         for waiting, number, masked in self.later:
             waiting.connect(self._masked(number) if masked else self.made[number])
-        outputs = [
-            i for i in numbers if isinstance(self.parts.nodes[i], DescriptorNode) and self.parts.nodes[i].is_output
-        ]
+        outputs = [i for i in numbers if self.parts.nodes[i].is_output]
         tensors = [tensor for each in self.parts.components.values() for tensor in each.parameters().values()]
         dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors], torch.float16)
         dtype = dtype if tensors and dtype in DTYPES else torch.float32
