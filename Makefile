@@ -94,9 +94,10 @@ real: $(VENV)/installed  ## a speech model as people deploy it, against the reco
 words: $(VENV)/installed  ## compare what is heard in 72 recordings with Vosk, and the speed: the table of docs/recognizer.md (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.vosk_comparison --recordings $(RECORDINGS)
 
-coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tests execute? The figure, and pages in coverage-out
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS)
-	$(BIN)/coverage combine --quiet
+coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tests execute? The figure, and pages in coverage-out (PART="tests/ir tests/runtime": these besides)
+	$(if $(PART),,$(BIN)/coverage erase)
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS) $(PART)
+	$(BIN)/coverage combine --append --quiet
 	$(BIN)/coverage html --quiet --directory coverage-out
 	$(BIN)/coverage report --skip-covered --sort cover | tail -n 40
 

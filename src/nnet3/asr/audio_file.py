@@ -94,7 +94,7 @@ def _widened(contents: bytes) -> bytes:
 
 
 class _Remembering:
-    """A file that cannot go back, and whose beginning is kept while somebody looks what it is."""
+    """A file that cannot seek; its beginning is kept while its format is found out."""
 
     def __init__(self, file: BytesInOrder):
         self._file = file

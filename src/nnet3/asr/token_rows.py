@@ -304,7 +304,7 @@ def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
 
 
 def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
-    """Returns the excess of tokens with that of links within the row beside that of the others, and which links stay.
+    """Returns the excess of tokens, now also by links within the row, and a mask of the links that stay.
 
     Kaldi looks at the tokens that came last first: of those that follow it takes what it knew before.
     """

@@ -46,9 +46,9 @@ def chain_loss(
     added. `deriv_weights`: (frames * batch,) factors >= 0 of the gradient's rows, which do not change the value.
     `reduction`: "mean" divides by the number of frames times the supervision's weight, "sum" does not.
 
-    Outputs beyond -30 .. 30 are warned of: scores of a network that learns well are not that large. The loss does not
-    cut them off (Kaldi does, in the denominator alone); it adds out_of_range_regularize / 2 times the sum of squares of
-    what is beyond, whose gradient is the mean of the pull that Kaldi draws by lot.
+    A warning names outputs beyond -30 .. 30: a network that learns well has no such scores. The loss does not cut them
+    off (Kaldi does, in the denominator alone). It adds out_of_range_regularize / 2 times the sum of squares of the
+    excess; the gradient of this term is the mean of the pull that Kaldi applies at random.
 
     If nothing can be computed, for instance because the output has a NaN, the loss is 10 per frame and its gradient 0.
     Raises TrainingError if output, supervision and denominator do not fit together.

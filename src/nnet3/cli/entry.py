@@ -71,8 +71,9 @@ def _end(number: int, frame: object) -> NoReturn:
 
 
 def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
-    """Raises a moment later what a signal raised in a callback, such as that of an object that goes: Python would print
-    it there, and go on.
+    """Raises a signal's exception again, a moment later.
+
+    It came in a callback, such as that of a deleted object, where Python only prints exceptions and goes on.
     """
     error = ignored.exc_value
     if not isinstance(error, SystemExit | KeyboardInterrupt) or not hasattr(signal, "setitimer"):

@@ -48,7 +48,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WantedGradients:
-    """What is differentiated: weighted criteria, with respect to the nodes of which `flags` says so, and to `probes`.
+    """Weighted criteria to differentiate, with respect to the nodes with `flags` and to `probes`.
 
     `seed`: of random numbers, which are those of the unit, whichever worker computes it.
     """
@@ -371,7 +371,7 @@ class Evaluation:
         return sum(others, first)
 
     def ours(self, node: Node, runner: UnitRunner) -> Node:
-        """The node of the network that is evaluated, of that of a runner, which may be of a copy."""
+        """Maps a runner's node, which may be of a copy, to the node of the evaluated network."""
         return self.evaluator.network.find(runner.names[node])
 
 

@@ -45,8 +45,8 @@ class Operation:
     weights: ClassVar[tuple[int, ...]] = ()  # operands that begin with random numbers if they are parameters
     #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
-    #: Whether the value may overwrite that of an operand of equal shape, and whether the gradient of the last operand,
-    #: which is computed last, may overwrite that of the node.
+    #: The value may overwrite that of an operand of equal shape. The gradient of the last operand, which is
+    #: computed last, may overwrite that of the node.
     evaluates_in_place: ClassVar[bool] = False
     gradient_in_place: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = True

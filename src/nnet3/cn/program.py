@@ -250,7 +250,7 @@ class _Kernels:
 class Runner:
     """A program with memory: runs it as often as wanted, in one thread at a time.
 
-    Parameters are read where they lie, and the gradients of those that need one go to what `gradient_of` gives.
+    Parameters are read in their own memory; gradients of those that need one go to the memory that `gradient_of` gives.
     """
 
     def __init__(
@@ -338,8 +338,10 @@ class Runner:
         return found
 
     def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
-        """Gradients with respect to probed nodes, inputs and given nodes, (rows, columns); those of parameters go to
-        where they lie. `seeds`: the gradients of the criteria; a number stands for that of one number.
+        """Returns gradients of probed nodes, inputs and given nodes, (rows, columns).
+
+        Gradients of parameters go to their own memory. `seeds`: gradients of the criteria; a plain number is that of a
+        1 x 1 criterion.
         """
         accepted = {}
         for node in self.program.question.criteria:

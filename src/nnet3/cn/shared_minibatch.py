@@ -18,9 +18,9 @@ from nnet3.components.row_sums import RowReduction
 def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> dict[str, Any] | None:
     """Returns the part of a minibatch that this process takes; None if some process would have nothing to do.
 
-    Of N processes number r takes sequences r, r + N, ... (samples, where these are no sequences), so that all have
-    about equally many frames of what is sorted by length. Inputs of unequal numbers of sequences are not shared either:
-    all processes find the same error in them.
+    Process r of N takes sequences r, r + N, ... (or samples, if there are no sequences). So all have about equally many
+    frames of data that is sorted by length. Inputs with unequal numbers of sequences are not shared out: all processes
+    then raise the same error.
     """
     given = [node for node in network.inputs if node.shape.has_samples and network.names[node] in batch]
     axis = -1 if network.layout == "columns" else 0

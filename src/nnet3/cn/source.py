@@ -29,7 +29,7 @@ from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
 from nnet3.schedule import reached
 
-# What is made for a node is called as the node is, with an ending that no name of a node can have.
+# Names of helper nodes, or endings behind the name of their node: with a colon, which names of users cannot have.
 GRADIENT = ":gradient"
 PROBE = ":probe"
 SEQUENCE = "sequence:number"

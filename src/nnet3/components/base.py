@@ -69,7 +69,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     """
 
     properties: Properties = Properties.NONE
-    #: Of the output value, `backward` looks only at whether each element is positive.
+    #: `backward` uses only the signs of the output value.
     backprop_needs_sign_only: ClassVar[bool] = False
     #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
     largest_derivs: ClassVar[tuple[float, ...]] = ()

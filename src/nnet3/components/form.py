@@ -21,7 +21,7 @@ class ComponentForm:
     type_name: ClassVar[str] = ""
     #: What config lines and files hold, in the order of the file.
     fields: ClassVar[tuple[Field, ...]] = ()
-    #: What comes before that in the file, and in the info line, for a whole family of types.
+    #: The part before that in the file, and in the info line, for a whole family of types.
     header_fields: ClassVar[tuple[Field, ...]] = ()
     header_shown: ClassVar[Shown] = ()
     #: Attributes that the info line begins with, and what comes at its end.

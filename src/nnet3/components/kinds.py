@@ -93,7 +93,7 @@ def _load_key(line: ConfigLine, key: str, load: Callable[[str], np.ndarray]) -> 
     return torch.from_numpy(values)
 
 
-#: What fields that stand earlier in the file gave, by name.
+#: The values of fields earlier in the file, by name.
 Values = Mapping[str, Any]
 
 

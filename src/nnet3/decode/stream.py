@@ -43,9 +43,9 @@ class StreamComputer:
         rows = stream.finish()              # the rest
 
     Row i belongs to frame i * frame_subsampling_factor. A chunk is computed as soon as its frames and those of the
-    network's right context are there. Before the first frame and after the last one there are copies of these. Every
-    value is computed once: what looks at frames that are not there yet, where it need not, does without them for good,
-    as in Kaldi's looped computation. So outputs do not depend on how many frames come at a time.
+    network's right context are there. The first frame and the last one are repeated beyond the ends. Every value is
+    computed once: a node that can do without frames that are not there yet does without them for good, as in Kaldi's
+    looped computation. So outputs do not depend on the sizes of the pieces in which frames come.
 
     Streams that are equally far run together; they come and go at any chunk. The network runs in test mode, and
     neighbouring components are merged: use another computer after a change of its parameters, which is an error here

@@ -34,7 +34,7 @@ _MOST_OF_KIND = 4  # of which families are looked for by the indexes alone
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
-#: Of index tables: the rows of each, and a name for all that stands in them.
+#: Identifies index tables: the rows of each, and a digest of their contents.
 _Digest = tuple[tuple[int, ...], str]
 
 

@@ -56,8 +56,8 @@ class CompiledFamily:
     def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
         """Returns the program for so many output frames of each of so many sequences.
 
-        Its indexes are those of the request, continued: frames follow at its end, sequences have the next numbers.
-        Raises RequestError for a shape of which there is no member.
+        Its indexes continue those of the request: further frames at its end, further sequences with the next numbers.
+        Raises RequestError if no member has this shape.
         """
         sequences = self.sequences if sequences is None else sequences
         k, rest = divmod(frames - self.frames, self.step)

@@ -48,8 +48,8 @@ class OnnxMetadata(FileMetadata):
     rows. At the end of a stream the last frame is repeated until its last row is there. The inputs of `state`, and
     `place`, a number, are zeros at first, and in later calls what the output "next_" + their name was.
 
-    With `features`, samples take the place of frames: `input_samples` are those of a chunk, or of the calls of a
-    stream, of which the first one takes `first_samples`.
+    With `features`, inputs are samples instead of frames: `input_samples` for each chunk or call of a stream,
+    `first_samples` for the first call.
     """
 
     form: str  # "chunk", "utterance", "vector" or "stream"

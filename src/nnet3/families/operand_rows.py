@@ -135,5 +135,5 @@ class OperandRows:
 
 
 def goes_row_by_row(kernel: KernelInfo) -> bool:
-    """True if the rows of its inputs are those of its output: so are those of what may lie in one place."""
+    """True if its inputs and its output have the same rows, as operands that share a place must."""
     return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)

@@ -119,7 +119,7 @@ class NnetComputation:
     multi_tables: list[np.ndarray] = field(default_factory=list)
     range_tables: list[np.ndarray] = field(default_factory=list)
     precomputed: list[Mapping[str, np.ndarray] | None] = field(default_factory=lambda: [None])
-    #: Of which rows each entry of `precomputed` but the first is.
+    #: The rows of each entry of `precomputed` but the first.
     precomputed_rows: list[KernelRows] = field(default_factory=list, compare=False)
     kernels: list[KernelInfo] = field(default_factory=list)
     inputs: list[IoInfo] = field(default_factory=list)

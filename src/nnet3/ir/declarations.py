@@ -80,7 +80,7 @@ class Reference:
     access: AccessKind | None = None  # of a memo: who makes it and who uses it
 
 
-#: What stands in the place of a reference where there is none.
+#: The number that stands for no reference.
 REFERS_TO_NONE = {"memos": -1, "precomputed": 0}
 
 

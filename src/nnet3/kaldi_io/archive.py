@@ -18,7 +18,7 @@ from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import InputStream, open_input, read_whole
 
 T = TypeVar("T")
-# Where a text entry ends that cannot be read: behind its brackets or before something that looks like the next one.
+# The end of a text entry that cannot be read: behind its brackets, or before the likely begin of the next one.
 _END_OF_TEXT = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
 _END_OF_LINE = re.compile(rb"\n")
 _KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")

@@ -16,7 +16,7 @@ _BLOCK = 1 << 20  # elements decoded at a time
 _HEADER = struct.Struct("<ffii")
 _PER_UINT16 = np.float32(1.52590218966964e-05)
 
-# What the byte of a CM matrix means: which third of the column's range, how many steps into it, how wide a step is.
+# Decoding of the bytes of a CM matrix: the part of the column's range, the steps into it, the width of a step.
 _BYTE = np.arange(256)
 _THIRD = np.where(_BYTE <= 64, 0, np.where(_BYTE <= 192, 1, 2))
 _STEPS = (_BYTE - np.array([0, 64, 192])[_THIRD]).astype(np.float32)

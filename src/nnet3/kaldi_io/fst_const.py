@@ -108,7 +108,9 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
 
 
 def _record_starts(words: Integers, records: int) -> Integers:
-    """Returns where the records begin, (records,), each of which tells where the next one does; the end behind damage.
+    """Returns the places (records,) where records begin; the end behind damage.
+
+    Each record tells where the next begins.
 
     A record can begin where a count of 64 bits has no upper half. From all such places the steps from one record to the
     next are squared: to the second record from there, to the fourth, and so on. A long chain is then a few long steps,

@@ -128,8 +128,8 @@ class GraphRules(Protocol):
     def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
         """Source nodes (rows, slots) and their indexes (rows, slots, 3), for GATHERED nodes and INDEXED operands.
 
-        The number of slots is the same for all indexes; those of several INDEXED operands come in their order. n is
-        that of the row. Where a row refers to a value without samples, its index does not matter.
+        All indexes have equally many slots, those of several INDEXED operands in order. Slots have the n of their row.
+        The index of a value without samples does not matter.
         """
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

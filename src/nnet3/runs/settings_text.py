@@ -40,7 +40,7 @@ _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\
 _TRIPLE_QUOTES = re.compile(r"'''|\"\"\"")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 
-#: Where the values stand that a file gives: (section, key) or (section, "").
+#: The places of the values in the file, by (section, key) or (section, "").
 Places = dict[tuple[str, str], Span]
 
 

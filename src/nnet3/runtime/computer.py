@@ -87,9 +87,9 @@ class NnetComputer:
         if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), which are then read and written where they
         lie: nothing has to be accepted for them, and `get_output` gives the bound tensor itself.
 
-        Raises ExecutionError if there is nothing to update where the computation updates, if a component is missing,
-        if the network is not the one that the computation was compiled for, for a dtype that it does not have, for
-        outside memory that does not fit, for a device that is not there.
+        Raises ExecutionError if the computation updates and there is nothing to update, if a component is missing, if
+        the computation was compiled for another network, and for another dtype than the network's, outside memory that
+        does not fit, and a device that is not there.
         """
         check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
         self._nnets = nnet, nnet_to_update, nnet_to_store_stats

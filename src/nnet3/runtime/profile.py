@@ -24,7 +24,7 @@ from nnet3.runtime.link import LinkedComputation
 from nnet3.runtime.plan import Port, SegmentPlan
 from nnet3.text.html import table
 
-#: By what commands may be put together in a table.
+#: The keys by which a table may sum up commands.
 KEYS = ("kind", "type", "kernel", "node")
 _KEY_COLUMNS = ("kind", "type")
 _NUMBER_COLUMNS = ("calls", "ms", "%", "us/call", "MB", "GB/s")

@@ -28,7 +28,7 @@ class ViewTensors:
         #: By lane: the elements from one of what views count to the next, from column to column, before the first.
         self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
         self._plan = plan
-        #: Of each view that moves: lane, turn step, unevenness, and its geometry; found when one is asked for.
+        #: Lane, turn step, unevenness and geometry of each view that moves; found on demand.
         self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
         places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]

@@ -36,9 +36,9 @@ from nnet3.text.suggest import did_you_mean
 class Pass:
     """A function that returns an equivalent computation, or the one it was given if there is nothing to do.
 
-    With `adds_matrices` the result may need more memory, at most by the matrices that it adds. With `joins_matrices` it
-    needs at most what it would if each matrix were as large as the one in which it lies now, which lives as long as any
-    of them. Else it never needs more.
+    With `adds_matrices` the result may need more memory, at most by the added matrices. With `joins_matrices` several
+    matrices become one, which lives as long as any of them: the result needs at most what it would if each of them had
+    that size. Other passes never need more.
     """
 
     name: str

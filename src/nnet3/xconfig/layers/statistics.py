@@ -20,7 +20,7 @@ _MOST_FRAMES = 2**31
 
 
 class _Window(NamedTuple):
-    """Frames to the left and right of which statistics are taken; periods of what goes in and comes out."""
+    """Frames to the left and right that statistics cover; periods of input and output."""
 
     left: int
     right: int
