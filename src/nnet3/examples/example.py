@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
@@ -88,13 +89,21 @@ class ExampleReader(TableReader[E]):
     """Iterates over (key, example) of a table; only one example is held at a time.
 
     `on_damage`: "error" raises TableError at a damaged record, naming file, key and place; "skip" warns, counts it in
-    `num_damaged` and goes on with the next record. The rspecifier's option `p` is the same as "skip".
+    `num_damaged` and goes on with the next record. The rspecifier's option `p` is the same as "skip". `checksum` is the
+    CRC-32 of the last example as it lies in the file.
     """
 
     def __init__(self, rspecifier: str, kind: ExampleKind[E], on_damage: OnDamage = "error"):
         if on_damage not in ("error", "skip"):
             raise ArgumentError(f"on_damage must be 'error' or 'skip', got {on_damage!r}")
-        super().__init__(rspecifier, kind.read, begins=kind.token, permissive=on_damage == "skip")
+        self._kind, self.checksum = kind, 0
+        super().__init__(rspecifier, self._read_one, begins=kind.token, permissive=on_damage == "skip")
+
+    def _read_one(self, reader: Reader) -> E:
+        start = reader.position
+        example = self._kind.read(reader)
+        self.checksum = zlib.crc32(reader.data[start : reader.position])
+        return example
 
     @property
     def num_damaged(self) -> int:

@@ -3,6 +3,7 @@ anywhere."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ class MinibatchSource(Generic[E, M]):
         self._rspecifiers, self._kind, self._prepare, self._change = rspecifiers, kind, prepare, change
         self._of_table, self._mixed = of_table, mixed
         self.table_sizes = [0] * len(rspecifiers)  # examples of each table, of those that were read to their end
+        self.checksums = [0] * len(rspecifiers)  # of keys and examples of each table in their order, of those too
 
     def epoch(self, position: Position) -> Background[Prepared[M]]:
         """Returns the minibatches of an epoch from `position` on, made ahead in a thread: use it in a `with` block."""
@@ -206,14 +208,15 @@ class MinibatchSource(Generic[E, M]):
 
     def _examples_of(self, number: int, epoch: int) -> Generator[tuple[str, E]]:
         """Yields the examples of a table as they are in an epoch."""
-        counted = 0
+        counted = checksum = 0
         with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
             known = 0
             for key, example in reader:
                 self.num_damaged += reader.num_damaged - known
                 known = reader.num_damaged
                 counted += 1
+                checksum = zlib.crc32(f"{key} {reader.checksum} ".encode(errors="surrogateescape"), checksum)
                 named = example if self._of_table is None else self._of_table(example, number)
                 yield key, named if self._change is None else self._change(named, epoch)
             self.num_damaged += reader.num_damaged - known
-        self.table_sizes[number] = counted
+        self.table_sizes[number], self.checksums[number] = counted, checksum

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -14,7 +13,6 @@ from nnet3.chain.lda_of_examples import labelled_by_pdf
 from nnet3.examples import EXAMPLES, Example, ExampleKind, ExampleReader
 from nnet3.examples.merging import short
 from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions
-from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.nnet import Nnet
 from nnet3.runs.kinds import AS_IT_IS, ArchivesSection, ChainExamplesSection
 from nnet3.runs.plugs import DataSource, Placed, SettingError, Share
@@ -62,6 +60,7 @@ class ArchiveSource(Generic[E]):
             counted = MinibatchSource(section.train, kind, prepare, options, of_table=of_table)
             self._per_epoch, self._examples_per_epoch = counted.count()
         self._num_examples, self._num_damaged = counted.statistics.num_examples, counted.num_damaged
+        self._checksums = counted.checksums
         for key in ("valid", "combine"):
             with _naming(key), closing(self._held_out(key)) as held_out:
                 next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
@@ -87,7 +86,9 @@ class ArchiveSource(Generic[E]):
         return self._held_out("combine" if self._section.combine else "valid")
 
     def identity(self) -> dict[str, Any]:
-        return {"training examples": self._num_examples, "minibatches": self._per_epoch, **_sizes(self._section.train)}
+        tables = zip(self._section.train, self._checksums, strict=True)
+        checksums = {f"checksum of {table}": f"{checksum:08x}" for table, checksum in tables}
+        return {"training examples": self._num_examples, "minibatches": self._per_epoch, **checksums}
 
     def counts(self) -> dict[str, float]:
         counts = {"damaged": self._num_damaged, "discarded": self._training.statistics.num_discarded}
@@ -155,13 +156,6 @@ def _labelled(
 
 def _rule(text: str) -> str | None:
     return None if text == AS_IT_IS else text
-
-
-def _sizes(tables: Sequence[str]) -> dict[str, int]:
-    """Returns the sizes of the files that the tables name."""
-    specifiers = [parse_rspecifier(table) for table in tables]
-    names = [specifier.archive or specifier.script or "" for specifier in specifiers]
-    return {f"size of {name}": os.path.getsize(name) for name in names if os.path.isfile(name)}
 
 
 class FramesKind:
