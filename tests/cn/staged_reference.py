@@ -50,6 +50,7 @@ WHOLE: dict[str, Callable[..., Tensor]] = {
     "reverse_sequence": lambda op, x: x.flip(1),
     "broadcast_as": lambda op, x, like: x.expand(-1, like.shape[1]),
     "gather_frames": lambda op, x, numbers: _chosen(x, numbers),
+    "sparse_times": lambda op, table, x: table @ x,
     "embedding": lambda op, table, numbers: _chosen(table, numbers),
     "attention": _attention,
     "lstm_layer": _lstm,
@@ -98,7 +99,9 @@ def compare_stages(network: cn.Network, inputs: Mapping[str, cn.Sequences]) -> N
         expected = torch.cat(expected, 1) if isinstance(expected, list) else expected
         np.testing.assert_allclose(columns(value), expected.detach(), rtol=1e-8, atol=1e-10, err_msg=repr(node))
     total = sum(weight * reference.value(node)[0, 0] for node, weight in network.criteria.items())
-    wanted = [node for node in network.nodes if not getattr(node.operation, "classes", None)]
+    options = {node: node.operation.options() for node in network.inputs}
+    given = [node for node, each in options.items() if each.get("classes") or each.get("sparse")]
+    wanted = [node for node in network.nodes if node not in given]
     value, gradients = network.criterion_and_gradients(inputs, wrt=wanted)
     assert abs(value - float(total.detach())) <= 1e-8 * abs(value)
     for node in wanted:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
+import torch
+
 from nnet3 import cn
 
 
@@ -57,3 +61,29 @@ def test_an_order_with_a_loop() -> None:
         "  {h : tanh} <- plus1    4 x S",
         "{times3 : times} <- V, h    2 x S",
     ]
+
+
+def test_pictures_in_notebooks_of_odd_networks() -> None:
+    """Well-formed, and what looks like HTML in a name is text."""
+    x = cn.input("x", 3)
+    d = cn.delay(None, dim=3)
+    h = d.connect(cn.tanh(x + d))
+    long = x
+    for _ in range(100):
+        long = cn.tanh(long)
+    networks = {
+        "without parameters": cn.Network(outputs=[cn.tanh(x)]),
+        "an input": cn.Network(outputs=[x]),
+        "a constant": cn.Network(outputs=[cn.constant(3.0)]),
+        "a name": cn.Network(outputs={"<script>alert(1)</script>": cn.tanh(x), "a & b": x}),
+        "a loop": cn.Network(cn.squared_norm(h)),
+        "stages": cn.Network(cn.squared_norm(cn.sequence.mean(h))),
+        "a function": cn.Network(outputs=[cn.torch_function(torch.tanh, x, shape=3)]),
+        "sparse": cn.Network(outputs=[cn.parameter("W", (2, 3)) @ cn.input("bag", 3, sparse=True)]),
+        "many": cn.Network(outputs=[long]),
+    }
+    for name, network in networks.items():
+        shown = network._repr_html_()
+        ElementTree.fromstring(f"<div>{shown}</div>")
+        assert "<script" not in shown, name
+        assert ("<svg" in shown) == (name != "many"), name

@@ -24,6 +24,7 @@ KINDS = (
     "broadcast",
     "gather",
     "embed",
+    "bag",
     "attend",
     "lstm",
     "delay",
@@ -36,6 +37,7 @@ class Stages:
     def __init__(self, seed: int) -> None:
         self.random, self.rng = Random(seed), np.random.default_rng(seed)
         self.words = [cn.input("w", classes=WORDS), cn.input("v", classes=WORDS, axis="other")]
+        self.bags = [cn.input("bag", WORDS, sparse=True), cn.input("sack", WORDS, sparse=True, axis="other")]
         self.pool: list[Node] = [cn.input("x", 2), cn.input("y", 2, axis="other")]
         self.known: dict[tuple[int, int], list[Node]] = {}
 
@@ -65,9 +67,10 @@ class Stages:
             return cn.broadcast_as(cn.sequence.last(x), choose(self.pool))
         if kind == "gather":
             return cn.sequence.gather(x, choose(self.words))
-        if kind == "embed":
+        if kind in ("embed", "bag"):
             table = choose((self.parameter(2, WORDS), self.parameter(2, WORDS), cn.tanh(self.parameter(2, WORDS))))
-            return cn.embedding(table, choose(self.words), sparse=choose((True, False)))
+            chosen = choose(self.words if kind == "embed" else self.bags)
+            return cn.embedding(table, chosen, sparse=choose((True, False)))
         if kind == "attend":
             return cn.attention(x, *[choose(self.pool)] * 2)
         if kind == "lstm":
@@ -85,11 +88,12 @@ class Stages:
     def batch(self, network: cn.Network) -> dict[str, cn.Sequences]:
         """Sequences, of which one may be empty on either axis."""
         number, found = self.random.randint(1, 4), {}
-        for names in (("w", "x"), ("v", "y")):
+        for names in (("w", "x", "bag"), ("v", "y", "sack")):
             lengths = [self.random.randint(1, 5), *(self.random.randint(0, 5) for _ in range(number - 1))]
             self.random.shuffle(lengths)
             found[names[0]] = cn.sequences([self.rng.integers(-1, WORDS, size=(1, length)) for length in lengths])
             found[names[1]] = cn.sequences([self.rng.normal(size=(2, length)) for length in lengths])
+            found[names[2]] = cn.sequences([self.rng.poisson(0.3, size=(WORDS, length)) for length in lengths])
         return {node.name: found[node.name] for node in network.inputs}
 
 

@@ -8,7 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.cn.sparse import SparseColumns
-from nnet3.errors import ShapeError
+from nnet3.errors import ArgumentError, ShapeError
 from tests.cn.small_networks import WORDS, bag_classifier, few_elements
 from tests.seeds import RANDOM
 
@@ -100,5 +100,19 @@ def test_bags_of_words(never_dense) -> None:
     net = cn.Network(outputs={"y": cn.parameter("W", (2, 5)) @ cn.input("x", 5, sparse=True)}, dtype=torch.float64)
     W = net.find("W").value
     np.testing.assert_allclose(net.evaluate("y", {"x": bags}).T, [W[:, 3] + 2 * W[:, 4], [0, 0], W[:, 0]])
-    with pytest.raises(ShapeError, match=r"bags: expected numbers 0 \.\.\. 4, got 5"):
-        cn.bags([[5]], 5)
+
+
+@pytest.mark.parametrize(
+    ("lists", "says"),
+    [
+        ([[0], [4, 5]], r"bag 1: expected numbers 0 \.\.\. 4, got 5"),
+        ([[-1]], r"bag 0: expected numbers 0 \.\.\. 4, got -1"),
+        ([[0.5]], "bag 0: expected a list of integers, got shape .* of float64"),
+        ([1, 2], r"bag 0: expected a list of integers, got shape \(\)"),
+        ([["word"]], "bag 0: expected a matrix of numbers"),
+        (3, "bags of words"),
+    ],
+)
+def test_what_is_no_bag(lists, says) -> None:
+    with pytest.raises((ShapeError, ArgumentError), match=says):
+        cn.bags(lists, 5)

@@ -29,7 +29,11 @@ def as_array(value: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     except (TypeError, ValueError, RuntimeError):
-        ragged = "; sequences of several lengths are given as cn.sequences([...])" if isinstance(value, list) else ""
+        ragged = (
+            "; sequences of several lengths are given as cn.sequences([...]), bags as cn.bags"
+            if isinstance(value, list)
+            else ""
+        )
         raise ShapeError(f"{what}: expected numbers, got {repr(value)[:80]}{ragged}") from None
     if array.dtype.kind not in "fiub":
         raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.arrays import as_array
-from nnet3.errors import ShapeError
+from nnet3.errors import ShapeError, check_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +82,18 @@ def sparse_rows(parts: Sequence[Any], order: np.ndarray | slice, dtype: torch.dt
 
 def bags(lists: Sequence[Sequence[int]], rows: int) -> SparseColumns:
     """Bags of words: column j counts how often each of the numbers 0 ... rows - 1 is in list j."""
-    row = np.concatenate([np.zeros(0, np.int64), *(np.asarray(each, np.int64).ravel() for each in lists)])
-    if len(row) and not (row.min() >= 0 and row.max() < rows):
-        bad = row[(row < 0) | (row >= rows)][0]
-        raise ShapeError(f"bags: expected numbers 0 ... {rows - 1}, got {bad}")
-    column = np.repeat(np.arange(len(lists)), [len(each) for each in lists])
+    check_kind(lists, Sequence, "bags of words", "a list with the numbers of words of each bag")
+    arrays = [as_array(each, f"bag {number}") for number, each in enumerate(lists)]
+    for number, array in enumerate(arrays):
+        if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+            raise ShapeError(f"bag {number}: expected a list of integers, got shape {array.shape} of {array.dtype}")
+        if len(array) and not (array.min() >= 0 and array.max() < rows):
+            bad = array[(array < 0) | (array >= rows)][0]
+            raise ShapeError(f"bag {number}: expected numbers 0 ... {rows - 1}, got {bad}")
+    row = np.concatenate([np.zeros(0), *arrays]).astype(np.int64)
+    column = np.repeat(np.arange(len(arrays)), [len(array) for array in arrays])
     pairs, counts = np.unique(np.stack([column, row]), axis=1, return_counts=True)
-    return SparseColumns((rows, len(lists)), pairs[1], pairs[0], counts)
+    return SparseColumns((rows, len(arrays)), pairs[1], pairs[0], counts)
 
 
 def _ordered(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
