@@ -7,6 +7,7 @@ import torch
 
 from nnet3 import Nnet
 from nnet3.edits.edits import apply_edits
+from nnet3.errors import ConfigError
 from tests.edits.edited_network import CONFIG, edited_network, node_names
 from tests.nnet.run_network import simple_output
 
@@ -179,3 +180,10 @@ def test_a_node_that_is_only_named_is_not_removed() -> None:
     nnet = Nnet.from_config(MASK)
     apply_edits(nnet, "remove-orphans remove-orphan-inputs=true")
     assert Nnet.from_config(MASK).config_lines() == nnet.config_lines()
+
+
+def test_a_network_keeps_an_input() -> None:
+    nnet = Nnet.from_config("input-node name=input dim=3\noutput-node name=output input=Const(1.0, 3)\n")
+    with pytest.raises(ConfigError, match="no input node would remain, since no output needs one"):
+        apply_edits(nnet, "remove-orphans remove-orphan-inputs=true")
+    assert nnet.input_names == ["input"]

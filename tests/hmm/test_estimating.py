@@ -50,3 +50,14 @@ def test_priors_are_shares_of_pdfs() -> None:
     np.testing.assert_allclose(pdf_priors(MODEL, _counts(0, 0, 2, 2, 1, 1), 0.25), [0.2, 0.8])
     with pytest.raises(NetworkError, match="no alignments"):
         pdf_priors(MODEL, _counts(0, 0, 0, 0, 0, 0), 0.0)
+
+
+def test_states_with_other_numbers_of_transitions_share_nothing() -> None:
+    once = TopologyEntry((TopologyState(0, 0, ((1, 1.0),)), TopologyState()))
+    topology = HmmTopology((_ENTRY, once), np.array([-1, 0, 1], np.int32))
+    model = TransitionModel(topology, [(1, 0, 0, 0), (2, 0, 0, 0)], [0.0, *np.log([0.5, 0.5, 1.0])])
+    with pytest.raises(NetworkError, match="different numbers of transitions"):
+        estimate_transitions(model, _counts(3, 1, 5), TransitionOptions(share_for_pdfs=True))
+    found = estimate_transitions(model, _counts(3, 1, 5), TransitionOptions(transition_min_count=4))
+    np.testing.assert_allclose(np.exp(found.model.log_probs[1:]), [0.75, 0.25, 1.0], rtol=1e-6)
+    assert (found.frames, found.skipped) == (9, 0)

@@ -115,3 +115,10 @@ def test_no_layer_above() -> None:
     whole = Span("<test>", 1, 1, 4, "line")
     with pytest.raises(ConfigError, match="there is no layer above"):
         resolve_input(None, "[-1]", Scope(), whole)
+
+
+def test_a_layer_with_the_name_of_an_operator() -> None:
+    whole = Span("<test>", 1, 1, 4, "line")
+    named = Scope([], [Known("Append", Output(name("Append.relu"), 3))])
+    with pytest.raises(ConfigError, match="a layer named 'Append' cannot be referred to"):
+        resolve_input(None, "[-1]", named, whole)
