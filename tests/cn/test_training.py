@@ -293,3 +293,22 @@ def test_the_gradient_check_keeps_one_mask_of_dropout(capsys) -> None:
     h = cn.dropout(0.5, cn.tanh(cn.parameter("W", (6, 3)) @ x))
     net = cn.Network(cn.square_error(cn.parameter("V", (2, 6)) @ h, y))
     assert cn.check_gradients(net, {"x": RANDOM.normal(size=(3, 9)), "y": np.zeros((2, 9))}).worst < 1e-5
+
+
+def test_a_run_of_float64_goes_on_with_the_same_bits_and_in_no_other_type(tmp_path) -> None:
+    def made(dtype: torch.dtype = torch.float64) -> cn.Network:
+        x, y = cn.input("x", 4), cn.input("y", classes=3)
+        h = cn.macros.dnn_layer(x, 6, name="l")
+        return cn.Network(cn.cross_entropy_with_softmax(y, cn.macros.affine(h, 3, name="o")), dtype=dtype)
+
+    data = [{"x": RANDOM.normal(size=(4, 8)), "y": RANDOM.integers(0, 3, size=8)} for _ in range(4)]
+    whole, net = made(), made()
+    cn.train(whole, data, learning_rate=0.1, epochs=4, natural_gradient=True)
+    for epochs in (2, 4):
+        net = made()
+        options = {"learning_rate": 0.1, "natural_gradient": True, "resume": epochs == 4}
+        cn.train(net, data, epochs=epochs, folder=tmp_path, **options)
+    for name, array in whole.parameters().items():
+        np.testing.assert_array_equal(net.parameters()[name], array, err_msg=name, strict=True)
+    with pytest.raises(TrainingError, match=r"parameters 'l.affine.W': 4 x 6 of float64 there, 4 x 6 of float32 here"):
+        cn.train(made(torch.float32), data, epochs=6, folder=tmp_path, **options)

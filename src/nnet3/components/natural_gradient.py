@@ -203,7 +203,7 @@ class OnlineNaturalGradient:
         if spread or floored:
             basis = _orthonormal_rows(basis)
         self._rho, self._d = new_rho, new_d
-        self._w = (basis * new_e.sqrt().to(w.device)[:, None]).t().to(x.dtype, memory_format=torch.contiguous_format)
+        self._w = (basis * new_e.sqrt().to(w.device)[:, None]).to(x.dtype).t().contiguous()
 
     def _forgetting(self, rows: int) -> float:
         """eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""

@@ -161,13 +161,19 @@ def load_network_state(nnet: Nnet, state: dict[str, dict[str, Tensor]]) -> None:
 def check_same_network(
     parameters: Mapping[str, Tensor], statistics: Mapping[str, object], state: dict[str, dict[str, Tensor]]
 ) -> None:
-    """Raise TrainingError if a state is of other parameters or statistics than these."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in parameters.items()}
-    theirs = {name: tuple(tensor.shape) for name, tensor in state["parameters"].items()}
-    if shapes != theirs or statistics.keys() != state["statistics"].keys():
-        different = [name for name in {*shapes, *theirs} if shapes.get(name) != theirs.get(name)]
+    """Raise TrainingError if a state is of other parameters or statistics than these, or of another type of numbers."""
+    ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in parameters.items()}
+    theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state["parameters"].items()}
+    if ours != theirs or statistics.keys() != state["statistics"].keys():
+        different = [name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)]
         what = f"parameters '{min(different)}'" if different else "statistics"
+        if different and min(different) in ours.keys() & theirs.keys():
+            what += f": {_described(theirs[min(different)])} there, {_described(ours[min(different)])} here"
         raise TrainingError(f"the checkpoint is of another network: it differs in {what}")
+
+
+def _described(kind: tuple[tuple[int, ...], torch.dtype]) -> str:
+    return f"{' x '.join(map(str, kind[0]))} of {kind[1]}".replace("torch.", "")
 
 
 def add_up_statistics(nnet: HasComponents, before: dict[str, Tensor], reduction: RowReduction) -> None:
