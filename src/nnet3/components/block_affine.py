@@ -176,6 +176,7 @@ class NaturalGradientRepeatedAffineComponent(RepeatedAffineComponent):
     """Natural gradient whose directions are the rows of [dW db]. Parameters as RepeatedAffineComponent."""
 
     preconditioner_names = ("preconditioner",)
+    can_freeze = False
 
     def __init__(self, linear_params: Tensor, bias_params: Tensor, num_repeats: int) -> None:
         super().__init__(linear_params, bias_params, num_repeats)

@@ -28,6 +28,7 @@ class _ConstantOutput(UpdatableComponent):
 
     parameter_names = ("output",)
     preconditioner_names = ("preconditioner",)
+    can_freeze = False
 
     fields: ClassVar[tuple[Field, ...]] = (
         Field("output", VECTOR, None),

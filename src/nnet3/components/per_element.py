@@ -121,6 +121,7 @@ class PerElementOffsetComponent(UpdatableComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.IN_PLACE
     parameter_names = ("offsets",)
     preconditioner_names = ("preconditioner",)
+    can_freeze = False
 
     fields = (
         Field("offsets", VECTOR, None),
@@ -215,6 +216,7 @@ class ScaleAndOffsetComponent(UpdatableComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.IN_PLACE
     parameter_names = ("scales", "offsets")
     preconditioner_names = ("scale_preconditioner", "offset_preconditioner")
+    can_freeze = False
 
     rank = Setting("rank", "scale_preconditioner", "offset_preconditioner")
     update_period = Setting("update_period", "scale_preconditioner", "offset_preconditioner")

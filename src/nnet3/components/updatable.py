@@ -34,6 +34,8 @@ class UpdatableComponent(Component):
     orthonormal_constraint: float = 0.0
     #: The attributes that hold an OnlineNaturalGradient.
     preconditioner_names: ClassVar[tuple[str, ...]] = ()
+    #: Whether `freeze_natural_gradient` does anything: in Kaldi some types go on learning in both steps of backstitch.
+    can_freeze: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +76,7 @@ class UpdatableComponent(Component):
 
     def freeze_natural_gradient(self, frozen: bool) -> None:
         for preconditioner in self.natural_gradients.values():
-            preconditioner.frozen = frozen
+            preconditioner.frozen = frozen and self.can_freeze
 
     def dot(self, other: Component) -> float:
         """Sum of products of all parameters with those of a component of the same type and size."""
