@@ -13,9 +13,11 @@ from nnet3 import cn
 from nnet3.cn.network_in_training import NetworkInTraining
 from nnet3.cn.network_trainer import NetworkTrainer
 from nnet3.cn.shared_minibatch import share_of
+from nnet3.cn.sparse import SparseColumns
 from nnet3.cn.training_options import NetworkTrainingOptions, OptionsByName
 from nnet3.errors import TrainingError
 from nnet3.runs.world import World
+from tests.cn.small_networks import bag_classifier, few_elements
 from tests.runs.thread_world import in_threads
 from tests.seeds import RANDOM
 from tests.torchrun import torchrun, train_twice
@@ -132,3 +134,17 @@ def test_a_script_is_run_by_torchrun_as_it_is(tmp_path: Path, programs: Path) ->
     first, second = (np.load(tmp_path / f"{rank}.npy") for rank in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("layout", ["columns", "rows"])
+def test_shares_of_sparse_inputs_stay_sparse(layout) -> None:
+    net, x = bag_classifier(True, layout=layout), few_elements(5)
+    given = torch.as_tensor(x if layout == "columns" else x.T.copy()).to_sparse()
+    batch, gradients = {"x": given, "label": np.array([0, 2, 1, -1, 2])}, []
+    for rank in range(2):
+        part = share_of(net, batch, World(rank, 2))
+        assert isinstance(part["x"], SparseColumns)
+        gradients.append(net.gradients(part))
+    expected = net.gradients(batch)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(gradients[0][name] + gradients[1][name], gradient, atol=1e-13, err_msg=name)

@@ -12,6 +12,7 @@ from torch import Tensor
 from nnet3.cn.arrays import as_array
 from nnet3.cn.network import Network
 from nnet3.cn.samples import Sequences, sequences
+from nnet3.cn.sparse import SparseColumns
 from nnet3.components.row_sums import RowReduction
 
 
@@ -25,7 +26,7 @@ def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction
     given = [node for node in network.inputs if node.shape.has_samples and network.names[node] in batch]
     axis = -1 if network.layout == "columns" else 0
     values = {name: batch[name] for name in (network.names[node] for node in given)}
-    arrays = {n: v if isinstance(v, Sequences) else as_array(v, f"input '{n}'") for n, v in values.items()}
+    arrays = {name: _known(value, f"input '{name}'", axis) for name, value in values.items()}
     lengths = [_lengths(value, axis) for value in arrays.values()]
     if len({len(each) for each in lengths}) != 1:
         return None
@@ -35,16 +36,27 @@ def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction
     return {**batch, **{name: _some(value, own, axis) for name, value in arrays.items()}}
 
 
-def _lengths(value: Sequences | np.ndarray, axis: int) -> Sequence[int]:
+def _known(value: Any, what: str, axis: int) -> Sequences | SparseColumns | np.ndarray:
+    if isinstance(value, Sequences):
+        return value
+    sparse = SparseColumns.of(value, what, turned=axis == 0)
+    return as_array(value, what) if sparse is None else sparse
+
+
+def _lengths(value: Sequences | SparseColumns | np.ndarray, axis: int) -> Sequence[int]:
     """The frames of each sequence; 1 for each of samples that are no sequences."""
     if isinstance(value, Sequences):
         return value.lengths
+    if isinstance(value, SparseColumns):
+        return (1,) * value.shape[1]
     return (1,) * (value.shape[axis] if value.ndim else 0)
 
 
-def _some(value: Sequences | np.ndarray, own: slice, axis: int) -> Any:
+def _some(value: Sequences | SparseColumns | np.ndarray, own: slice, axis: int) -> Any:
     if isinstance(value, Sequences):
         return sequences(list(value)[own])
+    if isinstance(value, SparseColumns):
+        return value[:, own]
     return value[own] if axis == 0 or value.ndim == 1 else value[..., own]
 
 
