@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import nnet3
+from nnet3.runtime.kept_again import KeptAgain
 from nnet3.train.minibatch import grid
-from tests.interrupts import interrupted
+from tests.interrupts import interrupted, num_moments
 
 CONFIG = """
 input-node name=input dim=2
@@ -20,6 +21,34 @@ component name=tanh type=TanhComponent dim=3
 component-node name=tanh component=tanh input=affine
 output-node name=output input=tanh
 """
+
+
+class Key:
+    """Looked up by functions in Python, as a dataclass is."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and other.number == self.number
+
+
+def test_values_are_kept_after_an_interruption() -> None:
+    kept = KeptAgain[int](most=3, once=2)
+
+    def use() -> None:
+        for number in (1, 2, 1, 3, 4, 1, 5, 3, 2):
+            if (found := kept.find(Key(number))) is None:
+                found = kept.keep(Key(number), number)
+            assert found == number
+
+    for moment in range(1, 3 * num_moments(use)):
+        interrupted(use, moment)
+        use()
+        assert len(kept) <= 5
 
 
 def test_a_computer_that_was_interrupted_runs_again_in_any_thread() -> None:

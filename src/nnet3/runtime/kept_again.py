@@ -27,8 +27,9 @@ class KeptAgain(Generic[V]):
 
     def __init__(self, most: int, once: int = 1) -> None:
         self.most, self.once = most, once
-        self._again: OrderedDict[Any, V] = OrderedDict()
-        self._once: OrderedDict[Any, V] = OrderedDict()
+        # Not ordered dictionaries: they do not survive a Ctrl-C that comes while a key compares or hashes itself.
+        self._again: dict[Any, V] = {}
+        self._once: dict[Any, V] = {}
         self._seen: OrderedDict[int, None] = OrderedDict()  # by hash: two keys of one are kept too early
 
     def find(self, key: Hashable) -> V | None:
@@ -42,7 +43,7 @@ class KeptAgain(Generic[V]):
         """Forgets a value to make room for that of a new key, and returns it; None if none must go."""
         if hash(key) in self._seen or len(self._once) < self.once:
             return None
-        return self._once.popitem(last=False)[1]
+        return self._once.pop(next(iter(self._once)))
 
     def keep(self, key: Hashable, value: V) -> V:
         """Keeps the value of a key that was not found, and returns it."""
@@ -52,13 +53,13 @@ class KeptAgain(Generic[V]):
         if len(self._seen) > _MOST_SEEN:
             self._seen.popitem(last=False)
         if len(self._once) > self.once:
-            self._once.popitem(last=False)
+            del self._once[next(iter(self._once))]
         return value
 
     def _keep_again(self, key: Hashable, value: V) -> V:
         self._again[key] = value
         if len(self._again) > self.most:
-            self._again.popitem(last=False)
+            del self._again[next(iter(self._again))]
         return value
 
     def clear(self) -> None:
