@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -226,3 +227,16 @@ def test_a_computer_goes_on_after_its_network_became_flat_and_was_converted() ->
         gradient.to(torch.float64).to(torch.float32)
     assert all(map(torch.equal, *results))
     assert any(bool(tensor.any()) for tensor in results[0])
+
+
+@pytest.mark.parametrize("kind", [Nnet, nnet3.TorchModule])
+def test_networks_go_to_other_processes_by_value(kind: type) -> None:
+    """Handles of shared memory would be those of copies, which are gone when the other process begins."""
+    nnet = Nnet.from_config(CONFIG)
+    nnet.flat_parameters()
+    sent = bytes(ForkingPickler.dumps({"model": nnet if kind is Nnet else nnet3.TorchModule(nnet)}))
+    assert b"torch.multiprocessing" not in sent
+    came = pickle.loads(sent)["model"]
+    assert type(came) is kind
+    theirs = came if kind is Nnet else came.nnet
+    assert all(map(torch.equal, theirs.flat_parameters(), nnet.flat_parameters()))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from multiprocessing.reduction import ForkingPickler
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from nnet3.components import Component
 from nnet3.errors import NetworkError
+
+K = TypeVar("K")
 
 
 class Piece(NamedTuple):
@@ -93,6 +97,15 @@ def flatten(components: Mapping[str, Component], old: FlatParameters) -> FlatPar
     if len(old.buffers) == len(tensors) and all(map(_is_flat, tensors, old.buffers)):
         return FlatParameters(old.buffers, pieces, shapes)
     return FlatParameters([_into_one_buffer(group) for group in tensors], pieces, shapes)
+
+
+def sent_by_value(kind: type[K]) -> type[K]:
+    """Lets objects of a class go to other processes as bytes, as into a file.
+
+    PyTorch sends handles of tensors instead, and those of the copies that pickling makes are closed before they arrive.
+    """
+    ForkingPickler.register(kind, lambda value: (pickle.loads, (pickle.dumps(value),)))
+    return kind
 
 
 def _is_flat(tensors: list[Tensor], buffer: Tensor) -> bool:

@@ -16,7 +16,7 @@ from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
 from nnet3.nnet.conversion import check_number, packed, parse_target, quantized
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
-from nnet3.nnet.flat_parameters import FlatParameters, flatten
+from nnet3.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
 from nnet3.nnet.picture import Shown
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
@@ -29,6 +29,7 @@ from nnet3.xconfig.matrices import MatrixLike
 from nnet3.xconfig.network_parts import apply_xconfig
 
 
+@sent_by_value
 class Nnet(RunsUtterances, Shown):
     """A neural network: `nodes` in order, each component node right after its hidden input, and `components` by name.
 

@@ -16,6 +16,7 @@ from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.nnet.conversion import check_number
+from nnet3.nnet.flat_parameters import sent_by_value
 from nnet3.structure.context import node_contexts
 from nnet3.train.autograd import checked_lengths, uncompiled
 from nnet3.train.torch_module.arguments import (
@@ -38,6 +39,7 @@ from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
 _MADE_ANEW = ("_programs", "_cache", "_seen", "_memory")
 
 
+@sent_by_value
 class TorchModule(nn.Module):
     """A network, or an acoustic model, as a `torch.nn.Module`.
 
