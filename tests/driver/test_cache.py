@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, make_dataclass
@@ -57,6 +58,13 @@ def test_one_that_is_too_large_is_not_kept() -> None:
     run(cache.get_or_compile(0, make))
     run(cache.get_or_compile(0, make))
     assert (make.count, len(cache)) == (2, 0)
+
+
+def test_copies_begin_empty(tmp_path: Path) -> None:
+    cache = ComputationCache(tmp_path / "cache", max_bytes=10**6)
+    cache.get_or_compile(1, Maker())
+    for twin in (copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):
+        assert (len(twin), twin.folder, twin.max_bytes) == (0, cache.folder, 10**6)
 
 
 def test_plans_count_among_the_bytes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,16 @@ def test_states_of_other_networks() -> None:
     state["delta.parameters.linear.params"] = torch.zeros(2, 2)
     with pytest.raises(TrainingError, match=r"of another network: 'delta.parameters.linear.params' was \(2, 2\)"):
         Trainer(many()).load_state(state)
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_a_copied_trainer_goes_on_alone(kind: str) -> None:
+    """With a network of its own, in the same way."""
+    trainer = Trainer(many(), TrainerOptions(seed=7, **OPTIONS[kind]))
+    for number in range(2):
+        trainer.train_minibatch(random_minibatch(number), 0.01)
+    twin, kept = copy.deepcopy(trainer), everything(trainer.nnet)
+    twin.train_minibatch(random_minibatch(2), 0.01)
+    assert differing(kept, everything(trainer.nnet)) == []
+    trainer.train_minibatch(random_minibatch(2), 0.01)
+    assert differing(everything(twin.nnet), everything(trainer.nnet)) == []

@@ -94,6 +94,10 @@ class ComputationCache:
         self._not_restricted: OrderedDict[str, None] = OrderedDict()
         self.counts = CacheCounts()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, in this process or another one, begins empty: it belongs to what is copied with it."""
+        return ComputationCache, (self.folder, self.max_bytes)
+
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
         """The program that `nnet3.compile` gives. Raises RequestError or NotComputableError."""
         return self.program(task_of(nnet, request, options))
