@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,8 +65,8 @@ def test_a_tone_stays_a_tone() -> None:
     np.testing.assert_allclose(outputs[200:-200], expected[200:-200], atol=3e-3)
 
 
-@pytest.mark.parametrize("rate", [0, -8000, 16000.5, 999, 10**6, math.nan])
-def test_rates_that_nothing_records_are_refused(rate: float) -> None:
+@pytest.mark.parametrize("rate", [0, -8000, 16000.5, 999, 10**6, math.nan, "16000", None])
+def test_rates_that_nothing_records_are_refused(rate: Any) -> None:
     with pytest.raises(ArgumentError, match="a sample rate must be a whole number from 1000 to 400000, got"):
         Resampler(rate, 16000)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +82,9 @@ class Resampler:
 
     def __init__(self, rate: float, output_rate: float):
         for each in (rate, output_rate):
-            if not _RATES[0] <= each <= _RATES[1] or each != int(each):
+            if not isinstance(each, Real) or not _RATES[0] <= each <= _RATES[1] or each != int(each):
                 raise ArgumentError(
-                    f"a sample rate must be a whole number from {_RATES[0]} to {_RATES[1]}, got {each:g}"
+                    f"a sample rate must be a whole number from {_RATES[0]} to {_RATES[1]}, got {each!r}"
                 )
         self.rate, self.output_rate = int(rate), int(output_rate)
         divisor = math.gcd(self.rate, self.output_rate)

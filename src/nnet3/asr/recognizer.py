@@ -126,6 +126,17 @@ class Recognizer:
 
     # ---- plain names ----
 
+    @property
+    def alternatives(self) -> int:
+        """How many ways to read a segment a result has besides the best words."""
+        return self._alternatives
+
+    @alternatives.setter
+    def alternatives(self, number: int) -> None:
+        if not isinstance(number, int | np.integer) or number < 0:
+            raise ArgumentError(f"the number of alternatives must be a whole number from 0 on, got {number!r:.80}")
+        self._alternatives = int(number)
+
     def accept(self, audio: Audio) -> bool:
         """Takes audio of any length; returns True if the speaker has paused, which is when to ask for the result."""
         steps = self.steps(audio)
