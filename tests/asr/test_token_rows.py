@@ -159,6 +159,11 @@ def test_another_composition_changes_nothing() -> None:
         stays.prune()
         moves.prune()
         if number % 3 == 2:
+            before = moves.newest(0)
             moves.forget(moves.num_rows - 1, search._new())
             _same(stays, moves)
+            after = moves.newest(0)
+            assert before is not None
+            assert after is not None
+            assert before[1].tolist() == after[1].tolist()  # tokens are the same ones, by which paths are compared
             assert moves.graph is not stays.graph

@@ -38,6 +38,7 @@ class TokenRow:
     `excess`: what the best path through a token costs more than the best one, as far as was known at the last pruning;
     0 before the first one. `counted`: how many tokens there were when some were last removed, these among them, as
     Kaldi counts; -1 before. `links_wait`, `tokens_wait`: the links that leave it, and its tokens, are to be pruned.
+    `names`: the states as they were numbered at first: a token is known by its name in another composition too.
     """
 
     state: Integers
@@ -47,14 +48,15 @@ class TokenRow:
     emitting: Links
     epsilons: Links
     excess: Doubles = field(default_factory=lambda: np.zeros(0))
+    names: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     counted: int = -1
     links_wait: bool = True
     tokens_wait: bool = True
 
 
 class Steps(NamedTuple):
-    """A path: the transition-id of each row's arc and the state that it leaves, (rows,); output labels and how many
-    rows were over when each was passed, (words,)."""
+    """A path: the transition-id of each row's arc and the state that it leaves, as first numbered, (rows,); output
+    labels and how many rows were over when each was passed, (words,)."""
 
     transition_ids: Integers
     states: Integers
@@ -95,7 +97,7 @@ class TokenRows:
         return self._rows[-1]
 
     def append(self, row: TokenRow) -> None:
-        row.excess = np.zeros(len(row.state))
+        row.excess, row.names = np.zeros(len(row.state)), row.state
         self._rows.append(row)
         self.num_links += len(row.emitting.arc) + len(row.epsilons.arc)
 
@@ -166,7 +168,7 @@ class TokenRows:
         row.cost = row.cost[tokens]
         within = self._is_epsilon(row.back_arc)
         row.back_src[within] = number[row.back_src[within]]
-        row.excess = row.excess[tokens]
+        row.excess, row.names = row.excess[tokens], row.names[tokens]
         self.num_links -= len(row.emitting.arc)
         row.emitting = row.emitting.kept(number[row.emitting.dst] >= 0)
         self.num_links += len(row.emitting.arc)
@@ -263,7 +265,7 @@ class TokenRows:
                 epsilons.append((rows, arc))
                 continue
             rows -= 1
-            emitted[rows], leaving[rows] = arc, self._rows[rows].state[token]
+            emitted[rows], leaving[rows] = arc, self._rows[rows].names[token]
         arcs = np.array(epsilons[::-1], np.int64).reshape(-1, 2)
         behind = np.append(np.arange(1, len(emitted) + 1), arcs[:, 0])
         order = np.argsort(behind, kind="stable")
