@@ -146,3 +146,39 @@ def test_what_is_allowed_is_the_memory_that_is_really_taken(monkeypatch: pytest.
     monkeypatch.setattr(running_module, "MAX_BYTES", int(900 * per_frame))
     with pytest.raises(ExecutionError, match=r"a chunk of 10\d\d frames, .* may need .* GiB of memory, and"):
         computer.compute(*features)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "component name=a type=NaturalGradientAffineComponent input-dim=12 output-dim=5",
+        "component name=b type=TanhComponent dim=5\ncomponent-node name=b component=b input=a\n"
+        "output-node name=output input=b",
+        "component-node name=a component=a input=Append(Offset(input, -3), input, Offset(input, 3))",
+    ],
+    ids=["component", "node", "context"],
+)
+def test_computers_of_a_network_that_was_edited_say_so(edit: str) -> None:
+    nnet = Nnet.from_config(
+        "input-node name=input dim=4\n"
+        "component name=a type=NaturalGradientAffineComponent input-dim=12 output-dim=5\n"
+        "component-node name=a component=a input=Append(Offset(input, -1), input, Offset(input, 1))\n"
+        "output-node name=output input=a\n"
+    )
+    features = torch.randn(30, 4, generator=torch.Generator().manual_seed(shifted(1)))
+    batch, streams = nnet3.BatchComputer(nnet), nnet3.StreamComputer(nnet, 6, 1, 1)
+    computer, stream = UtteranceComputer(nnet), streams.open()
+    [(_, rows)] = batch.compute([("one", features, None)])
+    assert torch.allclose(rows, computer.compute(features))
+    assert len(stream.accept(features[:20]))
+    nnet.apply_config(edit)
+    for use in (
+        lambda: list(batch.compute([("one", features, None)])),
+        lambda: computer.compute(features),
+        lambda: stream.accept(features[20:]),
+        streams.open,
+    ):
+        with pytest.raises(ExecutionError, match="edited since this computer was made: make another"):
+            use()
+    [(_, rows)] = nnet3.BatchComputer(nnet).compute([("one", features, None)])
+    assert torch.allclose(rows, nnet.compute(features))

@@ -118,7 +118,11 @@ class BatchComputer:
                 warnings.warn(f"utterance '{key}' left out: {result}", RuntimeWarning, stacklevel=2)
 
     def compute_all(self, utterances: Iterable[Utterance]) -> Iterator[tuple[str, Tensor | Nnet3Error]]:
-        """Yields for each utterance, in order, its key and its rows, or why there are none."""
+        """Yields for each utterance, in order, its key and its rows, or why there are none.
+
+        Raises ExecutionError if the network has been edited since this computer was made.
+        """
+        self._runner.edits.check()
         source = Background(map(self._job, utterances), AHEAD)
         most = min(WINDOW_FRAMES, WINDOW_BYTES / self._bytes_per_frame)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,28 @@ class NetworkKernels:
     components: Mapping[str, Component]
 
 
+class EditGuard:
+    """The nodes and components of a network. A computer runs a copy of them: it does not see what is edited later."""
+
+    def __init__(self, nnet: Nnet) -> None:
+        self._nnet = weakref.ref(nnet)
+        self._nodes, self._components = nnet.parts.nodes, dict(nnet.components)
+
+    def check(self) -> None:
+        """Raises ExecutionError if there are other nodes or components now."""
+        nnet = self._nnet()
+        if nnet is None:
+            return
+        names = nnet.components.keys() == self._components.keys()
+        if (
+            nnet.parts.nodes is self._nodes
+            and names
+            and all(component is self._components[name] for name, component in nnet.components.items())
+        ):
+            return
+        raise ExecutionError("the network has been edited since this computer was made: make another")
+
+
 class ChunkRunner:
     """A network in test mode, cut and run by `options`. Threads take turns.
 
@@ -55,6 +78,7 @@ class ChunkRunner:
         debug: bool = False,
     ):
         check_simple(nnet)
+        self.edits = EditGuard(nnet)
         self.nnet, self.options, self.device = nnet.in_test_mode(), options, device
         self.overlaps = overlaps and options.frames_per_chunk > 0
         self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
@@ -129,6 +153,7 @@ class ChunkRunner:
         With more `sequences` than chunks, these being of one shape, the others repeat the first, for nobody. Chunks of
         several lengths must be `together`. Raises ExecutionError, NumericalError or NotComputableError.
         """
+        self.edits.check()
         repeated = [parts[number if number < len(parts) else 0] for number in range(max(sequences, len(parts)))]
         chunks, factor = [chunk for _, chunk in repeated], self.options.frame_subsampling_factor
         num_frames = [chunk.num_frames(factor) for chunk in chunks]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nnet3.components import Component
 from nnet3.decode.inputs import check_ivectors_wanted, checked_inputs, checked_matrix
-from nnet3.decode.running import NetworkKernels
+from nnet3.decode.running import EditGuard, NetworkKernels
 from nnet3.decode.scores import Scoring, priors_of
 from nnet3.decode.stream_program import StreamProgram
 from nnet3.decode.stream_progress import Batch, StreamProgress, gathered
@@ -90,6 +90,7 @@ class StreamComputer:
         self._dtype, self._takes_ivectors = model_dtype(nnet, None) or torch.float32, "ivector" in nnet.input_names
         self._computers = RecentComputers(_MOST_COMPUTERS)
         self._lock = threading.Lock()
+        self._edits = EditGuard(nnet)
         has_merged = not self.nnet.components.keys() <= nnet.components.keys()
         watched = nnet.components.values() if has_merged and self.device == own else ()
         self._watched = [(weakref.ref(component), _versions(component)) for component in watched]
@@ -145,7 +146,8 @@ class StreamComputer:
         stream._progress.go_to(None)
 
     def _check_unchanged(self) -> None:
-        """Raises ExecutionError if parameters have changed of which merged components have others."""
+        """Raises ExecutionError if the network was edited, or parameters of which merged components have others."""
+        self._edits.check()
         for reference, versions in self._watched:
             component = reference()
             if component is not None and _have_changed(component, versions):
