@@ -9,7 +9,7 @@ import pytest
 from nnet3 import load_transition_model
 from nnet3.kaldi_io import load_vector
 from tests.cli.run_command import Cli
-from tests.shared_data import GOLDEN
+from tests.shared_data import GOLDEN, SHARED, needs_shared
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
@@ -47,6 +47,15 @@ def test_phones(cli: Cli, alignment: list[int]) -> None:
     assert first.startswith("a  [ 2 1 1 ")
     assert second.startswith(f"a  ph{phone} ")
     assert (third, len(first)) == ("", len(second))
+
+
+@needs_shared
+def test_times_between_two_decimals(cli: Cli) -> None:
+    """0.575 s and 0.175 s are just below that in float32; Kaldi writes so."""
+    case = SHARED / "road" / "align_1"
+    times = ["--ctm-output", "--frame-shift=0.0125"]
+    lines = cli.good("ali-to-phones", *times, str(case / "final.mdl"), f"ark:{case}/ali.ark", "-").out.splitlines()
+    assert {"utt002 1 0.57 0.21 5", "utt002 1 0.79 0.17 5"} < set(lines)
 
 
 @pytest.mark.parametrize("verb", ["ali-to-pdf", "ali-to-phones"])

@@ -47,6 +47,21 @@ def test_features_are_copied(cli: Cli, feats: dict[str, np.ndarray], method: int
         assert all(isinstance(matrix, np.ndarray) for _, matrix in table)
 
 
+def test_parts_of_archives_are_copied(cli: Cli, feats: dict[str, np.ndarray]) -> None:
+    cli.good("copy-feats", "ark:feats.ark", "ark,scp:all,scp")
+    place = Path("scp").read_text().split("\n")[0].split()[1]
+    assert place == "all:2"
+    for range_, part in {"": (), "[1:3]": slice(1, 4), "[:,1:1]": (slice(None), [1]), "[4:8]": slice(4, 6)}.items():
+        cli.good("copy-feats", place + range_, "part")
+        np.testing.assert_array_equal(load_matrix("part"), feats["a"][part])
+    assert "the range [6:6] does not fit" in cli("copy-feats", place + "[6:6]", "part").err
+    assert "'[1]' is not a range" in cli("copy-feats", place + "[1]", "part").err
+    assert "ends before byte 999" in cli("copy-feats", "all:999", "part").err
+    Path("all:2").write_text(" [ 7 ]\n")
+    cli.good("copy-feats", "all:2", "part")
+    assert load_matrix("part").tolist() == [[7]], "a file of this name comes first"
+
+
 def test_files_are_copied(cli: Cli) -> None:
     Path("m").write_text(" [\n 1 2\n 3 4 ]\n")
     cli.good("copy-feats", "m", "copy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,6 +23,7 @@ from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.text import decode_config
 
 _GZIP = b"\x1f\x8b"
+_PLACE = re.compile(r".+:[0-9]+", re.DOTALL)
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
@@ -117,8 +119,9 @@ def apply_config_files(nnet: Nnet, names: Iterable[str], seed: int) -> None:
 
 
 def open_file(name: str) -> Reader:
-    """A reader of a file."""
-    return open_rxfilename(name) if _is_stream(name) else Reader.open(name)
+    """A reader of a file, or of a place in it (`feats.ark:17`)."""
+    is_place = _PLACE.fullmatch(name) and not os.path.exists(name)
+    return open_rxfilename(name) if is_place or _is_stream(name) else Reader.open(name)
 
 
 def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:

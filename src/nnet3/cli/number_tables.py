@@ -32,6 +32,7 @@ from nnet3.kaldi_io import (
     write_wxfilename,
 )
 from nnet3.kaldi_io.general import GeneralMatrix, dense
+from nnet3.kaldi_io.script import cut, split_range
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
 
@@ -57,7 +58,8 @@ def copy_features(
     lengths: str,
     read: Callable[[Reader], np.ndarray] | None = None,
 ) -> None:
-    """Copies a table of matrices, or the one in a file; with a `method` they become compressed, else full.
+    """Copies a table of matrices, or the one in a file or the part of it that a range names; with a `method` they
+    become compressed, else full.
 
     `read` reads the matrices of another toolkit.
     """
@@ -67,8 +69,7 @@ def copy_features(
         return dense(matrix) if method is None else compress(dense(matrix), CompressionMethod(method))
 
     if not is_table(source):
-        file = open_file(source) if read is None else Reader(read_whole(parse_rxfilename(source)), source, binary=True)
-        only = changed(file.general_matrix() if read is None else read(file))
+        only = changed(_part_of_file(source) if read is None else read(_foreign_file(source)))
         save(output, binary, lambda file: file.general_matrix(only))
         return
     tables: TableReader[Any] = TableReader(source, read, header=False) if read else open_general_matrix_table(source)
@@ -82,6 +83,16 @@ def copy_features(
         say(f"Copied {len(counts)} feature matrices.")
     if lengths:
         _write_numbers(lengths, counts)
+
+
+def _part_of_file(name: str) -> GeneralMatrix:
+    name, range_ = split_range(name, name)
+    matrix = open_file(name).general_matrix()
+    return cut(matrix, range_) if range_ else matrix
+
+
+def _foreign_file(name: str) -> Reader:
+    return Reader(read_whole(parse_rxfilename(name)), name, binary=True)
 
 
 def write_lengths(source: str, output: str) -> int:

@@ -36,13 +36,17 @@ def _parse_line(line: str, place: str) -> ScriptEntry:
     words = line.split(None, 1)
     if len(words) != 2:
         raise TableError(f"{place}: expected 'KEY FILENAME', got '{line[:60]}'")
-    key, name = words[0], words[1].rstrip()
+    return ScriptEntry(words[0], *split_range(words[1].rstrip(), place))
+
+
+def split_range(name: str, place: str) -> tuple[str, str]:
+    """The name of a file, and the range of rows and columns behind it, or ""; TableError, at `place`, if it is none."""
     if not name.endswith("]"):
-        return ScriptEntry(key, name)
+        return name, ""
     name, bracket, inside = name.rpartition("[")
     if not _RANGE.fullmatch(bracket + inside):
         raise TableError(f"{place}: '{bracket}{inside}' is not a range such as [0:9] or [:,0:12]")
-    return ScriptEntry(key, name.rstrip(), bracket + inside)
+    return name.rstrip(), bracket + inside
 
 
 def cut(value: object, range_: str) -> GeneralMatrix:
