@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.words_ahead import ReachedWords, WordsAhead
+from nnet3.asr.words_ahead import ReachedWords, WordsAhead, _sums_before
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_const import LabelReach
-from tests.seeds import RANDOM
+from tests.seeds import RANDOM, shifted
 
 STATES, HISTORIES, WORDS = 30, 12, 40
 
@@ -63,3 +65,14 @@ def test_small_sums_behind_large_ones() -> None:
     lm = BackoffModel(Fst.from_arcs(0, [np.inf], np.zeros(1001), np.zeros(1001), np.arange(1, 1002), costs))
     reached = ReachedWords(LabelReach(1003, np.array([0, 2]), np.array([1001, 1003]), np.array([1002, 1004])))
     assert WordsAhead(reached, lm).look(np.array([0]), np.array([0])).only.tolist() == [1000]
+
+
+def test_sums_of_groups_of_any_length() -> None:
+    rng = np.random.default_rng(shifted(0))
+    for _ in range(30):
+        counts = rng.choice([0, 1, 2, 3, 5, 63, 64, 65, 66, 200], size=rng.integers(1, 40))
+        offsets = np.append(0, np.cumsum(counts))
+        values = rng.random(offsets[-1])
+        groups = [values[first:end] for first, end in itertools.pairwise(offsets)]
+        expected = [sum(group[:place]) for group in groups for place in range(len(group))]
+        assert np.allclose(_sums_before(values, offsets)[: len(values)], expected, rtol=1e-12, atol=0)

@@ -56,6 +56,16 @@ def test_names_are_looked_up_one_by_one_or_listed(tmp_path: Path) -> None:
         assert label not in symbols.names
 
 
+@pytest.mark.parametrize("length", [127, 128, 255, 256, 70_000])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_long_words(tmp_path: Path, length: int, place: int) -> None:
+    words = {0: "<eps>", 1: "a", 2: "b"} | {place: "long" * (length // 4) + "l" * (length % 4)}
+    (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 1) + symbol_table(words) + BODY)
+    graph = load_graph(tmp_path / "graph.fst")
+    assert graph.input_symbols is not None
+    assert graph.input_symbols.names == words
+
+
 def test_a_symbol_that_the_file_cannot_hold(tmp_path: Path) -> None:
     table = bytearray(symbol_table(WORDS))
     table[24:28] = struct.pack("<i", 1 << 30)

@@ -14,6 +14,7 @@ from nnet3.kaldi_io.fst_const import LabelReach
 
 Costs = npt.NDArray[np.float32]
 _NONE = -1
+_LONG_GROUP = 64
 
 
 class Ahead(NamedTuple):
@@ -104,14 +105,17 @@ class WordsAhead:
 def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
     """Returns the sum of those before each value in its group, which begins at one of the offsets.
 
-    Each group is summed for itself, so that small sums are exact behind many others.
+    Each group is summed for itself, so that small sums are exact behind many others: long groups one by one, of the
+    others all second values, all third ones and so on.
     """
-    before = np.append(0, values[:-1])
-    place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
-    before[place == 0] = 0
-    width, at = 1, np.flatnonzero(place >= 1)
-    while len(at):  # before[i] is the sum of up to `width` values
-        before[at] += before[at - width]
-        width *= 2
-        at = at[place[at] >= width]
+    before, counts = np.append(0, values[:-1]), np.diff(offsets)
+    before[offsets[:-1][counts > 0]] = 0
+    is_long = counts > _LONG_GROUP
+    for first, end in zip(offsets[:-1][is_long].tolist(), offsets[1:][is_long].tolist(), strict=True):
+        np.cumsum(before[first:end], out=before[first:end])
+    longest_first = np.flatnonzero(~is_long)[np.argsort(-counts[~is_long], kind="stable")]
+    at, left = offsets[longest_first], -counts[longest_first]
+    for place in range(1, int(-left.min(initial=0))):
+        at = at[: np.searchsorted(left, -place)] + 1  # the groups that have a value at this place
+        before[at] += before[at - 1]
     return before

@@ -67,10 +67,31 @@ def symbol_bytes(symbols: SymbolTable) -> bytes:
 
 
 def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns where the symbols begin in the data, and where the last one ends, as a last number and alone."""
+    """Returns where the symbols begin in the data, and where the last one ends, as a last number and alone.
+
+    Where a symbol begins is known only after the one before it. So lengths are first taken to fit in one byte, which
+    is fast; all are looked at together then.
+    """
+    data, place = reader.data, reader.position
+    starts = [place]
+    try:
+        for _ in range(count):
+            place += data[place] + _LEAST_SYMBOL
+            starts.append(place)
+    except IndexError:
+        return _starts_of_long(reader, count)
+    found = np.array(starts)
+    if place > reader.position + reader.left:
+        return _starts_of_long(reader, count)
+    lengths = np.frombuffer(data, np.uint8)[found[:-1, np.newaxis] + np.arange(1, _LENGTH.size)]
+    return _starts_of_long(reader, count) if lengths.any() else (found, place)
+
+
+def _starts_of_long(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Does what `_starts` does for symbols of any length, or finds the damage."""
     data, size, place = reader.data, reader.position + reader.left, reader.position
     starts, length = [place], _LENGTH.unpack_from
-    for _ in range(count):  # where a symbol begins is known only after the one before it
+    for _ in range(count):
         behind = place + _LEAST_SYMBOL
         if behind <= size:
             behind += length(data, place)[0]
