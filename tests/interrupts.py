@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+import torch
+
 
 class Moments:
     """Counts moments at which a signal may come; raises KeyboardInterrupt at the one of this number.
@@ -21,11 +23,14 @@ class Moments:
 
     @contextlib.contextmanager
     def passing(self) -> Iterator[None]:
+        """PyTorch itself leaves gradients off if a signal comes while `torch.no_grad` begins or ends."""
+        is_on = torch.is_grad_enabled()
         sys.setprofile(self._look)
         try:
             yield
         finally:
             sys.setprofile(None)
+            torch.set_grad_enabled(is_on)
 
     def _look(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code

@@ -14,7 +14,7 @@ TANH = ComponentOperation(components.create("TanhComponent", "dim=32")).options(
 IMAGES = {"image": (4, 4, 2), "window": (2, 2), "stride": (1, 1), "pad": False}
 #: By type: operands as a text has them, and options with which a node can be made.
 NODES: dict[str, tuple[list[str], dict[str, object]]] = {
-    "input": ([], {"rows": 32, "cols": None, "classes": None, "axis": "a"}),
+    "input": ([], {"rows": 32, "cols": None, "classes": None, "axis": "a", "sparse": None}),
     "parameter": ([], {"rows": 3, "cols": 2, "trainable": True, "constant": True}),
     "dropout": (["x"], {"rate": 0.5}),
     "power": (["x"], {"exponent": 2.0}),
@@ -24,6 +24,7 @@ NODES: dict[str, tuple[list[str], dict[str, object]]] = {
     "layer_norm": (["x"], {"epsilon": 0.1}),
     "reduce_sequence": (["x"], {"how": "mean"}),
     "embedding": (["E", "w"], {"sparse": False}),
+    "sparse_times": (["E", "x"], {"sparse": False}),
     "attention": (["x", "x", "x"], {"scale": 0.5}),
     "ctc": (["x", "w"], {"blank": 1}),
     "lstm_layer": (["x", "V", "R", "b"], {"reverse": True}),
@@ -53,6 +54,7 @@ IMPOSSIBLE = [
     ("input", {"cols": 0}),
     ("input", {"axis": "a b"}),
     ("input", {"cols": 3}),
+    ("input", {"cols": 3, "axis": None, "sparse": True}),
     ("clip", {"low": 2.0}),
     ("reduce_rows", {"how": "median"}),
     ("row_step", {"step": 0}),

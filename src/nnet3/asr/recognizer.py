@@ -128,7 +128,7 @@ class Recognizer:
 
     @property
     def alternatives(self) -> int:
-        """How many ways to read a segment a result has besides the best words."""
+        """The number of other ways to read a segment that a result has."""
         return self._alternatives
 
     @alternatives.setter
