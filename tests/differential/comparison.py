@@ -13,6 +13,7 @@ from tests.differential.variants import PLAIN, Variant
 
 BOUNDS = {torch.float64: 1e-10, torch.float32: 1e-5}
 _ROUNDINGS = 16
+_DRAWS = 3, 60  # some steps of natural gradient hang on rounding in one case of twenty: more draws where a few are less
 
 
 def problems(
@@ -38,20 +39,23 @@ def problems(
                 error, bound = _norm(found[name], expected[name]), BOUNDS[dtype] * _scale(expected[name])
                 if error <= bound or not expected[name].isfinite().all():  # it overflows whatever the passes do
                     continue
-                bound = max(bound, _ROUNDINGS * _sensitivity(subject, name, dtype))
-                if not error <= bound:
+                for draws in _DRAWS:
+                    bound = max(bound, _ROUNDINGS * _sensitivity(subject, name, dtype, draws))
+                    if error <= bound:
+                        break
+                else:
                     yield f"{variant.name}: {name} in {dtype} is off by {error:.1e}, allowed are {bound:.1e}"
 
 
-def _sensitivity(subject: Subject, name: str, dtype: torch.dtype) -> float:
-    """How far a result is off without passes because numbers are rounded.
+def _sensitivity(subject: Subject, name: str, dtype: torch.dtype, draws: int) -> float:
+    """How far a result is off without passes because numbers are rounded: the most of some draws.
 
     Where numbers cancel, few rows are normalized, or natural gradient divides by what is almost nothing, that is more
     than the bounds. It is seen from inputs and parameters that are off by a unit in the last place, and in float32 from
     what float64 gives.
     """
     expected = subject.results(PLAIN, dtype)[name]
-    others = [*subject.results_of_disturbed(dtype), subject.results(PLAIN, torch.float64)]
+    others = [*subject.results_of_disturbed(dtype, draws), subject.results(PLAIN, torch.float64)]
     return max(_norm(other[name], expected) for other in others)
 
 
