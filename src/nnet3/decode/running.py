@@ -49,16 +49,8 @@ class EditGuard:
     def check(self) -> None:
         """Raises ExecutionError if there are other nodes or components now."""
         nnet = self._nnet()
-        if nnet is None:
-            return
-        names = nnet.components.keys() == self._components.keys()
-        if (
-            nnet.parts.nodes is self._nodes
-            and names
-            and all(component is self._components[name] for name, component in nnet.components.items())
-        ):
-            return
-        raise ExecutionError("the network has been edited since this computer was made: make another")
+        if nnet is not None and (nnet.parts.nodes is not self._nodes or nnet.components != self._components):
+            raise ExecutionError("the network has been edited since this computer was made: make another")
 
 
 class ChunkRunner:
