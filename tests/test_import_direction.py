@@ -10,8 +10,8 @@ from nnet3.components import COMPONENT_TYPES
 
 ROOT = Path(nnet3.__file__).parent
 ROOMS = [
-    *("errors", "text", "options", "drawing", "index", "kaldi_io", "ir", "schedule", "lowering", "families", "driver"),
-    *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
+    *("errors", "text", "options", "drawing", "index", "kaldi_io", "native", "ir", "schedule", "lowering", "families"),
+    *("driver", "components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
     *("examples", "train", "chain", "runs", "asr", "export", "serve", "cn", "explore", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}

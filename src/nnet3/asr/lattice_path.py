@@ -58,8 +58,7 @@ class LatticePath:
         places = np.arange(count)
         linear = Fst.from_arcs(0, final, places, places + 1, fst.ilabel[self.arcs], fst.cost[self.arcs])
         finals = Strings.joined([no_strings(count), final_ids[np.array([self.end])]])
-        costs = self.lattice.acoustic_cost[self.arcs]
-        return Lattice(linear, costs, acoustic, ids[self.arcs], finals, self.lattice.is_plain)
+        return Lattice(linear, self.lattice.acoustic_cost[self.arcs], acoustic, ids[self.arcs], finals)
 
 
 def best_paths(

@@ -30,6 +30,8 @@ from nnet3.components.updatable import (
     OrthonormalComponent,
 )
 from nnet3.kaldi_io import Reader
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 
@@ -77,6 +79,9 @@ class AffineComponent(OrthonormalComponent):
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.product(y, x, self.linear_params, self.bias_params)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -226,6 +231,9 @@ class LinearComponent(NaturalGradientPair):
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mm(x, self.params.t(), out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.product(y, x, self.params, None)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None

@@ -23,6 +23,7 @@ from nnet3.components.state import ComponentState
 from nnet3.errors import ComponentError
 from nnet3.index import T
 from nnet3.ir.matrices import Matrix, as_tensor, warn_of_gradient
+from nnet3.native.operations import Operations
 
 if TYPE_CHECKING:
     from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -243,6 +244,19 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def replay_state(self) -> list[object] | None:
         """Returns all that `forward` depends on besides the contents of its tensors; None if it draws numbers."""
         return list(vars(self).values())
+
+    # ---- native code ----
+
+    #: True in networks that `Nnet.pack` gives: where native code can, it computes what `forward` computes.
+    is_native: bool = False
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        """Returns operations that do as `forward` does, of tensors that are attributes; None if there are none."""
+        return None
+
+    def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
+        """The same in the form of the kernel protocol."""
+        return self.native(inputs[0], output) if inputs and self.replay_state() is not None else None
 
     # ---- index rules; only components that are not simple override these ----
 

@@ -15,6 +15,8 @@ from nnet3.components.kinds import REAL, SIZE, Kind, Values
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 _MOST_COLUMNS = 2**31 - 1
@@ -230,6 +232,12 @@ class ElementwiseProductComponent(_Reduction):
         torch.mul(first, second, out=y)
         for block in others:
             y.mul_(block)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        first, second, *others = x.split(self.output_dim, 1)
+        return operations.in_a_row(
+            operations.multiply(y, first, second), *(operations.multiply(y, y, block) for block in others)
+        )
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x of a block = g_y times the product of all other blocks: of those before it, then of those behind it

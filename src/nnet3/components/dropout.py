@@ -17,6 +17,8 @@ from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 
@@ -109,6 +111,10 @@ class DropoutComponent(DropoutBase):
             torch.mul(x, 1.0 - self.dropout_proportion, out=y)
         else:
             torch.mul(x, self.kept(x.shape[0], 1 if self.dropout_per_frame else x.shape[1], like=x), out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        p = self.dropout_proportion
+        return operations.copy(y, x) if p == 0.0 else operations.scaled_copy(y, x, 1.0 - p)  # it is in test mode
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = g_y y / x, and g_y where x = 0: what x was multiplied by can be seen in x and y

@@ -14,6 +14,8 @@ from nnet3.components.kinds import MATRIX, VECTOR, Vector, load_matrix_key, load
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 _ROWS_AT_ONCE = 512  # of weights that are transposed: 4,096 x 256 in a quarter of the time of all at once
@@ -53,16 +55,33 @@ class AffinePart:
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> None:
         if not inputs:
             parts = self.linear_params.split(_ROWS_AT_ONCE)
-            for weights, columns in zip(parts, output.split(_ROWS_AT_ONCE, 1), strict=True):
-                columns.copy_(weights.t())
+            for weights, rows in zip(parts, self._packed(output).split(_ROWS_AT_ONCE), strict=True):
+                rows.copy_(weights)
             return
-        x, *others = inputs
-        addend = others[0] if others else self.bias_params
-        weights = others[1] if len(others) > 1 else self.linear_params.t()
+        x, weights, addend = self._operands(*inputs)
         if addend is None:
-            torch.mm(x, weights, out=output)
+            torch.mm(x, weights.t(), out=output)
         else:
-            torch.addmm(addend, x, weights, out=output)
+            torch.addmm(addend, x, weights.t(), out=output)
+
+    def _operands(self, x: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Returns x, W_c and what is added to their product."""
+        weights = self._packed(others[1]) if len(others) > 1 else self.linear_params
+        return x, weights, others[0] if others else self.bias_params
+
+    def _packed(self, matrix: Tensor) -> Tensor:
+        """Returns W_c as it lies in a matrix (columns, output_dim): transposed, but for native code as it is."""
+        if self.is_native and matrix.is_contiguous():
+            return matrix.view(self.output_dim, self._count)
+        return matrix.t()
+
+    @property
+    def is_native(self) -> bool:
+        native: bool = self._component.is_native
+        return native
+
+    def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
+        return operations.product(output, *self._operands(*inputs)) if inputs else None
 
     def run_backward(
         self,

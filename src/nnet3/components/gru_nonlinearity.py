@@ -24,6 +24,8 @@ from nnet3.components.updatable import (
     TwoPreconditioners,
     UpdatableComponent,
 )
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 _REPAIR_PROBABILITY = 0.5
@@ -168,6 +170,15 @@ class GruNonlinearityComponent(TwoPreconditioners, GruComponent):
         h.tanh_()
         torch.lerp(h, x[:, self._cell], z, out=y[:, dim:])
 
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        dim, recurrent = self.cell_dim, self.recurrent_dim
+        h, c, gated = y[:, :dim], y[:, dim:], y[:, dim : dim + recurrent]  # r s' lies where c comes later
+        return operations.in_a_row(
+            operations.multiply(gated, x[:, dim : dim + recurrent], x[:, -recurrent:]),
+            operations.product(h, gated, self.w_h, x[:, self._hpart]),
+            operations.gru(h, h, None, x[:, self._cell], x[:, :dim], c),
+        )
+
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
@@ -237,6 +248,11 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
         h = torch.addcmul(hpart, cell, self.w_h, out=y[:, :dim])
         h.tanh_()
         torch.lerp(h, cell, z, out=y[:, dim:])
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        dim = self.cell_dim
+        z, hpart, cell = x[:, :dim], x[:, dim : 2 * dim], x[:, 2 * dim :]
+        return operations.gru(y[:, :dim], hpart, self.w_h, cell, z, y[:, dim:])
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None

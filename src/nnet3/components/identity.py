@@ -15,6 +15,8 @@ from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, NUMBER, POSITIVE, RAT
 from nnet3.components.nonlinearity import old_statistics
 from nnet3.components.registry import register
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 
 
 def _copy(source: Tensor, dest: Tensor) -> None:
@@ -44,6 +46,9 @@ class NoOpComponent(Component):
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         _copy(x, y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.copy(y, x)
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         if self.backprop_scale != 1.0:
@@ -121,6 +126,9 @@ class ClipGradientComponent(Component):
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         _copy(x, y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.copy(y, x)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -251,6 +259,9 @@ class BackpropTruncationComponent(Component):
             torch.mul(x, self.scale, out=y)
         elif y.data_ptr() != x.data_ptr():
             y.copy_(x)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.copy(y, x) if self.scale == 1.0 else operations.scaled_copy(y, x, self.scale)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None

@@ -16,6 +16,8 @@ from nnet3.components.registry import register
 from nnet3.components.row_sums import blocks_of_rows, type_of_sums, whole_gradient
 from nnet3.components.summary import format_number, rms, summarize_vector
 from nnet3.components.updatable import UpdatableComponent
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 _TANH_THRESHOLD, _SIGMOID_THRESHOLD, _REPAIR_SCALE = 0.2, 0.05, 1e-5
@@ -130,6 +132,9 @@ class LstmNonlinearityComponent(UpdatableComponent):
             o.mul_(scales[1])
         torch.tanh(c, out=m)
         m.mul_(o)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.lstm(y, x, self.params, self.use_dropout)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None

@@ -18,6 +18,8 @@ from nnet3.components.row_sums import sum_of_rows
 from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 REPAIR_PROBABILITY = 0.5
@@ -242,6 +244,9 @@ class SigmoidComponent(_Squashing):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.sigmoid(x, out=y)
 
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.sigmoid(y, x)
+
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
         # g_x = g_y y (1 - y)
         torch.ops.aten.sigmoid_backward.grad_input(y_deriv, y, grad_input=x_deriv)
@@ -268,6 +273,9 @@ class TanhComponent(_Squashing):
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.tanh(x, out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.tanh(y, x)
 
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
         # g_x = g_y (1 - y^2)
@@ -296,6 +304,9 @@ class RectifiedLinearComponent(Nonlinearity):
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.clamp_min(x, 0.0, out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.relu(y, x)
 
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
         # g_x = g_y where y > 0, else 0

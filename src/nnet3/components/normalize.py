@@ -14,6 +14,8 @@ from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE
 from nnet3.components.nonlinearity import BLOCK_DIM, old_statistics
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 _FLOOR = 2.0**-66  # of the mean square relative to the target
@@ -71,6 +73,9 @@ class NormalizeComponent(Component):
             return
         torch.div(x, root, out=y[:, :, : self.block_dim])
         torch.add(root.log_(), math.log(self.target_rms), out=y[:, :, self.block_dim :])
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.normalize(y, x, self.target_rms) if self.output_dim == self.block_dim else None
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = f g_y - c (g_y . x) / (d target_rms^2) x, where c = f^3, or 0 where f was floored;

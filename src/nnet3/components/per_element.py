@@ -27,6 +27,8 @@ from nnet3.components.updatable import (
     UpdatableComponent,
 )
 from nnet3.kaldi_io import Reader
+from nnet3.native import operations
+from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine
 
 
@@ -57,6 +59,9 @@ class PerElementScaleComponent(UpdatableComponent):
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mul(x, self.params, out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.multiply(y, x, self.params)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None

@@ -47,6 +47,8 @@ class Kernel(Protocol):
     # A kernel may also have `replay_state() -> Sequence[object] | None`: all that `run_forward` depends on besides its
     # operands and the contents of the tensors named, so that equal states (the same objects) mean the same arithmetic.
     # None, as for a kernel without it: on anything, for instance random numbers.
+    # A kernel with `is_native` has `native_forward(inputs, output, indexes)`: operations of `nnet3.native` that do as
+    # `run_forward` does, and depend on no more than `replay_state` says; None if there are none.
     # A kernel that promises `has_parts` has `part(first, end, adds)`: see `part_name`.
 
 

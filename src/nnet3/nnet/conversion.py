@@ -12,6 +12,7 @@ import torch
 from nnet3.components import Component
 from nnet3.components.large_products import onednn_is_faster
 from nnet3.errors import ArgumentError, ComponentError, NetworkError
+from nnet3.native.library import library
 from nnet3.structure.cycles import recurrent_nodes
 from nnet3.structure.node_rules import NodeRules
 
@@ -96,15 +97,19 @@ def quantized(nnet: N, dtype: torch.dtype | str) -> N:
 
 
 def packed(nnet: N) -> N:
-    """Returns a copy of a network with packed weights; see `Nnet.pack`."""
-    if not onednn_is_faster():
-        return nnet.copy()
+    """Returns a copy of a network with packed weights, and native code for recurrences; see `Nnet.pack`."""
     rules = NodeRules(nnet.parts)
     in_loops = {getattr(nnet.nodes[number], "component", "") for number in recurrent_nodes(rules)}
     components = {
-        name: component.copy() if name in in_loops else _in_low_precision(name, component, torch.float32)
+        name: _in_low_precision(name, component, torch.float32)
+        if onednn_is_faster() and name not in in_loops
+        else component.copy()
         for name, component in nnet.components.items()
     }
+    looped = [component for name, component in components.items() if name in in_loops]
+    if looped and library() is not None:
+        for component in looped:
+            component.is_native = True
     return type(nnet)(nnet.nodes, components, nnet.warnings)
 
 

@@ -12,7 +12,7 @@ from nnet3.components import Component
 from nnet3.structure.nodes import NnetNode
 
 _PLAIN = (bool, int, str, tuple)
-_NOT_PROGRAM = frozenset({"is_gradient"})  # settings of updates, which no program depends on
+_NOT_PROGRAM = frozenset({"is_gradient", "is_native"})  # settings that no program depends on
 
 
 def nodes_digest(nodes: tuple[NnetNode, ...]) -> str:

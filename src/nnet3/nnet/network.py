@@ -377,9 +377,11 @@ class Nnet(RunsUtterances, Shown):
         return quantized(self, dtype)
 
     def pack(self) -> Self:
-        """A copy for inference, as by `quantize`, whose weights lie as they are multiplied fastest if that gains time:
+        """A copy for inference, as by `quantize`, with what gains time:
 
-        on processors of AMD with AVX-512, large affine, linear and TDNN components that are in no recurrence.
+        on processors of AMD with AVX-512, the weights of large affine, linear and TDNN components that are in no
+        recurrence lie as they are multiplied fastest. Where there is a C compiler, native code runs the steps of
+        recurrences on the CPU in float32; it is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
         """
         return packed(self)
 

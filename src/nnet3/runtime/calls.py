@@ -48,11 +48,17 @@ _ON_VIEWS: dict[str, Callable[..., object]] = {
     "positive": lambda dest, source: torch.gt(source, 0.0, out=dest),
     "sum": lambda dest, terms: torch.sum(terms, 1, out=dest),  # terms: (dest rows, terms, columns)
 }
+
+
+def scaled_copy(dest: Tensor, source: Tensor, number: float) -> None:
+    torch.mul(source, number, out=dest)
+
+
 #: Kinds of calls `function(*views, number)`.
 _WITH_NUMBER: dict[str, Callable[..., object]] = {
     "fill": Tensor.fill_,
     "scale": Tensor.mul_,
-    "scaled copy": lambda dest, source, number: torch.mul(source, number, out=dest),
+    "scaled copy": scaled_copy,
 }
 
 

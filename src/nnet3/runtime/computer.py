@@ -13,10 +13,11 @@ from torch import Tensor
 
 from nnet3.errors import ExecutionError, NumericalError, check_kind
 from nnet3.ir.computation import NnetComputation
+from nnet3.runtime.constants import Constants
 from nnet3.runtime.debug import Tracer, bad_rows, describe_rows
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
-from nnet3.runtime.link import Constants, LinkedComputation, RunState, link
+from nnet3.runtime.link import LinkedComputation, RunState, link
 from nnet3.runtime.memory import Lease, OneThread, checked_device, pool_of
 from nnet3.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.runtime.outside import accepted_matrix, check_outside, outside_dtype

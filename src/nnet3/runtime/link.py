@@ -6,25 +6,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, repeat
-from typing import Any
+from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
 
 from nnet3.errors import ExecutionError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
 from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
+from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.memory import Arena
+from nnet3.runtime.native_runs import in_groups, native_kernels
 from nnet3.runtime.plan import Plan, SegmentPlan
-from nnet3.runtime.replay import CudaGraphs, Replay
+from nnet3.runtime.replay import CudaGraphs, Replay, is_same_state, state_of
 from nnet3.runtime.view_tensors import ViewTensors
 
 _ONCE = range(1)
 _TURNS_AT_ONCE = 256  # of a loop are bound together
 _MOST_KEPT = 20_000  # calls of loops
+
+
+#: Some turns, calls, and what runs for each of these in each turn.
+_Part: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
 
 
 @dataclass
@@ -39,62 +44,6 @@ class RunState:
         self.accepted.clear()
         self.provided.clear()
         self.memos[:] = [None] * len(self.memos)
-
-
-@dataclass
-class Constants:
-    """The tables of a plan on a device, loaded when first needed; they outlive a change of memory.
-
-    `version` changes when something is another object than before.
-    """
-
-    device: torch.device
-    indexes: dict[int, Tensor] = field(default_factory=dict)
-    of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
-    version: int = 0
-
-    def index(self, plan: Plan, number: int) -> Tensor:
-        """Returns a table of row numbers on the device."""
-        if number not in self.indexes:
-            # A copy: tables of a plan that was read from a file cannot be written to.
-            self.indexes[number] = torch.tensor(plan.indexes[number], device=self.device)
-        return self.indexes[number]
-
-    def load(self, plan: Plan, kernels: Kernels, kernel: int, precomputed: int) -> Any:
-        """Returns what a kernel has made of its precomputed arrays."""
-        key = kernel, precomputed
-        if key not in self.of_kernels:
-            arrays = plan.precomputed[precomputed] or {}
-            self.of_kernels[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
-        return self.of_kernels[key]
-
-    def move(self, plan: Plan, other: Plan, kernels: Kernels) -> None:
-        """Hold the tables of the other plan, whose calls are those of this one.
-
-        What is bound to them stays bound: they change in place, as views do, where that can be.
-        """
-        indexes, self.indexes = self.indexes, {}
-        for number, table in indexes.items():
-            if plan.indexes[number] is not other.indexes[number]:
-                table.set_(self.index(other, number))  # type: ignore[call-overload]
-            self.indexes[number] = table
-        of_kernels, self.of_kernels = self.of_kernels, {}
-        for key, loaded in of_kernels.items():
-            if plan.precomputed[key[1]] is other.precomputed[key[1]] or _become(
-                loaded, self.load(other, kernels, *key)
-            ):
-                self.of_kernels[key] = loaded
-            else:
-                self.version += 1
-
-
-def _become(loaded: Any, other: Any) -> bool:
-    """Give an object the contents of another one, if both are plain objects."""
-    if type(loaded) is not type(other) or isinstance(loaded, tuple) or not hasattr(loaded, "__dict__"):
-        return loaded is other
-    vars(loaded).clear()
-    vars(loaded).update(vars(other))
-    return True
 
 
 class Linker:
@@ -141,9 +90,7 @@ class Linker:
             self._begin(_ONCE, (0, 0))
         return self._bind(call)
 
-    def bind_loop(
-        self, calls: range, turns: range, steps: tuple[int, int]
-    ) -> Iterator[tuple[range, list[int], list[Iterable[BoundCall]]]]:
+    def bind_loop(self, calls: Iterable[int], turns: range, steps: tuple[int, int]) -> Iterator[_Part]:
         """Yields some turns, the calls in them, and what runs for each in these turns, until all turns are bound.
 
         `steps` of memos and of precomputed entries.
@@ -218,7 +165,7 @@ class Linker:
     def accept(self, view: int, name: str) -> Iterable[BoundCall]:
         bound = self.outside.get(self._accepts[name])
         if bound is not None:
-            return self.each(Tensor.copy_, self.view(view), self.always(bound))
+            return self.each(lambda dest: dest.copy_(bound), self.view(view))
         accepted = self.accepted
         return self.each(lambda dest: dest.copy_(accepted[name]), self.view(view))
 
@@ -242,6 +189,8 @@ class LinkedComputation:
         self.kernels, self.outside = linker.kernels, linker.outside
         self.storage, self.linker = storage, linker
         self._with_tables, self._version = list[int](), linker.constants.version
+        self._natives = native_kernels(linker.plan, linker.kernels)
+        self._native_state: list[object] | None = None
         self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
         self._bound: list[Iterable[BoundCall] | None] = [
@@ -307,6 +256,7 @@ class LinkedComputation:
 
     def calls_of_segment(self, number: int) -> Iterable[BoundCall]:
         """Returns what runs in a segment, in order."""
+        self._forget_old_addresses()
         if number in self._kept:
             return self._kept[number]
         segment = self.plan.segments[number]
@@ -320,6 +270,15 @@ class LinkedComputation:
         with many_objects():
             self._kept[number] = list(calls)
         return self._kept[number]
+
+    def _forget_old_addresses(self) -> None:
+        """Forget the calls that were kept if native code would read parameters where they were."""
+        if not self._natives:
+            return
+        state = state_of(self._natives)
+        if state is None or not is_same_state(self._native_state, state):
+            self._kept.clear()
+            self._native_state = state
 
     def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: command, turn, what runs."""
@@ -339,33 +298,58 @@ class LinkedComputation:
 
     def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: number, turn, what runs."""
-        for call, runs in self._parts(segment):
-            if runs is not None:
-                yield from ((call, 0, run) for run in runs)
-                continue
-            for turns, calls, each in self.linker.bind_loop(*self._loops[call]):
-                for turn, in_turn in zip(turns, zip(*each, strict=True), strict=True):
-                    yield from zip(calls, repeat(turn), in_turn, strict=False)
+        for turns, calls, each in self._parts(segment, together=False):
+            for turn, in_turn in zip(turns, zip(*each, strict=True), strict=True):
+                yield from zip(calls, repeat(turn), in_turn, strict=False)
 
     def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:
         """Yields what runs, in order, some calls at a time."""
-        for call, runs in self._parts(segment):
-            if runs is not None:
-                yield runs
-                continue
-            for _, _, each in self.linker.bind_loop(*self._loops[call]):
-                yield chain.from_iterable(zip(*each, strict=True))
+        for _, _, each in self._parts(segment, together=True):
+            yield chain.from_iterable(zip(*each, strict=True))
 
-    def _parts(self, segment: SegmentPlan) -> Iterator[tuple[int, Iterable[BoundCall] | None]]:
-        """Yields each call outside of loops with what runs, and the first call of each loop with None."""
+    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[_Part]:
+        """Yields calls outside of loops, and those of loops; `together`: native code makes several at once."""
         call = segment.first_call
         while call < segment.end_call:
             if call in self._loops:
-                yield call, None
+                yield from self._loop(*self._loops[call], together)
                 call = self._loops[call][0].stop
-            else:
-                yield call, self._bound[call] or ()
-                call += 1
+                continue
+            end = min([first for first in self._loops if first > call], default=segment.end_call)
+            yield self._straight(range(call, min(end, segment.end_call)), together)
+            call = end
+
+    def _straight(self, calls: range, together: bool) -> _Part:
+        """Returns calls that run once."""
+        runs = [(call, run) for call in calls for run in self._bound[call] or ()]
+        numbers, bound = [call for call, _ in runs], [run for _, run in runs]
+        if not self._natives:
+            return _ONCE, numbers, [[run] for run in bound]
+        groups = in_groups([bound], 1, together=together)
+        made = [bound[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
+        return _ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
+
+    def _loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[_Part]:
+        if not self._natives:
+            yield from self.linker.bind_loop(calls, turns, steps)
+            return
+        bound = []
+        for turn in sorted({turns[0], turns[min(1, len(turns) - 1)], turns[-1]}):
+            [(_, numbers, each)] = self.linker.bind_loop(calls, range(turn, turn + 1), steps)
+            bound.append(list(chain.from_iterable(each)))
+        groups = in_groups(bound, len(turns), together=together)
+        if together and len(groups) == 1 and groups[0].run is not None:
+            yield _ONCE, numbers[:1], [[partial(groups[0].run, turns.start, turns.stop)]]
+            return
+        by_python = [numbers[call] for group in groups if group.run is None for call in group.calls]
+        firsts = [numbers[group.calls[0]] for group in groups]
+        for some, _, each in self.linker.bind_loop(by_python, turns, steps):
+            others = iter(each)
+            made = [
+                next(others) if group.run is None else [partial(group.run, turn, turn + 1) for turn in some]
+                for group in groups
+            ]
+            yield some, firsts, made
 
 
 def link(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ class Replay:
     def run(self, number: int) -> None:
         """Make all calls of a segment."""
         state = None if self._never else self._state()
-        if state is None or not _equal(self._states.get(number), state):
+        if state is None or not is_same_state(self._states.get(number), state):
             self._recorded.pop(number, None)
             self._states.pop(number, None)
             calls = self._linked.calls_of_segment(number)
@@ -58,13 +58,8 @@ class Replay:
 
     def _state(self) -> list[object] | None:
         """Returns all that the recorded calls depend on; None if kernels may depend on more."""
-        state: list[object] = [torch.backends.cuda.matmul.allow_tf32]
-        for planned in self._linked.plan.kernels:
-            of_kernel = getattr(self._linked.kernels.find(planned), "replay_state", lambda: None)()
-            if of_kernel is None:
-                return None
-            state += of_kernel
-        return state + [each.data_ptr() for each in state if isinstance(each, Tensor)]
+        state = state_of(map(self._linked.kernels.find, self._linked.plan.kernels))
+        return None if state is None else [torch.backends.cuda.matmul.allow_tf32, *state]
 
     def _run_and_record(self, number: int) -> None:
         recorded: list[BoundCall] = []
@@ -116,7 +111,18 @@ def _graph(calls: Sequence[BoundCall], pool: Any) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def _equal(before: list[object] | None, now: list[object]) -> bool:
+def state_of(kernels: Iterable[Any]) -> list[object] | None:
+    """Returns all that forward passes of kernels depend on, besides what tensors hold; None if it may be more."""
+    state: list[object] = []
+    for kernel in kernels:
+        of_kernel = getattr(kernel, "replay_state", lambda: None)()
+        if of_kernel is None:
+            return None
+        state += of_kernel
+    return state + [each.data_ptr() for each in state if isinstance(each, Tensor)]
+
+
+def is_same_state(before: list[object] | None, now: list[object]) -> bool:
     """True if all values are the same objects or equal integers."""
     if before is None or len(before) != len(now):
         return False

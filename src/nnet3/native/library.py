@@ -1,0 +1,111 @@
+"""The C functions of this room, built when they are first wanted and kept in the user's cache folder.
+
+Without a compiler, or without a folder to write to, there are none, and PyTorch computes all; NNET3_NATIVE=0 in the
+environment asks for that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from nnet3.native.operations import BYTES
+
+_LOG = logging.getLogger("nnet3")
+_SOURCE = Path(__file__).with_name("operations.c")
+_COMPILERS = ("cc", "gcc", "clang")
+_FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+#: Flags that a compiler may not know; the first set that it takes is used.
+_FLAGS_OF_CPU = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+_SECONDS = 60.0  # for the compiler
+_ABOUT_CPU = 4096  # bytes of /proc/cpuinfo, which tell of the first core
+
+_lock = threading.Lock()
+_found: list[ctypes.CDLL | None] = []  # when it has been looked for
+
+
+def library() -> ctypes.CDLL | None:
+    """Returns the functions, which are built if nobody has built them; None where that cannot be."""
+    with _lock:
+        if not _found:
+            try:
+                _found.append(_load(_built()))
+            except (OSError, subprocess.SubprocessError, RuntimeError) as error:
+                _LOG.debug("no native code, PyTorch computes the steps of recurrences: %s", error)
+                _found.append(None)
+        return _found[0]
+
+
+def _built() -> Path:
+    """Returns the file of the library. Raises OSError, SubprocessError or RuntimeError if there can be none."""
+    if os.environ.get("NNET3_NATIVE", "") == "0":
+        raise RuntimeError("NNET3_NATIVE is 0")
+    compiler = shlex.split(os.environ.get("CC", "")) or [next(filter(shutil.which, _COMPILERS), _COMPILERS[0])]
+    program = shutil.which(compiler[0])
+    if program is None:
+        raise RuntimeError(f"there is no C compiler '{compiler[0]}'")
+    folder = _folder()
+    path = folder / f"operations-{_digest(compiler, program)}.so"
+    if not path.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            made = Path(place) / path.name
+            _compile([program, *compiler[1:]], made)
+            made.replace(path)  # whoever builds at the same time puts the same there
+    if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
+        raise RuntimeError(f"'{path}' belongs to another user")
+    return path
+
+
+def _folder() -> Path:
+    if "XDG_CACHE_HOME" in os.environ:
+        return Path(os.environ["XDG_CACHE_HOME"]) / "nnet3"
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "nnet3"
+
+
+def _digest(compiler: list[str], program: str) -> str:
+    """Returns what the library depends on: source, flags, compiler, processor."""
+    status, cpu = os.stat(program), Path("/proc/cpuinfo")
+    about = platform.processor().encode()
+    if cpu.exists():
+        with cpu.open("rb") as file:
+            about = file.read(_ABOUT_CPU)
+    # Its frequency changes all the time.
+    about = b"\n".join(line for line in about.splitlines()[:-1] if not line.startswith((b"cpu MHz", b"bogomips")))
+    settings = repr((_FLAGS, _FLAGS_OF_CPU, compiler, os.path.realpath(program), status.st_mtime_ns, status.st_size))
+    parts = (_SOURCE.read_bytes(), settings.encode(), f"{sys.platform} {platform.machine()}".encode(), about)
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+
+
+def _compile(compiler: list[str], target: Path) -> None:
+    for flags in _FLAGS_OF_CPU:
+        command = [*compiler, *_FLAGS, *flags, "-o", str(target), str(_SOURCE), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
+        if done.returncode == 0:
+            return
+    raise RuntimeError(f"'{' '.join(command)}' fails: {done.stderr.strip()[-500:]}")
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """Returns the library of a file. Raises OSError or RuntimeError if it is none of ours."""
+    found = ctypes.CDLL(str(path))
+    try:
+        found.nnet3_run.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 4
+        found.nnet3_run.restype = None
+        found.nnet3_size_of_operation.restype = ctypes.c_int64
+        size = found.nnet3_size_of_operation()
+    except AttributeError as error:
+        raise RuntimeError(f"'{path}' is damaged: {error}") from None
+    if size != BYTES:
+        raise RuntimeError(f"'{path}' has operations of {size} bytes, not {BYTES}")
+    return found

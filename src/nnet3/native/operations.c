@@ -1,0 +1,204 @@
+/* Operations on float32 matrices of few rows, and the loop that runs a row of them: the steps of a recurrence.
+
+   A matrix is rows of floats; rows lie `stride` floats apart (0: each row is the same one). An operation writes matrix 0,
+   which lies where a matrix that it reads lies, or nowhere near. nnet3/native/operations.py makes the tables. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MATRICES 6
+
+typedef struct {
+    int64_t code, rows, columns, inner;
+    double number;
+    float *matrix[MATRICES];
+    int64_t stride[MATRICES];
+} Operation;
+
+enum { COPY, FILL, ADD, SCALE, MULTIPLY, SIGMOID, TANH, RELU, NORMALIZE, PRODUCT, LSTM, GRU };
+
+/* Turns of the next loop do not depend on each other, though it may write where it reads. */
+#if defined(__clang__)
+#define EACH _Pragma("clang loop vectorize(assume_safety)") for
+#elif defined(__GNUC__)
+#define EACH _Pragma("GCC ivdep") for
+#else
+#define EACH for
+#endif
+
+/* ---- functions of one number; comparisons are false for NaN, which goes through ---- */
+
+static inline float power_of_two(int32_t exponent) { /* from -126 to 127 */
+    union { int32_t bits; float value; } two = {(exponent + 127) << 23};
+    return two.value;
+}
+
+/* e^x = 2^n (p + 1) with x = n ln 2 + r, |r| <= ln 2 / 2 and p = e^r - 1 by its Taylor series; |x| < 1000 */
+typedef struct { float p; int32_t n; } Exponential;
+
+static inline Exponential exponential(float x) {
+    const float magic = 12582912.0f; /* 1.5 2^23: what is added to it is rounded to an integer */
+    const float n = (x * 1.44269504f + magic) - magic;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts */
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    return (Exponential){p * r * r + r, (int32_t)(n == n ? n : 0.0f)};
+}
+
+/* 1 / (1 + e^-x) with e^-|x|, whose power of two may be less than the least one: it is multiplied in two parts */
+static inline float sigmoid(float x) {
+    const float size = fabsf(x), limited = size > 105.0f ? 105.0f : size;
+    const Exponential e = exponential(-limited);
+    const int32_t half = e.n / 2;
+    const float below = (e.p + 1.0f) * power_of_two(half) * power_of_two(e.n - half);
+    return (x < 0.0f ? below : 1.0f) / (1.0f + below);
+}
+
+/* (e^2x - 1) / (e^2x + 1) */
+static inline float hyperbolic_tangent(float x) {
+    const float size = fabsf(x);
+    const Exponential e = exponential(2.0f * (size > 10.0f ? 10.0f : size));
+    const float two = power_of_two(e.n), minus_1 = two * e.p + (two - 1.0f);
+    return copysignf(minus_1 / (minus_1 + 2.0f), x);
+}
+
+/* ---- products ---- */
+
+#define LANES 16
+typedef float Lanes __attribute__((vector_size(64)));
+typedef float Half __attribute__((vector_size(32)));
+typedef float Quarter __attribute__((vector_size(16)));
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED Lanes load(const float *from) {
+    Lanes lanes;
+    memcpy(&lanes, from, sizeof lanes);
+    return lanes;
+}
+
+INLINED float sum_of(Lanes lanes) {
+    const union { Lanes whole; Half parts[2]; } all = {lanes};
+    const union { Half whole; Quarter parts[2]; } half = {all.parts[0] + all.parts[1]};
+    const Quarter four = half.parts[0] + half.parts[1];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* sums[row] = x_row . w for so many rows of x, in so many chains of additions that do not wait for each other; both are
+   constants, so that all of `chain` are registers. */
+INLINED void dots(const int rows, const int chains, const float *x, int64_t stride, const float *w, int64_t count,
+                  float *sums) {
+    Lanes chain[4][2] = {{{0.0f}}};
+    int64_t i = 0;
+    for (; i + LANES * chains <= count; i += LANES * chains)
+        for (int c = 0; c < chains; c++)
+            for (int row = 0; row < rows; row++)
+                chain[row][c] += load(x + row * stride + i + LANES * c) * load(w + i + LANES * c);
+    for (int row = 0; row < rows; row++) {
+        sums[row] = sum_of(chains == 2 ? chain[row][0] + chain[row][1] : chain[row][0]);
+        for (int64_t rest = i; rest < count; rest++) sums[row] += x[row * stride + rest] * w[rest];
+    }
+}
+
+/* y = a + x W^T; matrices y (rows, columns), x (rows, inner), W (columns, inner), a (rows, columns) or none. A row of W
+   comes from memory once and is multiplied by all rows of x. */
+static void product(const Operation *op, float *const *at) {
+    const int64_t *stride = op->stride, inner = op->inner;
+    float sums[4];
+    for (int64_t j = 0; j < op->columns; j++)
+        for (int64_t row = 0, some; row < op->rows; row += some) {
+            const int64_t left = op->rows - row;
+            const float *x = at[1] + row * stride[1], *w = at[2] + j * stride[2];
+            some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            if (some == 4) dots(4, 1, x, stride[1], w, inner, sums);
+            else if (some == 2) dots(2, 2, x, stride[1], w, inner, sums);
+            else dots(1, 2, x, stride[1], w, inner, sums);
+            for (int64_t k = 0; k < some; k++)
+                at[0][(row + k) * stride[0] + j] = sums[k] + (at[3] ? at[3][(row + k) * stride[3] + j] : 0.0f);
+        }
+}
+
+/* ---- rows ---- */
+
+/* y = x f with f = (|x|^2 / (columns number^2))^(-1/2), where 1 / f is at least 2^-33 */
+static void normalize(const Operation *op, float *y, const float *x) {
+    float square;
+    dots(1, 2, x, 0, x, op->columns, &square);
+    const float root = sqrtf(square) / (sqrtf((float)op->columns) * (float)op->number);
+    const float divisor = root < 0x1p-33f ? 0x1p-33f : root;
+    EACH (int64_t j = 0; j < op->columns; j++) y[j] = x[j] / divisor;
+}
+
+/* y = [c | m], x = [I | F | Cp | O | c' | scales of i, f and o if `inner`], w = [w_ic | w_fc | w_oc] */
+static void lstm(const Operation *op, float *y, const float *x, const float *w) {
+    const int64_t dim = op->columns;
+    const float *scales = x + 5 * dim;
+    const float of_i = op->inner ? scales[0] : 1.0f, of_f = op->inner ? scales[1] : 1.0f;
+    const float of_o = op->inner ? scales[2] : 1.0f;
+    EACH (int64_t j = 0; j < dim; j++) {
+        const float previous = x[4 * dim + j];
+        const float i = of_i * sigmoid(x[j] + w[j] * previous);
+        const float f = of_f * sigmoid(x[dim + j] + w[dim + j] * previous);
+        const float c = f * previous + i * hyperbolic_tangent(x[2 * dim + j]);
+        y[j] = c;
+        y[dim + j] = of_o * sigmoid(x[3 * dim + j] + w[2 * dim + j] * c) * hyperbolic_tangent(c);
+    }
+}
+
+/* h = tanh(part + w c'), or tanh(part) without w; c = (1 - z) h + z c' */
+static void gru(int64_t columns, float *h, const float *part, const float *w, const float *previous, const float *z,
+                float *c) {
+    EACH (int64_t j = 0; j < columns; j++) {
+        h[j] = hyperbolic_tangent(w ? part[j] + w[j] * previous[j] : part[j]);
+        const float further = previous[j] - h[j];
+        c[j] = z[j] < 0.5f ? h[j] + z[j] * further : previous[j] - further * (1.0f - z[j]);
+    }
+}
+
+#define ELEMENTS(value) EACH (int64_t j = 0; j < columns; j++) y[j] = value
+
+static void run_row(const Operation *op, float *const *at) {
+    const int64_t columns = op->columns;
+    const float number = (float)op->number;
+    float *y = at[0];
+    const float *a = at[1], *b = at[2];
+    switch (op->code) {
+    case COPY: if (y != a) memcpy(y, a, (size_t)columns * sizeof(float)); break;
+    case FILL: ELEMENTS(number); break;
+    case ADD: ELEMENTS(y[j] + number * a[j]); break;
+    case SCALE: ELEMENTS(number * a[j]); break;
+    case MULTIPLY: ELEMENTS(a[j] * b[j]); break;
+    case SIGMOID: ELEMENTS(sigmoid(a[j])); break;
+    case TANH: ELEMENTS(hyperbolic_tangent(a[j])); break;
+    case RELU: ELEMENTS(a[j] < 0.0f ? 0.0f : a[j]); break;
+    case NORMALIZE: normalize(op, y, a); break;
+    case LSTM: lstm(op, y, a, b); break;
+    case GRU: gru(columns, y, a, b, at[3], at[4], at[5]); break;
+    }
+}
+
+/* Runs operations [first, end) in each of the turns [turn, end_turn). Matrices move on by `steps` floats a turn. */
+void nnet3_run(const Operation *operations, const int64_t (*steps)[MATRICES], int64_t first, int64_t end, int64_t turn,
+               int64_t end_turn) {
+    for (; turn < end_turn; turn++)
+        for (int64_t number = first; number < end; number++) {
+            const Operation *op = &operations[number];
+            float *at[MATRICES];
+            for (int m = 0; m < MATRICES; m++) at[m] = op->matrix[m] ? op->matrix[m] + turn * steps[number][m] : 0;
+            if (op->code == PRODUCT) {
+                product(op, at);
+                continue;
+            }
+            for (int64_t row = 0; row < op->rows; row++) {
+                run_row(op, at);
+                for (int m = 0; m < MATRICES; m++)
+                    if (at[m]) at[m] += op->stride[m];
+            }
+        }
+}
+
+int64_t nnet3_size_of_operation(void) { return sizeof(Operation); }

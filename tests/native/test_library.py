@@ -1,0 +1,131 @@
+"""The library of native code: built once and kept, by several processes at once; all ways in which there is none."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnet3.native import library as room
+from tests.call_count import count_calls_of
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing is built, and what is built goes to a folder of the test."""
+    monkeypatch.setattr(room, "_found", [])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("CC", "NNET3_NATIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "nnet3"
+
+
+def compiler(place: Path, script: str) -> str:
+    """Returns the path of a compiler that is a shell script."""
+    path = place / "compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def compilations() -> int:
+    """How often the compiler runs for the library, which there must be."""
+
+    def look() -> None:
+        room._found.clear()
+        assert room.library() is not None
+
+    return count_calls_of(subprocess.run, look)
+
+
+@needs_compiler
+def test_it_is_built_once_and_kept(folder: Path) -> None:
+    assert compilations() >= 1
+    assert [path.suffix for path in folder.iterdir()] == [".so"]
+    assert compilations() == 0
+    assert room.library() is room.library()
+
+
+@needs_compiler
+def test_each_compiler_and_source_has_its_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compilations() >= 1
+    monkeypatch.setenv("CC", compiler(tmp_path, 'exec cc "$@"'))
+    assert compilations() >= 1
+    source = tmp_path / "other.c"
+    source.write_text(room._SOURCE.read_text() + "\n")
+    monkeypatch.setattr(room, "_SOURCE", source)
+    assert compilations() >= 1
+    assert len(list(folder.iterdir())) == 3
+
+
+@needs_compiler
+def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = 'case "$*" in *=native*|*prefer*) exit 1;; esac; exec cc "$@"'
+    monkeypatch.setenv("CC", f"{compiler(tmp_path, script)} -O1")
+    assert room.library() is not None
+
+
+@needs_compiler
+def test_several_processes_build_at_once(folder: Path) -> None:
+    script = "import nnet3.native.library as room; assert room.library() is not None"
+    processes = [subprocess.Popen([sys.executable, "-c", script], env={**os.environ}) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo cannot >&2; exit 1", "cannot"),
+        ("exit 0", "No such file"),
+        ("for last; do :; done; while [ $# -gt 1 ]; do [ $1 = -o ] && echo no library > $2; shift; done", ".so"),
+        ("kill -9 $$", "fails"),
+    ],
+)
+def test_a_broken_compiler_leaves_all_to_pytorch(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CC", compiler(tmp_path, script))
+    with caplog.at_level(logging.DEBUG, "nnet3"):
+        assert room.library() is None
+        assert room.library() is None
+    [record] = caplog.records
+    assert record.levelno == logging.DEBUG
+    assert reason in record.getMessage()
+
+
+def test_without_a_compiler_or_where_it_is_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert room.library() is None
+    monkeypatch.setattr(room, "_found", [])
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("NNET3_NATIVE", "0")
+    assert room.library() is None
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_written(folder: Path) -> None:
+    folder.write_text("a file")
+    assert room.library() is None
+
+
+@needs_compiler
+def test_a_library_of_somebody_else_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    assert room.library() is None
+
+
+@needs_compiler
+@pytest.mark.parametrize("size", ["", "int64_t nnet3_size_of_operation(void) { return 8; }"])
+def test_a_library_of_something_else_is_not_used(size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "other.c"
+    source.write_text(f"#include <stdint.h>\nvoid nnet3_run(void) {{}}\n{size}\n")
+    monkeypatch.setattr(room, "_SOURCE", source)
+    assert room.library() is None

@@ -1,0 +1,282 @@
+"""Programs that native code runs: what it makes at once, addresses that move, what is left to Python."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import nnet3
+from nnet3.decode import UtteranceComputer
+from nnet3.nnet import Nnet
+from nnet3.runtime import native_runs
+from nnet3.runtime.profile import profile
+from tests.effort import EFFORT
+from tests.native.native_code import needs_native_code
+from tests.networks.golden_network import BOUNDS, check_run, run_case
+from tests.random_networks import computable_request, random_network
+from tests.shared_data import golden_cases
+
+pytestmark = [
+    needs_native_code,
+    pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics"),
+]
+
+LSTM = """
+input dim=6 name=input
+relu-layer name=first dim=10
+fast-lstmp-layer name=loop cell-dim=12 recurrent-projection-dim=6 non-recurrent-projection-dim=6 delay=-1
+output-layer name=output dim=5
+"""
+GRUS = """
+input dim=6 name=input
+gru-layer name=one cell-dim=10
+pgru-layer name=two cell-dim=12 recurrent-projection-dim=4 non-recurrent-projection-dim=4
+norm-opgru-layer name=three cell-dim=8 recurrent-projection-dim=4 non-recurrent-projection-dim=4
+output-layer name=output dim=5
+"""
+FAST_GRUS = """
+input dim=6 name=input
+fast-gru-layer name=one cell-dim=10
+fast-pgru-layer name=two cell-dim=12 recurrent-projection-dim=4 non-recurrent-projection-dim=4
+fast-opgru-layer name=three cell-dim=12 recurrent-projection-dim=8 non-recurrent-projection-dim=4
+output-layer name=output dim=5
+"""
+LSTM_OF_PARTS = """
+input dim=6 name=input
+lstm-layer name=one cell-dim=10 delay=-2
+lstmp-layer name=two cell-dim=8 recurrent-projection-dim=4 non-recurrent-projection-dim=4 delay=3
+output-layer name=output dim=5
+"""
+
+
+def network(xconfig: str = LSTM) -> Nnet:
+    nnet = Nnet.from_xconfig(xconfig, seed=1)
+    for component in nnet.components.values():
+        for value in component.parameters().values():
+            value.normal_(std=0.4, generator=torch.Generator().manual_seed(value.numel()))
+    nnet.set_test_mode()
+    return nnet
+
+
+def as_native(nnet: Nnet) -> Nnet:
+    """A copy all of whose components native code may compute."""
+    twin = nnet.copy()
+    for component in twin.components.values():
+        component.is_native = True
+    return twin
+
+
+def features(frames: int, sequences: int = 1) -> Tensor:
+    return torch.randn(sequences * frames, 6, generator=torch.Generator().manual_seed(frames))
+
+
+def computer_of(nnet: Nnet, frames: int, sequences: int = 1) -> nnet3.NnetComputer:
+    indexes = [(n, t) for t in range(frames) for n in range(sequences)]
+    io = [nnet3.IoSpecification("input", indexes)], [nnet3.IoSpecification("output", indexes)]
+    computation = nnet3.ComputationCache().compile(nnet, nnet3.ComputationRequest(*io))
+    return nnet3.NnetComputer(computation, nnet)
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
+    """The turns of each run of native code."""
+    turns: list[tuple[int, int]] = []
+    run = native_runs.NativeRun.__call__
+
+    def count(self: native_runs.NativeRun, start: int, stop: int) -> None:
+        turns.append((start, stop))
+        run(self, start, stop)
+
+    with monkeypatch.context() as context:
+        context.setattr(native_runs.NativeRun, "__call__", count)
+        yield turns
+
+
+def assert_close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet = network()
+    computer = computer_of(as_native(nnet), 50)
+    for _ in range(3):
+        with counted(monkeypatch) as turns:
+            found = computer.compute({"input": features(50)})["output"]
+        assert max(stop - start for start, stop in turns) >= 40
+        assert len(turns) <= 10
+        assert_close(found, nnet.compute(features(50)))
+
+
+@pytest.mark.parametrize("xconfig", [LSTM, GRUS, FAST_GRUS, LSTM_OF_PARTS])
+@pytest.mark.parametrize("sequences", [1, 3, 8, 9, 20])
+def test_all_recurrent_layers_and_numbers_of_rows(
+    xconfig: str, sequences: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more rows than native code multiplies, products are PyTorch's."""
+    nnet = network(xconfig)
+    given = {"input": features(40, sequences)}
+    expected = computer_of(nnet, 40, sequences).compute(given)["output"]
+    assert expected.std(0).min() > 0.01
+    with counted(monkeypatch) as turns:
+        assert_close(computer_of(as_native(nnet), 40, sequences).compute(given)["output"], expected)
+    assert turns
+
+
+@pytest.mark.parametrize("folder", golden_cases("random") + golden_cases("recipe"), ids=lambda folder: folder.name)
+def test_golden_networks(folder: Path) -> None:
+    """Their forward passes are native where that can be, in training programs too."""
+    nnet = as_native(nnet3.load(folder / "model.raw"))
+    check_run(folder, run_case(folder, nnet, nnet.gradient_copy(), nnet3.CompileOptions()), BOUNDS[folder.parent.name])
+
+
+@pytest.mark.parametrize("block", range(2 * EFFORT))
+def test_random_networks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    native, compared = 0, 0
+    for seed in range(9000 + 15 * block, 9015 + 15 * block):
+        random = random_network(seed, smooth=True)
+        nnet = random.nnet()
+        nnet.set_test_mode()
+        request = computable_request(nnet, random.request)
+        if request is None:
+            continue
+        inputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.inputs]
+        outputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.outputs]
+        request = nnet3.ComputationRequest(inputs, outputs)
+        given = {io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name)) for io in inputs}
+        computation = nnet3.compile(nnet, request)
+        expected = nnet3.NnetComputer(computation, nnet, check_finite=False).compute(given)
+        with counted(monkeypatch) as turns:
+            found = nnet3.NnetComputer(computation, as_native(nnet), check_finite=False).compute(given)
+        native += bool(turns)
+        for name, rows in expected.items():
+            torch.testing.assert_close(found[name], rows, rtol=1e-4, atol=1e-4)
+            compared += 1
+    assert compared > 5
+    assert native > 5
+
+
+def test_new_lengths_streams_and_minibatches_of_any_lengths() -> None:
+    nnet = network(LSTM)
+    native = as_native(nnet)
+    whole = UtteranceComputer(native)
+    expected = UtteranceComputer(nnet)
+    for frames in (30, 31, 64, 30, 5, 97):
+        assert_close(whole.compute(features(frames)), expected.compute(features(frames)))
+    stream = nnet3.StreamComputer(native, frames_per_chunk=7, frame_subsampling_factor=1).open()
+    parts = [stream.accept(features(64)[:10]), stream.accept(features(64)[10:]), stream.finish()]
+    assert_close(torch.cat(parts), expected.compute(features(64)))
+    batch = nnet3.BatchComputer(native, frame_subsampling_factor=1)
+    utterances = [(str(frames), features(frames), None) for frames in (40, 33, 52)]
+    for key, rows in batch.compute(utterances):
+        assert_close(rows, expected.compute(features(int(key))))
+
+
+def test_backward_recurrences_of_several_lengths() -> None:
+    nnet = network(LSTM.replace("delay=-1", "delay=2"))
+    batch = nnet3.BatchComputer(as_native(nnet), frame_subsampling_factor=1)
+    utterances = [(str(frames), features(frames), None) for frames in (40, 33, 52, 41)]
+    for key, rows in batch.compute(utterances):
+        assert_close(rows, nnet.compute(features(int(key))))
+
+
+def test_parameters_that_change_or_move_are_followed() -> None:
+    nnet = network()
+    native = as_native(nnet)
+    computer = computer_of(native, 40)
+
+    def check() -> None:
+        for _ in range(3):
+            assert_close(computer.compute({"input": features(40)})["output"], nnet.compute(features(40)))
+
+    check()
+    for change in (
+        lambda each: each.scale_(0.5),
+        lambda each: each.flat_parameters(),  # moves the memory
+        lambda each: _replace_parameters(each),
+        lambda each: [setattr(c, "scale", 0.5) for name, c in each.components.items() if "trunc" in name],
+    ):
+        change(nnet)
+        change(native)
+        check()
+
+
+def _replace_parameters(nnet: Nnet) -> None:
+    for component in nnet.components.values():
+        for value in component.parameters().values():
+            value.data = value.flip(0).contiguous()
+
+
+def test_copies_and_pickles_stay_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = network().pack()
+    native = {name for name, component in packed.components.items() if component.is_native}
+    assert native == {"loop.W_all", "loop.lstm_nonlin", "loop.cr_trunc", "loop.W_rp"}
+    expected = packed.compute(features(30))
+    for twin in (packed.copy(), packed.pack(), packed.in_test_mode(), pickle.loads(pickle.dumps(packed))):
+        with counted(monkeypatch) as turns:
+            assert torch.equal(twin.compute(features(30)), expected)
+        assert turns
+    assert packed.fingerprint()["component loop.W_all"] == network().fingerprint()["component loop.W_all"]
+
+
+def test_other_dtypes_are_computed_by_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet = network().to(torch.float64)
+    with counted(monkeypatch) as turns:
+        found = as_native(nnet).compute(features(40))
+    assert not turns
+    torch.testing.assert_close(found, nnet.compute(features(40)))
+
+
+def test_without_native_code_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet = network()
+    native = as_native(nnet)
+    monkeypatch.setattr(native_runs, "library", lambda: None)
+    with counted(monkeypatch) as turns:
+        assert_close(native.compute(features(40)), nnet.compute(features(40)))
+    assert not turns
+
+
+def test_networks_that_nobody_has_packed_are_not_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    with counted(monkeypatch) as turns:
+        network().compute(features(40))
+    assert not turns
+
+
+def test_debug_mode_and_profiles_see_each_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet = network()
+    plain, native = (computer_of(each, 30) for each in (nnet, as_native(nnet)))
+    expected = plain.compute({"input": features(30)})["output"]
+    printed = io.StringIO()
+    traced = nnet3.NnetComputer(native.computation, as_native(nnet), debug=True, debug_file=printed)
+    assert_close(traced.compute({"input": features(30)})["output"], expected)
+    assert printed.getvalue().count("lstm_nonlin.Propagate") == 30
+    with counted(monkeypatch) as turns:
+        report = profile(native, {"input": features(30)}, repeats=1)
+    assert {stop - start for start, stop in turns} == {1}
+    assert sum(row.calls for row in report.rows(by=["type"]) if row.keys == ("LstmNonlinearityComponent",)) == 30
+
+
+def test_two_threads_compute_side_by_side() -> None:
+    native = as_native(network())
+    expected = native.compute(features(60))
+    found: list[Any] = []
+
+    def compute() -> None:
+        computer = computer_of(native, 60)
+        found.extend(computer.compute({"input": features(60)})["output"] for _ in range(10))
+
+    threads = [threading.Thread(target=compute) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 30
+    assert all(torch.equal(each, expected) for each in found)
