@@ -11,8 +11,8 @@ from nnet3.asr.search_graph import SearchGraph
 from nnet3.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
 from nnet3.errors import ExecutionError
 from nnet3.kaldi_io import Fst, Reader, Writer
-from nnet3.kaldi_io.lattice import Lattice, PlainLattice, read_lattice
-from nnet3.kaldi_io.lattice_file import write_plain_lattice
+from nnet3.kaldi_io.lattice import Lattice, read_lattice
+from nnet3.kaldi_io.lattice_file import write_lattice
 from nnet3.options import LatticeOptions, SearchOptions
 from tests.asr.slow_search import best_of_words, best_paths, paths_of, random_graph
 from tests.asr.toy_phones import PHONES, chain_model
@@ -74,10 +74,10 @@ def test_every_kind_of_lattice_has_the_same_best_path_of_each_sequence_of_words(
         expected = best_of_words(fst, columns)
         found = _decode(fst, scores, scale=0.5, **options)
         lattice = found.lattice
-        if isinstance(lattice, PlainLattice):
+        if lattice.is_plain:
             assert not options["determinize_lattice"]
             writer = Writer(binary)
-            write_plain_lattice(writer, lattice)
+            write_lattice(writer, lattice)
             lattice = read_lattice(Reader(writer.getvalue(), binary=binary))
         best = min(expected.values())
         assert found.cost == pytest.approx(best[0], abs=1e-5)

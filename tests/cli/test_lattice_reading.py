@@ -135,6 +135,23 @@ def test_best_paths_and_their_parts(lattices: Cli) -> None:
     assert [list(paths_of(each)) for each in found.values()] == [[(7, 9)], [(8, 9)], [()]]
 
 
+def test_paths_of_lattice_to_nbest_have_an_arc_for_each_word_as_in_kaldi(lattices: Cli) -> None:
+    """What follows without a word, the end's transition-ids too, is added to it; lattice-1best keeps arcs and ends."""
+    lattices.good("lattice-to-nbest", "--n=1", "ark:lat", "ark,t:nbest")
+    assert Path("nbest").read_text() == (
+        "one-1 \n0\t1\t7\t1.5,-2,4_3\n1\t2\t9\t1.5,1.25,1_1_2\n2\n\ntwo-1 \n0\t1\t0\t0,-1,4_3\n1\t0,2,\n\n"
+    )
+    lattices.good("lattice-1best", "ark:lat", "ark,t:best")
+    assert "1\t2\t9\t1,1,1_1\n2\t0.5,0.25,2\n" in Path("best").read_text()
+
+
+def test_a_penalty_below_0_is_none_for_lattice_1best_as_in_kaldi(lattices: Cli) -> None:
+    Path("lat").write_text("one \n0\t1\t7\t1,0,4\n0\t2\t8\t0.25,0,4\n2\t1\t9\t1,0,\n1\n\n")
+    for options in ((), ("--word-ins-penalty=-3",)):
+        lattices.good("lattice-1best", *options, "ark:lat", "ark,t:best")
+        assert Path("best").read_text() == "one \n0\t1\t7\t1,0,4\n1\n\n"
+
+
 def test_lattices_that_cannot_be_read(lattices: Cli) -> None:
     Path("bad").write_text(LATTICES.replace("8\t0.5,2,6", "8\t0.5,x,6"))
     outcome = lattices("lattice-best-path", "ark:bad", "ark,t:words")

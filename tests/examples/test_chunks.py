@@ -189,9 +189,11 @@ def test_whole_utterances_are_one_chunk() -> None:
     assert (chunk.first_input_frame, chunk.num_input_frames) == (-2, 16)
 
 
-def test_lengths_are_rounded_up_to_output_frames() -> None:
-    made = ChunkOptions((20, 31), num_frames_overlap=1, frame_subsampling_factor=3)
-    assert (made.num_frames, made.num_frames_overlap) == ((21, 33), 3)
+def test_the_overlap_is_not_rounded_up_to_output_frames() -> None:
+    """Kaldi makes 29 chunks of 12 frames here, 5 or so apart; with an overlap of 9 there would be 45 and more."""
+    splitter = ChunkSplitter(ChunkOptions((10, 4), num_frames_overlap=7, frame_subsampling_factor=3))
+    assert (12,) * 29 in splitter.candidates(151)
+    assert {len(split) for split in splitter.candidates(151)} == {29, 30}
 
 
 @pytest.mark.parametrize(

@@ -18,16 +18,17 @@ from nnet3.options.examples import (
 )
 
 
-def test_lengths_and_overlap_become_multiples_of_the_subsampling_factor() -> None:
+def test_lengths_but_not_the_overlap_become_multiples_of_the_subsampling_factor() -> None:
     options = ChunkOptions((20, 31), num_frames_overlap=4, frame_subsampling_factor=3)
-    assert (options.num_frames, options.num_frames_overlap) == ((21, 33), 6)
+    assert (options.num_frames, options.num_frames_overlap) == ((21, 33), 4)
     assert ChunkOptions(WHOLE, num_frames_overlap=4, frame_subsampling_factor=3).num_frames == WHOLE
 
 
 def test_the_overlap_is_less_than_a_chunk() -> None:
     assert ChunkOptions((4,), num_frames_overlap=3).num_frames_overlap == 3
-    with pytest.raises(ArgumentError, match="less than the 6 frames of a chunk, got 7") as caught:
-        ChunkOptions((4,), num_frames_overlap=7, frame_subsampling_factor=3)
+    assert ChunkOptions((4,), num_frames_overlap=5, frame_subsampling_factor=3).num_frames_overlap == 5
+    with pytest.raises(ArgumentError, match="less than the 6 frames of a chunk, got 6") as caught:
+        ChunkOptions((4,), num_frames_overlap=6, frame_subsampling_factor=3)
     assert caught.value.option == "num_frames_overlap"
 
 

@@ -58,7 +58,8 @@ class LatticePath:
         places = np.arange(count)
         linear = Fst.from_arcs(0, final, places, places + 1, fst.ilabel[self.arcs], fst.cost[self.arcs])
         finals = Strings.joined([no_strings(count), final_ids[np.array([self.end])]])
-        return Lattice(linear, self.lattice.acoustic_cost[self.arcs], acoustic, ids[self.arcs], finals)
+        costs = self.lattice.acoustic_cost[self.arcs]
+        return Lattice(linear, costs, acoustic, ids[self.arcs], finals, self.lattice.is_plain)
 
 
 def best_paths(

@@ -16,7 +16,8 @@ from nnet3.asr.word_lattice import PhoneLabels, word_lattice
 from nnet3.errors import ExecutionError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.lattice import Lattice, PlainLattice, Strings, no_strings
+from nnet3.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.kaldi_io.lattice_factoring import factored
 from nnet3.options import LatticeOptions, SearchOptions
 
 
@@ -31,7 +32,7 @@ class DecodedUtterance:
     words: Integers
     transition_ids: Integers
     cost: float
-    lattice: Lattice | PlainLattice
+    lattice: Lattice
     has_ended: bool
     notices: list[str] = field(default_factory=list)
 
@@ -68,13 +69,12 @@ class UtteranceDecoder:
         lattice, notices = self._lattice(raw)
         return DecodedUtterance(path.words, path.transition_ids, path.cost, lattice, ended, [*search.notices, *notices])
 
-    def _lattice(self, raw: RawLattice) -> tuple[Lattice | PlainLattice, list[str]]:
+    def _lattice(self, raw: RawLattice) -> tuple[Lattice, list[str]]:
         options, scale = self.lattices, 1 / self.acoustic_scale if self.acoustic_scale else 1.0
         if not options.determinize_lattice:
-            fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.transition_id, raw.graph_cost, raw.word)
-            return PlainLattice(fst, (scale * raw.acoustic_cost).astype(np.float32)), []
+            return _plain(raw).with_costs(acoustic=(0.0, scale)), []
         if not (options.word_determinize or options.phone_determinize):
-            return _compact(raw).with_costs(acoustic=(0.0, scale)), []
+            return factored(_plain(raw)).with_costs(acoustic=(0.0, scale)), []
         beam, most = self.search.lattice_beam, self.search.max_mem or np.inf
         phones = self._phones if options.phone_determinize else None
         found = word_lattice(raw, beam, most, options.minimize, phones, phones_alone=not options.word_determinize)
@@ -85,9 +85,10 @@ class UtteranceDecoder:
         return PhoneLabels(self.model)
 
 
-def _compact(raw: RawLattice) -> Lattice:
-    """Returns the lattice of a search as an acceptor, an arc for each arc."""
+def _plain(raw: RawLattice) -> Lattice:
+    """Returns the lattice of a search, an arc for each arc."""
     fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.word, raw.graph_cost)
     emits = raw.transition_id > 0
     ids, none = Strings.of(emits, raw.transition_id[emits]), no_strings(fst.num_states)
-    return Lattice(fst, raw.acoustic_cost.astype(np.float32), np.zeros(fst.num_states, np.float32), ids, none)
+    no_costs = np.zeros(fst.num_states, np.float32)
+    return Lattice(fst, raw.acoustic_cost.astype(np.float32), no_costs, ids, none, is_plain=True)

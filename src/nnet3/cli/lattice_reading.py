@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -11,9 +10,10 @@ from nnet3.asr.lattice_path import LatticePath, best_paths, random_paths
 from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.kaldi_io import NO_TABLE, TableWriter, int_vector_writer, real_writer
+from nnet3.kaldi_io import NO_TABLE, int_vector_writer, real_writer
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
-from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
+from nnet3.kaldi_io.lattice_factoring import factored
+from nnet3.kaldi_io.lattice_file import lattice_writer
 from nnet3.kaldi_io.specifiers import check_different
 from nnet3.kaldi_io.symbols import load_symbols
 
@@ -52,14 +52,18 @@ def write_best_paths(
 def write_linear(
     lattices: str, output: str, n: int | None, acoustic_scale: float, lm_scale: float, word_ins_penalty: float
 ) -> None:
-    """Writes the best path of each lattice as a lattice; with `n`, so many, whose keys go on with their number."""
-    _write_paths(_paths(lattices, n or 1, lm_scale, acoustic_scale, word_ins_penalty), output, numbered=n is not None)
+    """Writes the best path of each lattice as a lattice; with `n`, so many, whose keys go on with their number.
+
+    As in Kaldi, a penalty below 0 is none, and the paths of `n` have an arc for each word and what follows it.
+    """
+    costs = lm_scale, acoustic_scale, max(word_ins_penalty, 0.0)
+    _write_paths(_paths(lattices, n or 1, *costs, compact=n is None), output, numbered=n is not None)
 
 
 def write_random(lattices: str, output: str, n: int, seed: int) -> None:
     """Writes so many random paths of each lattice as lattices without costs, whose keys go on with their number."""
     rng = np.random.default_rng(seed)
-    free = ((key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in _read(lattices))
+    free = ((key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in _read(lattices, compact=False))
     _write_paths(_with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free)), output, numbered=True)
 
 
@@ -67,7 +71,8 @@ def _write_paths(found: Iterator[tuple[str, list[LatticePath]]], output: str, nu
     with lattice_writer(output) as writer:
         for key, paths in found:
             for number, path in enumerate(paths, 1):
-                writer.write(f"{key}-{number}" if numbered else key, path.as_lattice())
+                lattice = path.as_lattice()
+                writer.write(f"{key}-{number}" if numbered else key, factored(lattice) if lattice.is_plain else lattice)
 
 
 def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> int:
@@ -104,12 +109,10 @@ def write_changed(
     """Writes each lattice whose key is chosen with a change, as a transducer from transition-ids if it is not to be
     compact. Returns how many those are.
     """
-    writer: TableWriter[Any] = lattice_writer(output) if compact else plain_lattice_writer(output)
-    with writer:
-        for key, lattice in _read(lattices):
+    with lattice_writer(output) as writer:
+        for key, lattice in _read(lattices, compact):
             if chosen(key):
-                changed = change(lattice)
-                writer.write(key, changed if compact else changed.plain())
+                writer.write(key, change(lattice))
         return writer.count
 
 
@@ -132,10 +135,10 @@ def _best(lattices: str, lm_scale: float, acoustic_scale: float) -> Iterator[tup
 
 
 def _paths(
-    lattices: str, number: int, lm_scale: float, acoustic_scale: float, word_penalty: float
+    lattices: str, number: int, lm_scale: float, acoustic_scale: float, word_penalty: float, compact: bool = True
 ) -> Iterator[tuple[str, list[LatticePath]]]:
     """Yields the best paths of each lattice; lattices without any are left out."""
-    found = _read(lattices)
+    found = _read(lattices, compact)
     costs = lm_scale, acoustic_scale, word_penalty
     return _with_some((key, best_paths(lattice, number, *costs)) for key, lattice in found)
 
@@ -149,8 +152,9 @@ def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple
             say(f"warning: lattice '{key}' left out: it has no path")
 
 
-def _read(lattices: str) -> Iterator[tuple[str, Lattice]]:
-    """Yields all lattices that can be read. Raises Nnet3Error at the end if there was none, or one could not be."""
+def _read(lattices: str, compact: bool = True) -> Iterator[tuple[str, Lattice]]:
+    """Yields all lattices that can be read, compact or plain. Raises Nnet3Error at the end if there was none, or one
+    could not be."""
     done = failed = 0
     with open_lattice_table(lattices) as table:
         while True:
@@ -163,7 +167,8 @@ def _read(lattices: str) -> Iterator[tuple[str, Lattice]]:
             if entry is None:
                 break
             done += 1
-            yield entry
+            key, lattice = entry
+            yield key, (factored(lattice) if lattice.is_plain else lattice) if compact else lattice.plain()
     if failed or not done:
         raise Nnet3Error(f"{lattices}: {f'{failed} lattices could not be read' if failed else 'there are no lattices'}")
     say(f"{done} lattices read")

@@ -30,7 +30,7 @@ from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Fst, int_vector_writer, open_fst_table, open_rxfilename, random_access_matrices
 from nnet3.kaldi_io.graph_file import read_graph
-from nnet3.kaldi_io.lattice_file import lattice_writer, plain_lattice_writer
+from nnet3.kaldi_io.lattice_file import lattice_writer
 from nnet3.kaldi_io.specifiers import check_different, is_table
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.nnet import Nnet
@@ -77,7 +77,7 @@ def decode_tables(
         graphs: Graphs = features.graph
     else:
         graphs = _one_graph(SearchGraph(read_graph(open_rxfilename(tables.graph)).fst, decoder.model.pdf_of_label))
-    inputs = replace(inputs, writer=lambda *_: _Outputs(tables, plain=not decoder.lattices.determinize_lattice))
+    inputs = replace(inputs, writer=lambda *_: _Outputs(tables))
     decoding = _Decoding(scores, graphs, decoder, symbols, num_threads)
     tally = compute_share(inputs, decoding)
     if decoding.rows:
@@ -126,11 +126,9 @@ class _GraphedFeatures:
 class _Outputs:
     """The tables that are written: lattices, and words and alignments where these are asked for."""
 
-    def __init__(self, tables: DecodedTables, plain: bool):
+    def __init__(self, tables: DecodedTables):
         opened: list[ResultWriter] = []
-        opens: list[Callable[[], ResultWriter]] = [
-            partial(plain_lattice_writer if plain else lattice_writer, tables.lattices)
-        ]
+        opens: list[Callable[[], ResultWriter]] = [partial(lattice_writer, tables.lattices)]
         opens += [partial(int_vector_writer, name) for name in (tables.words, tables.alignments) if name]
         try:
             for each in opens:

@@ -62,16 +62,20 @@ class Stretched(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Integers, src: Integers, dst: Integers, first: int) -> Stretched:
-        """Returns arcs with strings of these lengths, part by part; states from `first` on come between the parts."""
+        """Returns arcs with strings of these lengths, part by part; states from `first` on come between the parts.
+
+        An arc whose `dst` is below 0 leads to one more of these states.
+        """
         parts = np.maximum(lengths, 1)
         arc, begin = np.repeat(np.arange(len(parts)), parts), np.cumsum(parts) - parts
         place = np.arange(len(arc)) - begin[arc]
-        inner = first + begin - np.arange(len(parts))  # the first state within each arc
+        states = parts - (dst >= 0)
+        inner = first + np.cumsum(states) - states  # the first state within each arc
         is_first, is_last = place == 0, place == parts[arc] - 1
         return cls(
             arc,
             np.where(is_first, src[arc], inner[arc] + place - 1),
-            np.where(is_last, dst[arc], inner[arc] + place),
+            np.where(is_last & (dst[arc] >= 0), dst[arc], inner[arc] + place),
             is_first,
         )
 
@@ -86,7 +90,8 @@ class Lattice:
     """A decoder's lattice: an acceptor of words or phones whose arcs carry transition-ids.
 
     fst: labels, and of the costs those of the graph. acoustic_cost: (arcs,) and final_acoustic_cost: (states,)
-    float32. transition_ids: of each arc; final_transition_ids: of each state, for final ones.
+    float32. transition_ids: of each arc; final_transition_ids: of each state, for final ones. `is_plain`: it is a
+    transducer from transition-ids to words, as a search leaves it: arcs have one at most, and ends none.
     """
 
     fst: Fst
@@ -94,6 +99,7 @@ class Lattice:
     final_acoustic_cost: npt.NDArray[np.float32]
     transition_ids: Strings
     final_transition_ids: Strings
+    is_plain: bool = False
 
     def __post_init__(self) -> None:
         for costs in (self.acoustic_cost, self.final_acoustic_cost[self.fst.final < np.inf]):
@@ -122,42 +128,35 @@ class Lattice:
         cost = (self.fst.cost + penalty * (self.fst.ilabel > 0)).astype(np.float32)
         return replace(self, fst=replace(self.fst, cost=cost))
 
-    def plain(self) -> PlainLattice:
-        """Returns it as a transducer: an arc for each transition-id, of which the first one has word and costs."""
-        fst, ends = self.fst, self.final_transition_ids
-        is_long = np.flatnonzero((fst.final < np.inf) & ((ends.lengths > 0) | (self.final_acoustic_cost != 0)))
-        end = fst.num_states + np.arange(len(is_long))  # states behind the strings, or costs, of final states
-        strings = [(self.transition_ids, np.arange(fst.num_arcs)), (ends, is_long)]
-        ids = np.concatenate([each.values[entries_of_rows(each.offsets, which)] for each, which in strings])
-        lengths = np.concatenate([each.lengths[which] for each, which in strings])
-        states = fst.num_states + len(is_long)
-        path, src, dst, is_first = Stretched.of(lengths, np.append(fst.src, is_long), np.append(fst.dst, end), states)
-        ilabel = np.zeros(len(path), np.int32)
-        ilabel[lengths[path] > 0] = ids
+    def plain(self) -> Lattice:
+        """Returns it with an arc for each transition-id, of which the first one has word and costs.
 
-        def of_first(values: npt.NDArray[Any], behind: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            return np.where(is_first, np.append(values, behind)[path], 0).astype(values.dtype)
+        New states follow in the order of the states that they come behind; those of ends come before those of arcs.
+        """
+        if self.is_plain:
+            return self
+        fst, ends = self.fst, np.flatnonzero((self.fst.final < np.inf) & (self.final_transition_ids.lengths > 0))
+        is_end = np.arange(fst.num_arcs + len(ends)) >= fst.num_arcs
+        src: Integers = np.append(fst.src, ends)
+        dst: Integers = np.append(fst.dst, -np.ones_like(ends))
+        order = np.lexsort((~is_end, src))
+        strings = Strings.joined([self.transition_ids, self.final_transition_ids[ends]])[order]
+        of, src, dst, is_first = Stretched.of(strings.lengths, src[order], dst[order], fst.num_states)
+        by_state = np.argsort(src, kind="stable")
 
-        none = np.zeros(len(is_long), np.int32)
-        final = np.full(states + len(path) - len(lengths), NOT_FINAL)
-        final[: fst.num_states] = fst.final
-        final[is_long], final[end] = NOT_FINAL, 0
-        graph = of_first(fst.cost, fst.final[is_long])
-        acoustic = of_first(self.acoustic_cost, self.final_acoustic_cost[is_long])
-        order = np.argsort(src, kind="stable")
-        made = Fst.from_arcs(fst.start, final, src, dst, ilabel, graph, of_first(fst.ilabel, none))
-        return PlainLattice(made, acoustic[order])
+        def of_first(values: npt.NDArray[Any], behind: npt.NDArray[Any] | int = 0) -> npt.NDArray[Any]:
+            every = np.append(values, np.broadcast_to(behind, len(ends)))[order][of]
+            return np.where(is_first, every, 0).astype(values.dtype)
 
-
-@dataclass(frozen=True, eq=False)
-class PlainLattice:
-    """A lattice as a search leaves it: a transducer from transition-ids to words.
-
-    fst: of the costs those of the graph. acoustic_cost: (arcs,) float32; ends have none.
-    """
-
-    fst: Fst
-    acoustic_cost: npt.NDArray[np.float32]
+        last_of_ends = (np.cumsum(np.maximum(strings.lengths, 1)) - 1)[is_end[order]]
+        final, final_acoustic = np.full((2, max(fst.num_states, dst.max(initial=-1) + 1)), NOT_FINAL, np.float32)
+        final[: fst.num_states], final_acoustic[: fst.num_states] = fst.final, self.final_acoustic_cost
+        final[ends] = NOT_FINAL
+        final[dst[last_of_ends]] = final_acoustic[dst[last_of_ends]] = 0
+        made = Fst.from_arcs(fst.start, final, src, dst, of_first(fst.ilabel), of_first(fst.cost, fst.final[ends]))
+        acoustic = of_first(self.acoustic_cost, self.final_acoustic_cost[ends])[by_state]
+        ids = Strings.of(strings.lengths[of] > 0, strings.values)[by_state]
+        return Lattice(made, acoustic, final_acoustic, ids, no_strings(len(final)), is_plain=True)
 
 
 def read_lattice(reader: Reader) -> Lattice:
@@ -223,7 +222,9 @@ def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
         raise ModelFormatError(f"a transition-id of a lattice is {ids.min()}")
     strings = Strings.of(ids > 0, ids[ids > 0])
     none = no_strings(header.states)
-    return _lattice(header.start, offsets, words, state_at, arc_at + 1, arc_at + 4, strings, none)
+    return replace(
+        _lattice(header.start, offsets, words, state_at, arc_at + 1, arc_at + 4, strings, none), is_plain=True
+    )
 
 
 def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
@@ -296,7 +297,7 @@ def _read_text(reader: Reader) -> Lattice:
         fst = Fst.from_arcs(lines.start, final[:, 0], lines.src, lines.dst, labels, costs[:, 0])
         in_order = final_strings[np.argsort(lines.ending)]
         finals = Strings.of(lines.by_state(final_strings.lengths, 0), in_order.values)
-        return Lattice(fst, costs[order, 1], final[:, 1], strings[order], finals)
+        return Lattice(fst, costs[order, 1], final[:, 1], strings[order], finals, is_plain=not compact)
 
 
 def _weights(lines: FstLines, words: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], Strings]:

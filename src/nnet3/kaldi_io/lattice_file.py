@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nnet3.kaldi_io.fst import NOT_FINAL
 from nnet3.kaldi_io.fst_header import VECTOR, write_fst_header
 from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE
-from nnet3.kaldi_io.lattice import COMPACT, PLAIN, Lattice, PlainLattice, Strings, read_lattice
+from nnet3.kaldi_io.lattice import COMPACT, PLAIN, Lattice, Strings, read_lattice
 from nnet3.kaldi_io.table_values import TableKind
 from nnet3.kaldi_io.writer import Writer
 
@@ -22,14 +22,16 @@ _PLAIN_STATE_WORDS, _PLAIN_ARC_WORDS = 4, 5
 
 
 def write_lattice(writer: Writer, lattice: Lattice) -> None:
-    """Writes a file or an entry of a table."""
-    if writer.binary:
-        _write_binary(writer, lattice)
-    else:
+    """Writes a file or an entry of a table, in the plain type what `is_plain`."""
+    if not writer.binary:
         _write_text(writer, lattice)
+    elif lattice.is_plain:
+        _write_plain(writer, lattice)
+    else:
+        _write_compact(writer, lattice)
 
 
-def _write_binary(writer: Writer, lattice: Lattice) -> None:
+def _write_compact(writer: Writer, lattice: Lattice) -> None:
     """Writes for each state its final weight (costs and a string) and number of arcs, then the arcs with a weight each.
 
     A weight is two costs (float32), the number of transition-ids (int32), and these.
@@ -41,8 +43,7 @@ def _write_binary(writer: Writer, lattice: Lattice) -> None:
     state_at = behind_state - words_of_state + behind_arc[fst.offsets[:-1]]
     arc_at = behind_state[fst.src] + behind_arc[:-1]
     words = np.zeros(int(words_of_arc.sum() + words_of_state.sum()), "<i4")
-    acoustic = np.where(fst.final < np.inf, lattice.final_acoustic_cost, NOT_FINAL)
-    _put_weights(words, state_at, (fst.final, acoustic), final_ids)
+    _put_weights(words, state_at, (fst.final, _final_acoustic(lattice)), final_ids)
     words[state_at + 3 + final_ids.lengths] = np.diff(fst.offsets)  # the low half; the high half is 0
     words[arc_at] = words[arc_at + 1] = fst.ilabel
     _put_weights(words, arc_at + 2, (fst.cost, lattice.acoustic_cost), ids)
@@ -57,49 +58,47 @@ def _put_weights(words: Integers, at: Integers, costs: tuple[Floats, Floats], st
     words[np.arange(len(strings.values)) + np.repeat(at + 3 - strings.offsets[:-1], strings.lengths)] = strings.values
 
 
-def write_plain_lattice(writer: Writer, lattice: PlainLattice) -> None:
-    """Writes a file or an entry of a table."""
-    if writer.binary:
-        _write_plain_binary(writer, lattice)
-    else:
-        _write_text(writer, lattice)
-
-
-def _write_plain_binary(writer: Writer, lattice: PlainLattice) -> None:
+def _write_plain(writer: Writer, lattice: Lattice) -> None:
     """Writes for each state its final weight (two costs) and number of arcs, then the arcs: labels, two costs, dst."""
     fst = lattice.fst
     write_fst_header(writer, VECTOR, EXPANDED | MUTABLE, fst, arcs=0, arc_type=PLAIN)
     words = np.zeros(_PLAIN_STATE_WORDS * fst.num_states + _PLAIN_ARC_WORDS * fst.num_arcs, "<i4")
     state_at = _PLAIN_STATE_WORDS * np.arange(fst.num_states) + _PLAIN_ARC_WORDS * fst.offsets[:-1]
     arc_at = _PLAIN_STATE_WORDS * (fst.src + 1) + _PLAIN_ARC_WORDS * np.arange(fst.num_arcs)
-    acoustic = np.where(fst.final < np.inf, 0, NOT_FINAL)
-    words[state_at], words[state_at + 1] = _bits(fst.final), _bits(acoustic)
+    words[state_at], words[state_at + 1] = _bits(fst.final), _bits(_final_acoustic(lattice))
     words[state_at + 2] = np.diff(fst.offsets)  # the low half; the high half is 0
-    values = (fst.ilabel, fst.olabel, _bits(fst.cost), _bits(lattice.acoustic_cost), fst.dst)
+    values = (_plain_ids(lattice), fst.ilabel, _bits(fst.cost), _bits(lattice.acoustic_cost), fst.dst)
     for number, column in enumerate(values):
         words[arc_at + number] = column
     writer.raw(words.tobytes())
+
+
+def _final_acoustic(lattice: Lattice) -> Floats:
+    return np.where(lattice.fst.final < np.inf, lattice.final_acoustic_cost, NOT_FINAL)
+
+
+def _plain_ids(lattice: Lattice) -> Integers:
+    """The transition-id of each arc of a plain lattice, 0 for none."""
+    ids = np.zeros(lattice.fst.num_arcs, np.int32)
+    ids[lattice.transition_ids.lengths > 0] = lattice.transition_ids.values
+    return ids
 
 
 def _bits(costs: Floats) -> Integers:
     return np.asarray(costs, "<f4").view("<i4")
 
 
-def _write_text(writer: Writer, lattice: Lattice | PlainLattice) -> None:
+def _write_text(writer: Writer, lattice: Lattice) -> None:
     """Writes `src dst labels weight` for each arc and `state weight` for each end, the lines of the start state first.
 
-    A weight is two costs, and of a `Lattice` transition-ids, such as 3.5,20.25,7_7_8; one of nothing is left out.
+    A weight is two costs, and unless it is plain transition-ids, such as 3.5,20.25,7_7_8; one of nothing is left out.
     """
     fst = lattice.fst
     said = (fst.final < np.inf) | (np.diff(fst.offsets) == 0)
-    if isinstance(lattice, Lattice):
-        labels, ids, final_ids = [fst.ilabel], lattice.transition_ids, lattice.final_transition_ids
-        final_acoustic = lattice.final_acoustic_cost
-    else:
-        labels, ids, final_ids = [fst.ilabel, fst.olabel], None, None
-        final_acoustic = np.zeros(fst.num_states, np.float32)
-    weights = _weights(fst.cost, lattice.acoustic_cost, ids)
-    final_weights = _weights(fst.final, np.where(fst.final < np.inf, final_acoustic, NOT_FINAL), final_ids)
+    plain = lattice.is_plain
+    labels = [_plain_ids(lattice), fst.ilabel] if plain else [fst.ilabel]
+    weights = _weights(fst.cost, lattice.acoustic_cost, None if plain else lattice.transition_ids)
+    final_weights = _weights(fst.final, _final_acoustic(lattice), None if plain else lattice.final_transition_ids)
     columns = (column.tolist() for column in (fst.src, fst.dst, *labels))
     lines = [
         "\t".join(map(str, line)) + weight for line, weight in zip(zip(*columns, strict=True), weights, strict=True)
@@ -121,6 +120,4 @@ def _weights(graph: Floats, acoustic: Floats, strings: Strings | None) -> list[s
     return ["" if weight in ("\t0,0", "\t0,0,") else weight for weight in weights]
 
 
-_LATTICES = TableKind(read_lattice, write_lattice, header=False)
-lattice_writer = _LATTICES.writer
-plain_lattice_writer = TableKind(read_lattice, write_plain_lattice, header=False).writer
+lattice_writer = TableKind(read_lattice, write_lattice, header=False).writer

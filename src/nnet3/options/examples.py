@@ -25,7 +25,7 @@ class ChunkOptions(Options):
     """Cutting utterances into chunks; all numbers are of input frames.
 
     `num_frames`: the principal length and others; (-1,) leaves utterances whole. A negative initial or final context is
-    the same as elsewhere. Lengths and the overlap are rounded up to multiples of the frame subsampling factor.
+    the same as elsewhere. Lengths, but not the overlap, are rounded up to multiples of the frame subsampling factor.
     """
 
     num_frames: tuple[int, ...] = option(
@@ -46,7 +46,6 @@ class ChunkOptions(Options):
         super().__post_init__()
         if self.num_frames != WHOLE:
             object.__setattr__(self, "num_frames", tuple(map(self._rounded_up, self.num_frames)))
-            object.__setattr__(self, "num_frames_overlap", self._rounded_up(self.num_frames_overlap))
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if self.num_frames != WHOLE and not self.num_frames_overlap < self._rounded_up(self.num_frames[0]):
