@@ -145,6 +145,21 @@ def test_paths_of_lattice_to_nbest_have_an_arc_for_each_word_as_in_kaldi(lattice
     assert "1\t2\t9\t1,1,1_1\n2\t0.5,0.25,2\n" in Path("best").read_text()
 
 
+def test_several_paths_begin_with_an_arc_of_nothing_and_end_without_costs_as_in_kaldi(lattices: Cli) -> None:
+    """As OpenFst finds several; the costs of ends are then added to what comes before."""
+    Path("lat").write_text("one \n0\t1\t3\t7\t1,2\n0\t1\t4\t8\t2,3\n1\t0.5,0.25\n\n")
+    lattices.good("lattice-to-nbest", "--n=2", "ark:lat", "ark,t:nbest")
+    assert Path("nbest").read_text() == (
+        "one-1 \n0\t1\t0\n1\t2\t7\t1.5,2.25,3\n2\n\none-2 \n0\t1\t0\n1\t2\t8\t2.5,3.25,4\n2\n\n"
+    )
+
+
+def test_costs_of_a_path_are_added_one_after_the_other_as_in_kaldi(lattices: Cli) -> None:
+    Path("lat").write_text("one \n0\t1\t7\t16777216,0,4\n1\t2\t8\t1,-1,4\n2\t1,16777216,\n\n")
+    lattices.good("nbest-to-linear", "ark:lat", "ark:ali", "ark:words", "ark,t:lm", "ark,t:acoustic")
+    assert [Path(name).read_text() for name in ("lm", "acoustic")] == ["one 16777216 \n", "one 16777215 \n"]
+
+
 def test_a_penalty_below_0_is_none_for_lattice_1best_as_in_kaldi(lattices: Cli) -> None:
     Path("lat").write_text("one \n0\t1\t7\t1,0,4\n0\t2\t8\t0.25,0,4\n2\t1\t9\t1,0,\n1\n\n")
     for options in ((), ("--word-ins-penalty=-3",)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.asr.arrays import Doubles, Flags, Integers
+from nnet3.asr.arrays import Doubles, Flags, Integers, Singles
 from nnet3.asr.levels import longest_paths
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.kaldi_io.lattice import Lattice, Strings, no_strings
@@ -41,13 +41,11 @@ class LatticePath:
 
     @property
     def graph_cost(self) -> float:
-        fst = self.lattice.fst
-        return float(fst.cost[self.arcs].sum(dtype=np.float64) + fst.final[self.end])
+        return _sum(self.lattice.fst.cost[self.arcs], self.lattice.fst.final[self.end])
 
     @property
     def acoustic_cost(self) -> float:
-        of_arcs = self.lattice.acoustic_cost[self.arcs].sum(dtype=np.float64)
-        return float(of_arcs + self.lattice.final_acoustic_cost[self.end])
+        return _sum(self.lattice.acoustic_cost[self.arcs], self.lattice.final_acoustic_cost[self.end])
 
     def as_lattice(self) -> Lattice:
         """Returns the lattice of this path alone."""
@@ -60,6 +58,25 @@ class LatticePath:
         finals = Strings.joined([no_strings(count), final_ids[np.array([self.end])]])
         costs = self.lattice.acoustic_cost[self.arcs]
         return Lattice(linear, costs, acoustic, ids[self.arcs], finals, self.lattice.is_plain)
+
+    def as_one_of_several(self) -> Lattice:
+        """Returns the lattice of this path of a plain lattice between two arcs of nothing, the last one with the costs
+        of the end, as OpenFst leaves several paths."""
+        path = self.as_lattice()
+        nothing = np.zeros(1, np.float32)
+        label = np.concatenate([[0], path.fst.ilabel, [0]])
+        cost = np.concatenate([nothing, path.fst.cost, path.fst.final[-1:]])
+        acoustic = np.concatenate([nothing, path.acoustic_cost, path.final_acoustic_cost[-1:]])
+        final = np.append(np.full(len(label), NOT_FINAL, np.float32), nothing)
+        places, one = np.arange(len(label)), no_strings(1)
+        linear = Fst.from_arcs(0, final, places, places + 1, label, cost)
+        strings = Strings.joined([one, path.transition_ids, one])
+        return Lattice(linear, acoustic, final, strings, no_strings(len(final)), is_plain=True)
+
+
+def _sum(costs: Singles, last: np.float32) -> float:
+    """The sum in float32, one after the other, as Kaldi adds them."""
+    return float(np.add.accumulate(np.append(costs, last), dtype=np.float32)[-1])
 
 
 def best_paths(

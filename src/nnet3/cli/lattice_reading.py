@@ -54,10 +54,11 @@ def write_linear(
 ) -> None:
     """Writes the best path of each lattice as a lattice; with `n`, so many, whose keys go on with their number.
 
-    As in Kaldi, a penalty below 0 is none, and the paths of `n` have an arc for each word and what follows it.
+    As in Kaldi, a penalty below 0 is none, and paths with numbers have an arc for each word and what follows it, and
+    begin with one of nothing where there may be several.
     """
-    costs = lm_scale, acoustic_scale, max(word_ins_penalty, 0.0)
-    _write_paths(_paths(lattices, n or 1, *costs, compact=n is None), output, numbered=n is not None)
+    found = _paths(lattices, n or 1, lm_scale, acoustic_scale, max(word_ins_penalty, 0.0), compact=n is None)
+    _write_paths(found, output, numbered=n is not None, several=n is not None and n > 1)
 
 
 def write_random(lattices: str, output: str, n: int, seed: int) -> None:
@@ -67,11 +68,13 @@ def write_random(lattices: str, output: str, n: int, seed: int) -> None:
     _write_paths(_with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free)), output, numbered=True)
 
 
-def _write_paths(found: Iterator[tuple[str, list[LatticePath]]], output: str, numbered: bool) -> None:
+def _write_paths(
+    found: Iterator[tuple[str, list[LatticePath]]], output: str, numbered: bool, several: bool = False
+) -> None:
     with lattice_writer(output) as writer:
         for key, paths in found:
             for number, path in enumerate(paths, 1):
-                lattice = path.as_lattice()
+                lattice = path.as_one_of_several() if several else path.as_lattice()
                 writer.write(f"{key}-{number}" if numbered else key, factored(lattice) if lattice.is_plain else lattice)
 
 
