@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from nnet3 import load, load_nnet
+from nnet3.cli.run import run
 from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
 from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions
-from tests.cli.run_command import Cli
+from tests.cli.run_command import CONFIG, Cli
 from tests.runs.task import Task
 from tests.shared_data import GOLDEN, needs_shared
 from tests.train.examples_of import read_minibatches
@@ -88,6 +89,35 @@ def test_show_progress_says_differences_and_changes(cli: Cli) -> None:
     for given, lines in ((options[0], (0, 0)), (options[1].replace("false", "true"), (1, 1))):
         log = cli.good("show-progress", given, TDNN / "start.raw", TDNN / "plain.raw", EGS).err
         assert tuple(log.count(f"Overall {what} ") for what in ("accuracy", "per-dim accuracy")) == lines
+
+
+@needs_shared
+def test_as_kaldis_program_show_progress_has_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    """It knows no test mode: batch-norm takes the statistics of minibatches."""
+    files = [str(TDNN / "start.raw"), str(TDNN / "plain.raw"), str(EGS)]
+    assert run(["--num-segments=2", *files], "nnet3-show-progress") == 0
+    log = capsys.readouterr().err
+    expected = {
+        "Total objf change per component is": (0.00255875, 0.00364402, 0.0272487),
+        "Parameter differences per layer are": (0.275418, 0.406775, 0.848855),
+        "Norms of parameter matrices from <new-nnet-in> are": (7.8196, 7.21457, 0.848855),
+        "Relative parameter differences per layer are": (0.0352464, 0.0548839, float("inf")),
+    }
+    for line, numbers in expected.items():
+        (found,) = re.findall(rf"^nnet3: {line} \[ (.*) \]$", log, re.MULTILINE)
+        assert [float(each.split(":")[1]) for each in found.split()] == pytest.approx(numbers, rel=1e-3)
+    at = [float(each) for each in re.findall(r"objf per frame for 'output' is (\S+)", log)]
+    assert at == pytest.approx([-2.28911, -2.27216], abs=1e-4)
+
+
+def test_networks_of_other_sizes_have_no_progress_to_show(cli: Cli) -> None:
+    """Which is no failure, as in Kaldi: scripts show it in the background of a run whose network may have grown."""
+    Path("small").write_text(CONFIG)
+    Path("large").write_text(CONFIG.replace("dim=4", "dim=5"))
+    for name in ("small", "large"):
+        cli.good("init", name, f"{name}.raw")
+    outcome = cli.good("show-progress", "small.raw", "large.raw", "ark:none")
+    assert "small.raw has 28 parameters and large.raw 35: there is no progress to show" in outcome.err
 
 
 @needs_shared

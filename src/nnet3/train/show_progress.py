@@ -17,9 +17,13 @@ def parameter_differences(old: Nnet, new: Nnet) -> tuple[dict[str, float], dict[
     """Returns, by component, the Euclidean norm of the change, and that divided by the norm of the old parameters."""
     difference = old.copy()
     difference.add_(-1.0, new)
-    norms = {name: math.sqrt(square) for name, square in difference.squared_norms().items()}
-    sizes = {name: math.sqrt(square) for name, square in old.squared_norms().items()}
+    norms, sizes = parameter_norms(difference), parameter_norms(old)
     return norms, {name: _ratio(norm, sizes[name]) for name, norm in norms.items()}
+
+
+def parameter_norms(nnet: Nnet) -> dict[str, float]:
+    """Returns, by component, the Euclidean norm of the parameters."""
+    return {name: math.sqrt(square) for name, square in nnet.squared_norms().items()}
 
 
 def objective_changes(

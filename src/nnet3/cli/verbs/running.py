@@ -174,7 +174,11 @@ def serve(model: str, options: ServeOptions, graph: str | None) -> None:
     later.serve.serve(later.asr.Model(model, graph), options, say)
 
 
-@verb("what has changed from one network to another", program="nnet3-show-progress")
+@verb(
+    "what has changed from one network to another",
+    program="nnet3-show-progress",
+    program_defaults={"batchnorm_test_mode": False, "dropout_test_mode": False},
+)
 @test_mode_options(batchnorm=True)
 @whole_number(
     "--num-segments",
@@ -193,12 +197,19 @@ def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> 
     """
     device = later.device.given_device()
     first, second = (later.files.load_network_to(device, name) for name in (old, new))
+    if first.num_parameters != second.num_parameters:
+        return say(
+            f"warning: {old} has {first.num_parameters} parameters and {new} {second.num_parameters}: "
+            "there is no progress to show"
+        )
     if examples is not None:
         minibatches = list(later.outputs_of_egs.minibatches(examples, second))
         changes = later.show_progress.objective_changes(first, second, minibatches, say=say, **settings)
         say(f"Total objf change per component is {later.show_progress.by_component(changes)}")
     norms, relative = later.show_progress.parameter_differences(first, second)
     say(f"Parameter differences per layer are {later.show_progress.by_component(norms)}")
+    sizes = later.show_progress.parameter_norms(second)
+    say(f"Norms of parameter matrices from <new-nnet-in> are {later.show_progress.by_component(sizes)}")
     say(f"Relative parameter differences per layer are {later.show_progress.by_component(relative)}")
 
 
