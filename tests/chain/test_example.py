@@ -121,7 +121,8 @@ def test_merging_numbers_sequences() -> None:
     assert structure(_example(0)) == structure(_example(1))
     assert structure(_example(0)) != structure(_example(0, frames=5))
     single = _example()
-    assert merge([single]) is single
+    alone = merge([merge([single], compress=True)])  # as in Kaldi, the one of its minibatch is no exception
+    assert isinstance(alone.inputs[0].matrix, np.ndarray)
     long = replace(single, inputs=(replace(single.inputs[0], indexes=single.inputs[0].indexes[:1]),))
     assert (size(single), size(long)) == (6, 4)  # of the outputs, if these have more
     assert [type(merge([single] * n, n > 0).inputs[0].matrix) for n in (1, 2)] == [CompressedMatrix] * 2
