@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,8 +19,16 @@ from tests.device import DEVICE
 from tests.effort import EFFORT
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
-from tests.torchrun import PROGRAMS
 
+_PYTHON = {"python": "__main__:be_python"}  # that of prepared_programs.py
+_PROGRAMS = {
+    **_PYTHON,
+    **installed_scripts(),
+    "torchrun": "torch.distributed.run:main",
+    "nnet3-dying-in-training": "tests.torchrun:die_in_training",
+    "nnet3-dying-at-a-table": "tests.torchrun:die_at_a_table",
+    "train-a-network": "tests.torchrun:train_a_network",
+}
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
@@ -57,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.randomly_reset_seed = False
     if SHIFT and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(SHIFT)
+    gc.disable()  # what is imported and collected stays
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
@@ -72,6 +82,12 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
     return (yield)
 
 
+def pytest_collection_finish() -> None:
+    """No collection of garbage looks again at what stays."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say why a test has no case: pytest does not know that its cases are in a folder that is not there."""
     there_is_none = pytest.mark.skip(reason=f"its cases are in the shared folder, which is not at {SHARED}").mark
@@ -83,12 +99,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[Path]:
-    """A folder with the programs that installation puts on the path, torchrun, and some for it that die.
+    """A folder with the programs that installation puts on the path, python, torchrun, and some for it that die.
 
     The package is loaded already when they begin: dozens of them are run, and test_startup.py says what each imports.
     """
-    with prepared_programs({**installed_scripts(), **PROGRAMS}, "nnet3") as folder:
+    with prepared_programs(_PROGRAMS, "nnet3") as folder:
         yield folder
+
+
+@pytest.fixture(scope="session")
+def new_python() -> Iterator[Path]:
+    """Python, for programs that load the package themselves; what is loaded already is PyTorch, and what it needs."""
+    with prepared_programs(_PYTHON) as folder:
+        yield folder / "python"
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random matrices of new networks are zero: to draw millions of numbers takes longer than tests that need none."""
+    normal = "nnet3.components.random_source.RandomSource.normal_tensor"
+    monkeypatch.setattr(normal, lambda _, *shape: torch.zeros(()).expand(shape))
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from hypothesis import register_random
 
+from tests.device import DEVICE
+
 SHIFT = int(os.environ.get("TEST_SEED", "0"))
 
 #: For tests to draw from; NumPy's own global generator is not for new code.
@@ -37,7 +39,9 @@ class _Ours:
     """`RANDOM` and PyTorch's global generator, for hypothesis: it lets each example begin with the same numbers."""
 
     def seed(self, seed: int) -> None:
-        torch.manual_seed(seed + SHIFT)
+        torch.default_generator.manual_seed(seed + SHIFT)  # torch.manual_seed keeps the stack for each kind of device
+        if DEVICE.type == "cuda":
+            torch.cuda.manual_seed_all(seed + SHIFT)
         RANDOM.bit_generator.state = np.random.PCG64(seed + SHIFT).state
 
     def getstate(self) -> Any:

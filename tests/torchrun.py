@@ -17,14 +17,6 @@ from nnet3 import cn
 from nnet3.cli import main
 from tests.patience import PATIENCE
 
-#: The names of programs, and what they run.
-PROGRAMS = {
-    "torchrun": "torch.distributed.run:main",
-    "nnet3-dying-in-training": "tests.torchrun:die_in_training",
-    "nnet3-dying-at-a-table": "tests.torchrun:die_at_a_table",
-    "train-a-network": "tests.torchrun:train_a_network",
-}
-
 
 def torchrun(programs: Path, program: str, *words: str | Path) -> str:
     """Two processes run one of the programs, and begin anew once if one of them ends badly; returns what they said."""

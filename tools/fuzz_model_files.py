@@ -174,7 +174,7 @@ class Worker:
         self.start(self.arguments[2])
 
     def start(self, numbers: range) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("fork")  # at once, with all that is loaded
         self.numbers, self.current, self.done = numbers, context.Value("q", numbers.start), False
         self.results, sending = context.Pipe(duplex=False)
         shared, seed, _, deadline, limits = self.arguments

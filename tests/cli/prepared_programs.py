@@ -15,6 +15,7 @@ import json
 import os
 import pkgutil
 import re
+import runpy
 import signal
 import socket
 import subprocess
@@ -29,7 +30,8 @@ from __future__ import annotations
 import json, os, signal, socket, sys
 {ask}
 def pass_on(process):
-    signal.signal(signal.SIGTERM, lambda number, _: os.kill(process, number))
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda number, _: os.kill(process, number))
 
 files = [None if stream is None else number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr))]
 status = ask({address!r}, {place!r}, sys.argv, os.getcwd(), dict(os.environ), files, pass_on)
@@ -98,6 +100,17 @@ def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[
         finally:
             server.kill()
             server.communicate()
+
+
+def be_python() -> None:
+    """Be `python -c CODE` or `python -m MODULE` with words behind it; what is loaded already is not loaded again."""
+    kind, what, *words = sys.argv[1:]
+    sys.path.insert(0, os.getcwd())
+    sys.argv = [kind if kind == "-c" else what, *words]
+    if kind == "-c":
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
 
 
 def _serve(address: str, package: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,28 +173,26 @@ def test_resume_only_what_belongs_together(features: Cli) -> None:
     ("number", "status", "old"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True), (signal.SIGHUP, 129, True)],
 )
-def test_a_signal_keeps_finished_utterances(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
+def test_a_signal_keeps_finished_utterances(
+    features: Cli, programs: Path, number: signal.Signals, status: int, old: bool
+) -> None:
     if old:
         Path("out.ark").write_bytes(b"old")
     # The third entry does not end: what has come before it is computed meanwhile.
     whole = Path("feats.ark").read_bytes()
     third = b"utt3 \0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 3)
     Path("cut.ark").write_bytes(whole[: whole.index(b"utt3 ")] + third)
-    source = "ark:cat cut.ark; sleep 10000 |"
-    command = [sys.executable, "-m", "nnet3", "compute", "--verbose=1", "net.raw", source, "ark,scp:out.ark,out.scp"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
-    assert process.stderr is not None
-    try:
+    source = "ark:cat cut.ark - |"
+    command = [programs / "nnet3", "compute", "--verbose=1", "net.raw", source, "ark,scp:out.ark,out.scp"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
         while b"utterance 'utt2' computed" not in process.stderr.readline():
             assert process.poll() is None
         process.send_signal(number)
         process.wait(timeout=PATIENCE)
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # the sleep may not have begun when the shell ended
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.stdin.close()  # this ends the command that it reads
         err = process.stderr.read()
-        process.stderr.close()
     assert process.returncode == status
     suffix = ".partial" if old else ""
     assert err.decode() == f"nnet3: 2 finished utterances are kept in out.ark{suffix}\n"

@@ -136,13 +136,13 @@ def test_learning_rates_come_before_edits(cli: Cli) -> None:
     assert _learning_rates("out.raw") == [0.25]
 
 
-def test_a_table_onto_itself_and_to_nobody(cli: Cli, tmp_path: Path) -> None:
+def test_a_table_onto_itself_and_to_nobody(cli: Cli, new_python: Path, tmp_path: Path) -> None:
     Path("feats.ark").write_text("utt1 [\n 1 2 3\n 4 5 6 ]\n")
     cli.good("compute", "net.raw", "ark:feats.ark", "ark,t:feats.ark")
     assert Path("feats.ark").read_text().startswith("utt1  [\n")
     Path("feats.ark").write_text("utt1 [\n" + " 1 2 3\n" * 20000 + "]\n")
     code = "import sys; from nnet3.cli import main; main(sys.argv[1:])"
-    command = f"'{sys.executable}' -c '{code}' compute --frames-per-chunk=100 net.raw ark:feats.ark ark,t:- | head -n 1"
+    command = f"'{new_python}' -c '{code}' compute --frames-per-chunk=100 net.raw ark:feats.ark ark,t:- | head -n 1"
     script = f"set -o pipefail; {command}"
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=environment)

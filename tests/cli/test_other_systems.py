@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
-import nnet3
+import pytest
+
 from tests.cli.run_command import CONFIG
 
 # PyTorch is imported first: it brings its own ways for each system.
@@ -23,6 +24,7 @@ sys.modules["fcntl"] = None
 from nnet3.cli import main
 main()
 """
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 RUN = """
 [model]
 file = "net.config"
@@ -38,28 +40,34 @@ tensorboard = false
 """
 
 
-def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(nnet3.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", WINDOWS, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
+@pytest.fixture
+def run(new_python: Path, tmp_path: Path) -> Run:
+    """Runs `nnet3 ...` in an empty folder."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [new_python, "-c", WINDOWS, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
 
 
-def test_models_without_signals_and_forks(tmp_path: Path) -> None:
+def test_models_without_signals_and_forks(run: Run, tmp_path: Path) -> None:
     (tmp_path / "net.config").write_text(CONFIG)
-    _run(tmp_path, "init", "net.config", "net.raw")
-    assert "left-context" in _run(tmp_path, "info", "net.raw").stdout
-    _run(tmp_path, "copy", "--binary=false", "net.raw", "net.txt")
+    run("init", "net.config", "net.raw")
+    assert "left-context" in run("info", "net.raw").stdout
+    run("copy", "--binary=false", "net.raw", "net.txt")
     (tmp_path / "feats.txt").write_text("utt1 [ 1 2 3\n 4 5 6 ]\n")
-    _run(tmp_path, "compute", "net.raw", "ark:feats.txt", "ark,t:out.txt")
+    run("compute", "net.raw", "ark:feats.txt", "ark,t:out.txt")
     assert (tmp_path / "out.txt").read_text().startswith("utt1 ")
 
 
-def test_a_run_without_locks(tmp_path: Path) -> None:
+def test_a_run_without_locks(run: Run, tmp_path: Path) -> None:
     data = importlib.import_module("tools.kill_training_data")
     (tmp_path / "net.config").write_text(data.CONFIG)
     (tmp_path / "run.toml").write_text(RUN)
     data.write_examples(tmp_path / "train.ark", 30, 1)
-    assert " final step=" in _run(tmp_path, "train-model", "run.toml").stderr
-    _run(tmp_path, "train-model", "--resume", "run.toml")
+    assert " final step=" in run("train-model", "run.toml").stderr
+    run("train-model", "--resume", "run.toml")

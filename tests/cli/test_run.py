@@ -73,14 +73,10 @@ def test_wrong_usage_is_status_2(cli: Cli, arguments: list[str], message: str) -
     assert not Path("out").exists()
 
 
-def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from nnet3.cli import main; main(sys.argv[1:])"
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=folder)
-
-
-def test_a_real_process(cli: Cli, tmp_path: Path) -> None:
+def test_a_real_process(cli: Cli, new_python: Path) -> None:
     Path("bad.config").write_text("input-node name=input dim=x\n")
-    process = _run("info", "bad.config", folder=tmp_path)
+    command = [new_python, "-c", "import sys; from nnet3.cli import main; main(sys.argv[1:])", "info", "bad.config"]
+    process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 1
     assert process.stdout == ""
     assert process.stderr.splitlines() == [

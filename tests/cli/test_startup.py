@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,9 @@ for line in sys.stdin:
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         from nnet3.cli import main
-        for command in json.loads(line):
+        folder, commands = json.loads(line)
+        os.chdir(folder)
+        for command in commands:
             try:
                 main(command)
             except SystemExit as end:
@@ -79,7 +81,7 @@ def test_help_and_wrong_usage_import_little() -> None:
     families[""] = [["--help"], ["--version"], ["inof"], [], *([verb, "--bogus"] for verb in verb_names())]
     process = subprocess.run(
         [sys.executable, "-c", MANY_IMPORTS.format(before=NO_TORCH)],
-        input="".join(json.dumps(commands) + "\n" for commands in families.values()),
+        input="".join(json.dumps([".", commands]) + "\n" for commands in families.values()),
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     for (family, commands), line in zip(families.items(), process.stdout.splitlines(), strict=True):
@@ -89,6 +91,14 @@ def test_help_and_wrong_usage_import_little() -> None:
         assert _rooms(modules) <= {"cli", "errors", "options", "text"}, family
         if family:
             assert [name for name in FAMILIES if f"nnet3.cli.verbs.{name}" in modules] == [family]
+
+
+@pytest.fixture(scope="module")
+def only_torch() -> Iterator[subprocess.Popen[str]]:
+    """Takes lines for MANY_IMPORTS, with PyTorch imported."""
+    command = [sys.executable, "-c", MANY_IMPORTS.format(before="import torch")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
 
 
 MODEL_ROOMS = {
@@ -123,11 +133,16 @@ MODEL_ROOMS = {
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_verb_imports_what_it_needs(cli: Cli, arguments: list[str], rooms: set[str]) -> None:
+def test_a_verb_imports_what_it_needs(
+    cli: Cli, only_torch: subprocess.Popen[str], tmp_path: Path, arguments: list[str], rooms: set[str]
+) -> None:
     """Beside PyTorch, and no more of PyTorch than everybody has."""
     Path("feats.ark").write_text("utt1 [ 1 2 3 ]\n")
-    status, modules = _imports(arguments, "import torch")
-    assert status == 0
+    assert only_torch.stdin is not None
+    assert only_torch.stdout is not None
+    print(json.dumps([str(tmp_path), [arguments]]), file=only_torch.stdin, flush=True)
+    statuses, modules = json.loads(only_torch.stdout.readline())
+    assert statuses == [0]
     assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL | {"numpy", "rich"}
     assert _rooms(modules) <= rooms
     assert "torch" not in {name.partition(".")[0] for name in modules}
@@ -182,11 +197,14 @@ PRINTING = [
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
-def test_a_reader_that_stops_early_is_no_error(cli: Cli, tmp_path: Path, arguments: list[str]) -> None:
+def test_a_reader_that_stops_early_is_no_error(
+    cli: Cli, new_python: Path, tmp_path: Path, arguments: list[str]
+) -> None:
     """`true` reads nothing; the output may be small or beyond what a pipe holds."""
+    program = PROGRAM if arguments[0] in ("--help", "compute") else [new_python, *PROGRAM[1:]]
     reader = "head -n 1" if "--kaldi" in arguments else "true"
     Path("feats.ark").write_text("utt1 [ 1 2 3 ]\n" + "utt2 [\n" + "1 2 3\n" * 3000 + "]\n")
-    words = " ".join(f"'{word}'" for word in (*PROGRAM, *arguments))
+    words = " ".join(f"'{word}'" for word in (*program, *arguments))
     script = f"set -o pipefail; ({words} 2>err) | {reader} >/dev/null"
     environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     assert subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment).returncode == 0, Path(
@@ -221,8 +239,8 @@ def test_an_interrupt_while_a_module_is_imported_is_silent(cli: Cli, tmp_path: P
     assert sorted(os.listdir(tmp_path)) == ["net.config", "net.raw"]
 
 
-def test_an_interrupt_while_it_reads_is_silent(cli: Cli, tmp_path: Path) -> None:
-    command = [*PROGRAM, "copy", "-", "out"]
+def test_an_interrupt_while_it_reads_is_silent(cli: Cli, new_python: Path, tmp_path: Path) -> None:
+    command = [new_python, *PROGRAM[1:], "copy", "-", "out"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     try:

@@ -90,13 +90,13 @@ def test_sources(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("header", [True, False])
-def test_words_come_out_of_standard_input_before_it_ends(folder: Path, header: bool) -> None:
+def test_words_come_out_of_standard_input_before_it_ends(folder: Path, programs: Path, header: bool) -> None:
     """Also with silence of zeros at the beginning."""
     sound = np.concatenate([np.zeros(RATE // 10, "<i2"), AUDIO, np.zeros(2 * RATE, "<i2")])
     texts = heard_in(folder / "model", np.tile(sound, 2))
     contents = wav_bytes(np.tile(sound, 2)) if header else np.tile(sound, 2).tobytes()
     options = [] if header else ["--raw", f"--sample-rate={RATE}"]
-    command = [sys.executable, "-m", "nnet3", "transcribe", *options, str(folder / "model"), "-"]
+    command = [programs / "nnet3", "transcribe", *options, folder / "model", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -233,8 +233,8 @@ def test_ctrl_c_waits_for_what_is_being_done_and_a_second_one_does_not() -> None
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_ctrl_c_ends_the_program(folder: Path) -> None:
-    command = [sys.executable, "-m", "nnet3", "transcribe", "model", "-"]
+def test_ctrl_c_ends_the_program(folder: Path, programs: Path) -> None:
+    command = [programs / "nnet3", "transcribe", "model", "-"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,9 +62,10 @@ sys.stdout.buffer.write(rows.numpy().tobytes())
 """
 
 
-def test_a_stream_goes_on_in_another_process() -> None:
+def test_a_stream_goes_on_in_another_process(programs: Path) -> None:
     streams = make_streams("statistics")
     stream, features = streams.open(), make_features(streams, 60)
     stream.accept(features[:30])
-    outcome = subprocess.run([sys.executable, "-c", _ELSEWHERE], input=stream.state(), capture_output=True, check=True)
+    command = [programs / "python", "-c", _ELSEWHERE]
+    outcome = subprocess.run(command, input=stream.state(), capture_output=True, check=True)
     assert outcome.stdout == stream.accept(features[30:]).numpy().tobytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tests.decode.trained_network import FEATURES, trained_network
 from tests.shared_data import GOLDEN
 
 
-def test_two_lines_from_load_to_outputs(tmp_path: Path) -> None:
+def test_two_lines_from_load_to_outputs(tmp_path: Path, new_python: Path) -> None:
     """In a fresh process, where nothing but nnet3 is imported."""
     Nnet.from_config(CONFIG).save(tmp_path / "net.raw")
     code = f"""if True:
@@ -30,7 +29,7 @@ def test_two_lines_from_load_to_outputs(tmp_path: Path) -> None:
         rows = nnet3.load({str(tmp_path / "net.raw")!r}).compute(torch.ones(7, 3))
         print(tuple(rows.shape), rows.exp().sum(dim=1).sub(1).abs().max().item() < 1e-5)
     """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    process = subprocess.run([new_python, "-c", code], capture_output=True, text=True)
     assert process.stdout == "(7, 4) True\n", process.stderr
 
 

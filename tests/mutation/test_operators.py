@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -83,20 +82,15 @@ def test_equivalent_mutants_are_mutants() -> None:
         assert found[path][before, after].compiles
 
 
-def test_a_room_is_tried_in_a_copy(tmp_path: Path) -> None:
+def test_a_room_is_tried_in_a_copy(new_python: Path, tmp_path: Path) -> None:
     """One file with its test; the checkout stays as it is."""
     before = (ROOT / "src/nnet3/text/suggest.py").read_bytes()
     arguments = ["text/suggest.py", "--sample=2", "--tests=tests/text", f"--folder={tmp_path}"]
-    process = subprocess.run(
-        [sys.executable, "-m", "tools.mutation", *arguments],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
+    command = [new_python, "-m", "tools.mutation"]
+    process = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=ROOT)
     assert process.returncode in (0, 1), process.stderr
     assert " of 2 mutants caught" in process.stdout
-    again = subprocess.run(
-        [sys.executable, "-m", "tools.mutation", "--no-retry", *arguments],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
+    again = subprocess.run([*command, "--no-retry", *arguments], capture_output=True, text=True, cwd=ROOT)
     assert again.stdout.splitlines()[-1] == process.stdout.splitlines()[-1]
     assert "s src/nnet3" not in again.stdout, "nothing was tried again"
     assert (ROOT / "src/nnet3/text/suggest.py").read_bytes() == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(("processes", "kills"), [(1, 3), (2, 1)])
-def test_kills_change_nothing(tmp_path: Path, processes: int, kills: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "tools.kill_training", "--kills", str(kills), "--seed", "3"]
+def test_kills_change_nothing(tmp_path: Path, programs: Path, processes: int, kills: int) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
+    command = [programs / "python", "-m", "tools.kill_training", "--kills", str(kills), "--seed", "3"]
     command += ["--processes", str(processes)]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from websockets.sync.client import connect
@@ -78,8 +78,8 @@ def test_a_port_that_is_taken(model: Model, server: Server) -> None:
         pass
 
 
-def test_a_signal_ends_the_command_with_last_results(model: Model) -> None:
-    command = [sys.executable, "-m", "nnet3", "serve", "--port=0", str(model.folder.path)]
+def test_a_signal_ends_the_command_with_last_results(model: Model, programs: Path) -> None:
+    command = [programs / "nnet3", "serve", "--port=0", model.folder.path]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         address = process.stderr.readline()

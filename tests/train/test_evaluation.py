@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,9 +139,9 @@ def test_public_names_are_what_they_say() -> None:
         _ = train.nothing  # type: ignore[attr-defined]
 
 
-def test_public_name_is_the_function_whatever_was_imported_before() -> None:
+def test_public_name_is_the_function_whatever_was_imported_before(new_python: Path) -> None:
     command = "import nnet3.train.evaluation; from nnet3.train import evaluate; print(callable(evaluate))"
-    assert subprocess.run([sys.executable, "-c", command], capture_output=True, text=True).stdout.strip() == "True"
+    assert subprocess.run([new_python, "-c", command], capture_output=True, text=True).stdout.strip() == "True"
 
 
 Y = torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.0, 5.0], [3.0, 3.0]])

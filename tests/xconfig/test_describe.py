@@ -21,6 +21,7 @@ ALIKE = {"affine-layer": "affine-component", "idct-layer": "fixed-affine-layer"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+@pytest.mark.usefixtures("undrawn")
 def test_xconfigs_of_recipes(case: Path) -> None:
     text = (case / "network.xconfig").read_text()
     found = described(nnet3.Nnet.from_xconfig(text))

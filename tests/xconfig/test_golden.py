@@ -23,6 +23,7 @@ def test_expansions_are_those_of_kaldi(case: Path) -> None:
 
 
 @pytest.mark.parametrize("case", golden_cases("xconfig"), ids=lambda case: case.name)
+@pytest.mark.usefixtures("undrawn")
 def test_golden_networks_compile(case: Path) -> None:
     nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())
     assert [warning for warning in nnet.warnings if "identity takes its place" not in warning] == []

@@ -74,9 +74,9 @@ def _check_bodies(computation: NnetComputation) -> None:
             last_turn[number] = repeat.turns - 1
             if computation.commands[number].role is not Role.COMPUTE:
                 _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
-    for number, command in enumerate(computation.commands):
+    for number, command in enumerate(computation.commands if moving else ()):
         operands = set(command.form.operands(command))
-        named = operands | {access.submatrix for access in command.accesses(computation)} if moving else set()
+        named = operands | {access.submatrix for access in command.accesses(computation)}
         for submatrix in sorted(named & moving):
             block = format_submatrix(computation, submatrix)
             if submatrix not in operands:

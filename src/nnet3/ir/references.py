@@ -33,7 +33,11 @@ def reference_problems(
 
     `outside` is what `computation.outside_by_matrix()` gives, which need not be made again for each command.
     """
-    for name, declared, several in command.form.fields:
+    form = command.form
+    operands = form.operands(command)
+    exist = not operands or (min(operands) > 0 and max(operands) < len(computation.submatrices))
+    is_plain = exist and not form.lives and not form.table_fields  # as most commands are: only references are left
+    for name, declared, several in form.reference_fields if is_plain else form.fields:
         limit = limits(computation, declared)
         if limit is None:
             continue

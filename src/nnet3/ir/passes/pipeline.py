@@ -73,8 +73,8 @@ def optimize(
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
     Passes see every turn: a Repeat is unrolled first.
-    With `check_between` the checker looks at the computation before the first and after each pass, and its
-    ComputationCheckError names the pass. `dump` is called with ("", computation) before the first pass and
+    With `check_between` the checker looks at the computation before the first pass and at what each pass makes of it,
+    and its ComputationCheckError names the pass. `dump` is called with ("", computation) before the first pass and
     with the pass's name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
     """
     names = [p.name for p in PIPELINE]
@@ -85,11 +85,11 @@ def optimize(
     steps = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
     for step in (Pass("", unrolled), *steps):
         result = step.function(computation)
+        if check_between and (result is not computation or not step.name):
+            _check(result, step.name)
         if result is not computation:
             forget_analysis(computation)
         computation = result
-        if check_between:
-            _check(computation, step.name)
         if dump is not None:
             dump(step.name, computation)
     forget_analysis(computation)
