@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nnet3 import cn
-from nnet3.cn.network_state import Criteria, Outputs
+from nnet3.cn.roots import Criteria, Outputs
 from tests.seeds import RANDOM
 
 WORDS = 12  # in bags

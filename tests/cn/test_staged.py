@@ -130,7 +130,7 @@ def test_criteria_of_several_axes():
     first, second = net.evaluate(["one", "other"], batch)
     assert net.criterion(batch) == pytest.approx(first + 3 * second)
     assert net.backward(batch, per_sample=True) == pytest.approx(first / 7 + 3 * second / 2)
-    with pytest.raises(ShapeError, match="equally many sequences, got 1 on axis 'other', 2 on axis 'S'"):
+    with pytest.raises(ShapeError, match="equally many sequences, got 2 on axis 'S', 1 on axis 'other'"):
         net.criterion({**batch, "y": cn.sequences([RANDOM.normal(size=(2, 1))])})
 
 

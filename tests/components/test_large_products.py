@@ -8,7 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.components import large_products
-from nnet3.components.large_products import is_by_onednn, product_by_onednn
+from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
 from tests.seeds import RANDOM
 
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
@@ -42,6 +42,29 @@ def test_small_ones_and_other_types_stay(monkeypatch: pytest.MonkeyPatch) -> Non
 def _all_by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_products, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(large_products, "_LARGE", 1)
+
+
+def test_products_of_few_columns() -> None:
+    left, right = matrix(2048, 80).double(), matrix(2048, 10).double()
+    assert is_tall(left, right)
+    torch.testing.assert_close(tall_product(left, right), left.T @ right)
+    assert not is_tall(left[:, 1:], right)  # it has more columns
+    assert not is_tall(left[:400], right[:400])  # it is small
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_gradients_of_few_rows(optimize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a sum with a bias, and of two products of the same matrix, whose gradients are added."""
+    x, W = cn.input("x", 9), cn.parameter("W", (1, 9))
+    total = cn.tanh(W @ x + cn.parameter("b", (1, 1))) - W @ cn.tanh(x)
+    net = cn.Network(cn.squared_norm(total), optimize=optimize, dtype=torch.float64)
+    batch = {"x": RANDOM.normal(size=(9, 6))}
+    expected = net.gradients(batch)["W"]
+    made: list[torch.Tensor] = []
+    monkeypatch.setattr(large_products, "_TALL", 1)
+    monkeypatch.setattr(torch, "mm", lambda *given, mm=torch.mm, **out: made.append(mm(*given, **out)) or made[-1])
+    np.testing.assert_allclose(net.gradients(batch)["W"], expected, rtol=1e-12)
+    assert sum(product.shape == (1, 9) for product in made) == 2  # (9, 1) otherwise
 
 
 @needs_onednn

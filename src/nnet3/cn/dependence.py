@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -68,30 +68,11 @@ def _integers(tensor: Tensor) -> Tensor:
     return bits.view(-1).view(torch.int64) if together else bits
 
 
-def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
-    """Equal for questions that one program answers, and one runner while its bonds last."""
+def state_of_runners(question: Question, network: NetworkState) -> tuple[object, ...]:
+    """Returns what runners depend on besides the key of their question, while their bonds last."""
     variants = question.graph.variants(question.training)
-    recorders = tuple(id(kernel) for kernel in network.recorders.values())
-    return (*question.key, variants, network.compile_options, network._dtype, network._device, recorders)
-
-
-class MemoryPlace(NamedTuple):
-    """The place in memory of a tensor."""
-
-    address: int
-    dtype: torch.dtype
-    device: torch.device
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> MemoryPlace:
-        return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tensor.shape, tensor.stride())
-
-    def is_of(self, tensor: Tensor) -> bool:
-        """True if the tensor lies there."""
-        is_there = self.address == tensor.data_ptr() and self.dtype == tensor.dtype and self.device == tensor.device
-        return is_there and self.shape == tensor.shape and self.stride == tensor.stride()
+    recorders = tuple(map(id, network.recorders.values()))
+    return variants, network.compile_options, network._dtype, network._device, recorders
 
 
 class Bonds:
@@ -101,19 +82,19 @@ class Bonds:
         source, question = program.source, program.question
         stored = [(node, number) for node, number in source.number.items() if node.is_stored]
         self._gradient_of, self._training = gradient_of, question.training
-        self._values = [(node, MemoryPlace.of(node.memory)) for node, _ in stored]
+        self._values = [(node, node.memory.detach()) for node, _ in stored]
         taught = [node for node, number in stored if source.nodes[number].gradient]
-        self._gradients = [(node, MemoryPlace.of(gradient_of(node))) for node in taught]
+        self._gradients = [(node, gradient_of(node).detach()) for node in taught]
         keepers = [n for n in source.number if not n.is_stored and n not in question.given and _keeps(n)]
         self._objects = [(node, node.operation.held(self._training)) for node in keepers]
 
     def hold(self) -> bool:
         """True if all of it is the same now."""
-        for node, place in self._values:
-            if not place.is_of(node.memory):
+        for node, memory in self._values:
+            if not memory.is_set_to(node.memory) or memory.dtype != node.memory.dtype:
                 return False
-        for node, place in self._gradients:
-            if not place.is_of(self._gradient_of(node)):
+        for node, memory in self._gradients:
+            if not memory.is_set_to(self._gradient_of(node)):
                 return False
         for node, objects in self._objects:
             now = node.operation.held(self._training)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import ArgumentError, NetworkError
+from nnet3.runtime.memory import unrecorded
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,25 @@ class Counted:
     count: int
 
 
+@dataclass
+class _GradientTask:
+    """The gradient of some criteria, whatever the samples are: the nodes whose values are wanted, those whose last
+    frames are kept, those that all of them need, the inputs among these, and the question for the last samples.
+    """
+
+    roots: tuple[Node, ...]
+    final: tuple[Node, ...]
+    needed: list[Node]
+    given: list[Node]
+    question: Question
+
+
 class DifferentiatedNetwork(EvaluatedNetwork):
     """Base of `Network`: gradients."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._tasks: dict[tuple[object, ...], _GradientTask] = {}
+        super().__init__(*args, **kwargs)
 
     def gradients(
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
@@ -101,7 +119,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         if per_sample:
             return self.backward_per_sample(inputs, training=training)["criterion"].total
         value = self._backward(inputs, self.criteria, (), training, stores_statistics=True).criterion
-        self.tensors()  # an optimizer may have taken the gradients off
+        self._show_gradients()
         return value
 
     @takes_turns
@@ -124,7 +142,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         numbers = add_up([num_terms(node, layouts) for node in parts])
         weights = {node: weight / number for (node, weight), number in zip(parts.items(), numbers, strict=True)}
         found = self._backward(inputs, weights, (), training, stores_statistics=True, watched=tuple(watched.values()))
-        self.tensors()  # an optimizer may have taken the gradients off
+        self._show_gradients()
         counted = {"criterion": Counted(found.criterion, self._num_samples(layouts))}
         for name, node in watched.items():
             counted[name] = Counted(float(found.values[node].detach()), num_terms(node, layouts))
@@ -169,46 +187,59 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         if not criteria:
             raise NetworkError("the network has no criterion")
         training = self.training if training is None else training
-        roots = tuple(criteria)
-        flags = self._nodes.gradient_flags(roots, extra)
-        roots = tuple(dict.fromkeys((*roots, *watched)))
-        needed = self._nodes.below(roots)
-        layouts = self._take(roots, inputs)
-        final = tuple(
-            dict.fromkeys(n for n in self._nodes.carried.values() if n in needed and n not in roots and n.operands)
-        )
-        probes = tuple(node for node in extra if node.is_evaluated and node in needed)
-        has_statistics = any(operation.stores_statistics for _, operation in self._nodes.components)
-        stores = stores_statistics and training and has_statistics
+        stores = stores_statistics and training and any(op.stores_statistics for _, op in self._nodes.components)
+        task = self._gradient_task(tuple(criteria), extra, watched, training, stores)
+        layouts = self._take(task.roots, inputs)
         if self._nodes.is_staged:
+            asked = task.question
             run = StagedRun(
-                self, layouts, needed, (*roots, *final), {}, flags, extra, training, stores_statistics=stores
+                self, layouts, task.needed, asked.outputs, {}, asked.flags, extra, training, stores_statistics=stores
             )
-            return self._backward_in_stages(run, criteria, extra, final)
-        apart = tuple(self.recorders)
-        key = (roots, tuple(criteria), extra, training, stores, apart)
-        question = self._questions.get(key)
-        if question is None or question.flags is not flags or question.layout != layouts.on(""):
-            question = self._questions[key] = Question(
-                self._nodes,
+            return self._backward_in_stages(run, criteria, extra, task.final)
+        layout = layouts.on("")
+        if task.question.layout is not layout:
+            task.question = replace(task.question, layout=layout)
+        runner = self._runner(task.question)
+        with unrecorded():
+            self._clear_gradients(extra, runner.overwritten)
+            values = runner.forward({node: self._stamps.value(node) for node in task.given})
+            self._last = self._times_given(task.final), layouts, {node: values[node] for node in task.final}
+            found = runner.backward(criteria) if task.question.criteria else {}
+        value = sum([weight * values[node].item() for node, weight in criteria.items()])
+        self._take_statistics(stores and math.isfinite(value))
+        return Differentiated(value, layouts, found, values)
+
+    def _gradient_task(
+        self,
+        criteria: tuple[Node, ...],
+        extra: tuple[Node, ...],
+        watched: tuple[Node, ...],
+        training: bool,
+        stores: bool,
+    ) -> _GradientTask:
+        graph, apart = self._nodes, tuple(self.recorders)
+        key = criteria, extra, watched, training, stores, apart, graph.learning
+        found = self._tasks.get(key)
+        if found is None:
+            flags, roots = graph.gradient_flags(criteria, extra), tuple(dict.fromkeys((*criteria, *watched)))
+            needed = graph.below(roots)
+            carried = [n for n in graph.carried.values() if n in needed and n not in roots and n.operands]
+            final = tuple(dict.fromkeys(carried))
+            question = Question(
+                graph,
                 (*roots, *final),
-                layouts.on(""),
+                None,
                 criteria=tuple(root for root in criteria if flags[root]),
                 flags=flags,
-                probes=probes,
+                probes=tuple(node for node in extra if node.is_evaluated and node in needed),
                 training=training,
                 stores_statistics=stores,
                 accumulates=False,
                 apart=apart,
             )
-        runner = self._runner(question)
-        self._clear_gradients(extra, runner.overwritten)
-        values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
-        self._last = self._times_given(final), layouts, {node: values[node] for node in final}
-        found = runner.backward(criteria) if question.criteria else {}
-        value = sum(weight * float(values[node]) for node, weight in criteria.items())
-        self._take_statistics(stores and math.isfinite(value))
-        return Differentiated(value, layouts, found, {node: values[node] for node in roots})
+            given = [node for node in graph.inputs if node in needed]
+            found = self._tasks[key] = _GradientTask(roots, final, needed, given, question)
+        return found
 
     def _backward_in_stages(
         self, run: StagedRun, criteria: Mapping[Node, float], extra: Sequence[Node], final: Sequence[Node]
@@ -252,8 +283,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             for _, operation in self._nodes.components:
                 operation.take_statistics()
 
-    def _times_given(self, nodes: Iterable[Node]) -> dict[Node, int | None]:
+    def _times_given(self, nodes: Collection[Node]) -> dict[Node, int | None]:
         """The times at which the inputs that the nodes need got their values."""
+        if not nodes:
+            return {}
         needed = needed_nodes(self._nodes.inputs, nodes, ())
         return {node: self._stamps.time_given(node) for node in needed}
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
+from nnet3.cn.given import GivenInput
 from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
-from nnet3.cn.samples import SampleLayout, Sequences, as_columns, as_matrix
-from nnet3.cn.shape import SEQUENCES
+from nnet3.cn.samples import SampleLayout
 from nnet3.cn.staged import StagedRun
-from nnet3.errors import NetworkError, ShapeError, check_kind
+from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import warn_of_gradient
 from nnet3.text import did_you_mean
 
@@ -96,41 +94,46 @@ class EvaluatedNetwork(NetworkState):
 
     def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layouts:
         """Give the inputs that the roots need to the stamps; returns which samples there are."""
-        if not isinstance(inputs, Mapping):
+        if not isinstance(inputs, (dict, Mapping)):  # a dict is known at once
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
-        by_name = self._nodes.input_by_name
+        roots = tuple(roots)
         self._follow_memory()
-        needed = self._nodes.below(tuple(roots))
-        stored, leaves = self._nodes.leaves_below(tuple(roots))
+        stored, leaves = self._nodes.leaves_below(roots)
         for keeper in stored:
             if keeper.memory.requires_grad:
                 warn_of_gradient(keeper.memory, f"the memory of '{self.names[keeper]}'")
-        missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
+        if len(inputs) != len(leaves) or not all(leaf.name in inputs for leaf in leaves):
+            self._check_names(leaves, inputs)
+        if self._nodes.statistics:
+            self._check_statistics(self._nodes.below(roots))
+        are_rows, given, by_axis = self.layout == "rows", [], dict[str, SampleLayout]()
+        for leaf in leaves:
+            value = leaf.columns(inputs[leaf.name], are_rows)
+            if leaf.says_samples:
+                by_axis.setdefault(leaf.axis, leaf.layout(value, self._stamps.layout_of(leaf.node)))
+            given.append(value)
+        self._layouts = layouts = self._layouts.with_axes(by_axis)
+        looking = self._nodes.looks_at_others(roots)
+        if looking is not None and not self._has_warned:
+            self._warn_of_lone_samples(looking, layouts.on(""), leaves)
+        for leaf, value in zip(leaves, given, strict=True):
+            own = layouts.on(leaf.axis) if leaf.has_samples else None
+            rows = leaf.rows(value, own, self._dtype)
+            if leaf.classes is not None:
+                leaf.check_classes(rows, value)
+            self._stamps.give(leaf.node, rows.to(self._device), own)
+        return layouts
+
+    def _check_names(self, leaves: Sequence[GivenInput], inputs: Mapping[str, Any]) -> None:
+        """Raise NetworkError for inputs that are missing, warn of entries that are none."""
+        by_name = self._nodes.input_by_name
+        missing = [f"'{leaf.name}' ({leaf.node.shape})" for leaf in leaves if leaf.name not in inputs]
         if missing:
             near = {name: did_you_mean(str(name), by_name) for name in inputs if name not in by_name}
             hints = [f"'{name}' was given, {hint}" for name, hint in near.items() if hint]
             hints += ["inputs are given by their names, not by nodes"] * any(isinstance(key, Node) for key in inputs)
             raise NetworkError("; ".join([f"missing inputs: {', '.join(missing)}", *hints]))
         self._warn_of_strangers(inputs, by_name)
-        self._check_statistics(needed)
-        states = self._nodes.states
-        plain = [node for node in leaves if node.shape.has_samples and node not in states]
-        given = {node: self._given(node, inputs[self.names[node]]) for node in leaves}
-        layouts = self._layouts.with_axes(
-            {node.shape.axis: self._layout_given(node, given[node]) for node in plain[::-1]}
-        )
-        self._layouts = layouts
-        layout = layouts.on("")
-        if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
-            given_so = next(self.names[leaf] for leaf in plain if not leaf.shape.axis)
-            self._warn_of_lone_samples(self._nodes.looks_at_others(tuple(roots)), given_so)
-        for node in leaves:
-            name = self.names[node]
-            own = layouts.on(node.shape.axis) if node.shape.has_samples else None
-            rows = self._rows(node, given[node], own, states.get(node), f"input '{name}'")
-            self._check_classes(node, rows, given[node])
-            self._stamps.give(node, rows.to(self._device), own)
-        return layouts
 
     def _warn_of_strangers(self, inputs: Mapping[str, Any], known: Mapping[str, Node]) -> None:
         """Warn, once for each name, of entries of a batch that are no inputs of this network."""
@@ -141,43 +144,6 @@ class EvaluatedNetwork(NetworkState):
         hint = did_you_mean(str(strangers[0]), known) or f"there is: {', '.join(known) or 'none'}"
         warn_user(f"there is no input '{strangers[0]}', and it is ignored; {hint}")
 
-    def _given(self, node: Node, value: Any) -> Any:
-        """The value of an input as columns: sequences, or a matrix."""
-        if isinstance(value, Sequences) or not node.shape.has_samples:
-            return value
-        what = f"input '{self.names[node]}'"
-        columns = as_columns(value, what, self.layout == "rows")
-        if self.layout == "rows" and len(columns) != node.shape.rows:
-            raise ShapeError(
-                f"{what}: expected {node.shape.rows} columns, got {len(columns)}: a row is a sample in this network, "
-                "and sequences are given as cn.sequences([...])"
-            )
-        return columns
-
-    def _layout_given(self, node: Node, value: Any) -> SampleLayout:
-        last = self._stamps.layout_of(node)
-        if last is not None and last.is_of(value):
-            return last
-        may_be_empty = node in self._nodes.read_by_numbers
-        layout = SampleLayout.of(value, f"input '{self.names[node]}'", may_be_empty=may_be_empty)
-        if node.shape.axis == SEQUENCES and set(layout.lengths) != {1}:
-            raise ShapeError(f"input '{self.names[node]}': expected one column for each sequence, got {layout}")
-        return layout
-
-    def _check_classes(self, node: Node, rows: Tensor, given: Any) -> None:
-        """Raise ShapeError for values that are no class indexes, where these are expected; `given`: as given."""
-        classes = getattr(node.operation, "classes", None)
-        if classes is None or not rows.numel():
-            return
-        name, largest = self.names[node], 2 ** {torch.float16: 11, torch.float32: 24}.get(rows.dtype, 53)
-        if classes > largest:
-            raise ShapeError(f"input '{name}': {rows.dtype} does not tell {classes} classes apart: use a wider dtype")
-        lowest, highest = (each.item() for each in rows.aminmax())
-        are_whole = isinstance(given, np.ndarray) and given.dtype.kind in "iu"
-        if not (lowest >= -1 and highest < classes and (are_whole or torch.equal(rows, rows.floor()))):
-            found = rows[(rows != rows.floor()) | (rows < -1) | (rows >= classes)][0].item()
-            raise ShapeError(f"input '{name}': expected integers 0 ... {classes - 1}, or -1 for none, got {found:g}")
-
     def _check_statistics(self, needed: Collection[Node]) -> None:
         """Raise NetworkError for a statistic that is needed but not computed."""
         for statistic in self._nodes.statistics:
@@ -186,34 +152,17 @@ class EvaluatedNetwork(NetworkState):
                     f"the statistic '{self.names[statistic]}' is not known yet: call compute_statistics first"
                 )
 
-    def _warn_of_lone_samples(self, node: Node | None, given: str) -> None:
-        """Warn, once, if a node looks at other frames: of samples that are no sequences there are none."""
-        if node is not None:
-            self._has_warned = True
-            warn_user(
-                f"'{given}' is a matrix, whose columns are samples that have nothing to do with each other, but "
-                f"'{self.names[node]}' ({node.type}) looks at other frames: it sees none. A sequence is given as "
-                f"cn.sequences([{given}])"
-            )
-
-    def _rows(self, node: Node, value: Any, layout: SampleLayout | None, lag: int | None, what: str) -> Tensor:
-        if not node.shape.has_samples:
-            array = as_matrix(value, what)
-            if array.shape != (node.shape.rows, node.shape.cols):
-                raise ShapeError(f"{what}: expected shape {(node.shape.rows, node.shape.cols)}, got {array.shape}")
-            return torch.empty(array.T.shape, dtype=self._dtype).copy_(torch.as_tensor(array.T))
-        if layout is None:
-            raise NetworkError(f"{what} is an initial state: give the input whose frames it precedes, too")
-        if lag is None:
-            is_sparse = node in self._nodes.read_sparsely
-            return layout.rows_of(value, node.shape.rows, what, self._dtype, is_sparse=is_sparse)
-        states = layout.of_states(lag)
-        if abs(lag) == 1 and not isinstance(value, Sequences):
-            columns, wanted = as_matrix(value, what), len(states.lengths)
-            if columns.shape[1] != wanted:
-                raise ShapeError(f"{what}: expected a column for each of {wanted} sequences, got {columns.shape[1]}")
-            value = Sequences(np.split(columns, wanted, axis=1))
-        return states.rows_of(value, node.shape.rows, what, self._dtype)
+    def _warn_of_lone_samples(self, node: Node, layout: SampleLayout | None, leaves: Sequence[GivenInput]) -> None:
+        """Warn, once, that a node looks at other frames, of samples that are no sequences: of these there are none."""
+        if layout is None or layout.are_sequences or layout.num_samples < 2:
+            return
+        self._has_warned = True
+        given = next(leaf.name for leaf in leaves if leaf.says_samples and not leaf.axis)
+        warn_user(
+            f"'{given}' is a matrix, whose columns are samples that have nothing to do with each other, but "
+            f"'{self.names[node]}' ({node.type}) looks at other frames: it sees none. A sequence is given as "
+            f"cn.sequences([{given}])"
+        )
 
     @takes_turns
     def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:

@@ -25,7 +25,7 @@ from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
 from nnet3.cn.operation import Matrices, Operation, put_scaled
 from nnet3.cn.order import Composite
 from nnet3.cn.shape import Shape
-from nnet3.components.large_products import is_by_onednn, product_by_onednn
+from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
 from nnet3.ir.kernel import KernelInfo
 
 PRODUCT, ELEMENTS, VALUE = "product", "elements", "value"
@@ -123,6 +123,8 @@ class SumOfProducts(Operation):
             left, right = (inputs[number].T, gradient) if child < number else (gradient, inputs[number].T)
             if child > number and is_by_onednn(left, right):
                 put_scaled(dx, product_by_onednn(left, right), factor, accumulate)
+            elif child < number and is_tall(inputs[number], gradient):
+                put_scaled(dx, tall_product(inputs[number], gradient), factor, accumulate)
             elif accumulate or factor != 1.0:
                 torch.addmm(dx, left, right, beta=float(accumulate), alpha=factor, out=dx)
             else:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
+from nnet3.cn.given import GivenInput
 from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
@@ -57,7 +58,7 @@ class NodeGraph:
         #: Programs in the cache that serve sequences of all lengths, by what they depend on.
         self.ragged: WeakValueDictionary[tuple[object, ...], CheckedLengths] = WeakValueDictionary()
         self._below: dict[tuple[Node, ...], list[Node]] = {}
-        self._leaves: dict[tuple[Node, ...], tuple[list[StoredNode], list[Node]]] = {}
+        self._leaves: dict[tuple[Node, ...], tuple[list[StoredNode], list[GivenInput]]] = {}
         self._looks_at_others: dict[tuple[Node, ...], Node | None] = {}
         self._flags: dict[tuple[object, ...], dict[Node, bool]] = {}
 
@@ -67,13 +68,23 @@ class NodeGraph:
             self._below[roots] = needed_nodes(self.nodes, roots, ())
         return self._below[roots]
 
-    def leaves_below(self, roots: tuple[Node, ...]) -> tuple[list[StoredNode], list[Node]]:
+    def leaves_below(self, roots: tuple[Node, ...]) -> tuple[list[StoredNode], list[GivenInput]]:
         """The parameters and statistics, and the inputs, that some roots need."""
         if roots not in self._leaves:
             below = self.below(roots)
             stored = [node for node in below if isinstance(node, StoredNode)]
-            self._leaves[roots] = stored, [node for node in below if node.operation.is_given]
+            self._leaves[roots] = stored, [self.given[node] for node in below if node in self.given]
         return self._leaves[roots]
+
+    @cached_property
+    def given(self) -> dict[Node, GivenInput]:
+        """The inputs, and how what is given for them is read."""
+        return {
+            node: GivenInput(
+                node, self.names[node], self.states.get(node), node in self.read_sparsely, node in self.read_by_numbers
+            )
+            for node in self.inputs
+        }
 
     def looks_at_others(self, roots: tuple[Node, ...]) -> Node | None:
         """The first node that some roots need and that depends on other frames, of the axis without a name; or None."""
@@ -88,7 +99,7 @@ class NodeGraph:
 
         Raises GradientError for a node through which a gradient would have to pass but cannot.
         """
-        key = (roots, wanted, *(node.is_trained for node in self._learners))
+        key = roots, wanted, self.learning
         if key not in self._flags:
             below = set(self.below(roots))
             composites = [composite for composite in self.composites if composite.nodes[0] in below]
@@ -96,6 +107,11 @@ class NodeGraph:
             check_gradients_exist(self.below(roots), flags, self.names)
             self._flags[key] = flags
         return self._flags[key]
+
+    @property
+    def learning(self) -> tuple[bool, ...]:
+        """True for each parameter and component that is trained now."""
+        return tuple([node.is_trained for node in self._learners])
 
     @cached_property
     def _learners(self) -> list[Node]:
@@ -159,6 +175,8 @@ class NodeGraph:
     @property
     def components(self) -> list[tuple[Node, ComponentOperation]]:
         """Asked anew each time, for copies of networks get other operations."""
+        if not self._component_nodes:
+            return []
         return [(node, cast(ComponentOperation, node.operation)) for node in self._component_nodes]
 
     @cached_property

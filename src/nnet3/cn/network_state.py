@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
-import numbers
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -23,6 +21,7 @@ from nnet3.cn.node_text import structure_line
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runners
 from nnet3.cn.samples import checked_layout
 from nnet3.cn.stamps import Stamps
@@ -35,8 +34,6 @@ from nnet3.runtime.memory import checked_device
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Criteria: TypeAlias = Node | Sequence[Node] | Mapping[Node, float] | None
-Outputs: TypeAlias = Mapping[str, Node] | Sequence[Node] | Node | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 
@@ -68,8 +65,8 @@ class NetworkState:
         cache: ComputationCache | None = None,
         layout: str = "columns",
     ):
-        self.criteria = _weights(criterion)
-        self.outputs = _named(outputs)
+        self.criteria = weights_of(criterion)
+        self.outputs = named_outputs(outputs)
         if not self.criteria and not self.outputs:
             raise NetworkError("a network needs a criterion or an output")
         self._nodes = NodeGraph([*self.criteria, *self.outputs.values()])
@@ -89,7 +86,6 @@ class NetworkState:
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[Node, Tensor] = {}
-        self._questions: dict[tuple[object, ...], Question] = {}  # the last ones about gradients
         self._has_warned = False  # of samples that are no sequences
         self._ignored: set[str] = set()  # entries of batches of which a warning was given
         self._layouts = Layouts({})  # of what was given last
@@ -186,18 +182,22 @@ class NetworkState:
 
         Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
         """
-        found = {}
+        self._show_gradients()
+        found: dict[str, Tensor] = {self.names[each]: each.memory for each in self._nodes.parameters if each.trainable}
+        return found | dict(self._component_tensors(trainable=True))
+
+    def _show_gradients(self) -> None:
+        """Let the tensors of parameters have their gradients, which an optimizer may have taken off, as `grad`."""
         for parameter in self._nodes.parameters:
             if parameter.trainable:
-                parameter.memory.grad = self._gradient(parameter)
-                found[self.names[parameter]] = parameter.memory
-        for node, operation in self._nodes.components:
+                memory, gradient = parameter.memory, self._gradient(parameter)
+                if memory.grad is not gradient:
+                    memory.grad = gradient
+        for _, operation in self._nodes.components:
             if operation.needs_training:
                 gradients = operation.gradient_kernel().parameters()
                 for name, tensor in operation.parameters().items():
                     tensor.grad = gradients[name]
-                    found[f"{self.names[node]}.{name}"] = tensor
-        return found
 
     def freeze(self, *names: str | Node) -> None:
         """Parameters that are not to be trained any more, by name, by a path ("encoder") or by a pattern ("*.W")."""
@@ -276,7 +276,10 @@ class NetworkState:
         """
         memory = [node.memory for node in self._nodes.stored if node.has_type]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
-        if all(tensor.dtype == self._dtype and tensor.device == self._device for tensor in memory):
+        for tensor in memory:
+            if tensor.dtype != self._dtype or tensor.device != self._device:
+                break
+        else:
             return
         dtype = functools.reduce(torch.promote_types, [tensor.dtype for tensor in memory])
         devices = {tensor.device for tensor in memory} - {self._device}
@@ -294,7 +297,7 @@ class NetworkState:
     def _gradient(self, node: Node) -> Tensor:
         """The memory of a gradient; another one when the node's memory has become one of another kind."""
         known, memory = self._gradients.get(node), node.memory
-        if known is None or (known.shape, known.dtype, known.device) != (memory.shape, memory.dtype, memory.device):
+        if known is None or known.shape != memory.shape or known.dtype != memory.dtype or known.device != memory.device:
             like = memory.detach()
             kind = torch.sparse_coo if node in self._nodes.looked_up else torch.strided
             self._gradients[node] = known = torch.zeros_like(like, layout=kind)
@@ -349,51 +352,3 @@ class NetworkState:
 
     def _program_of(self, question: Question) -> Program:
         return Program(question, options=self.compile_options, cache=self.cache)
-
-
-def _weights(criterion: Criteria) -> dict[Node, float]:
-    if criterion is None:
-        return {}
-    if isinstance(criterion, Node):
-        criterion = {criterion: 1.0}
-    if isinstance(criterion, np.ndarray | Tensor):
-        raise ArgumentError("the criterion of a network must be a node, several, or a mapping to weights, got numbers")
-    check_kind(criterion, Iterable, "the criterion of a network", "a node, several, or a mapping to weights")
-    pairs = list(criterion.items()) if isinstance(criterion, Mapping) else [(node, 1.0) for node in criterion]
-    weights: dict[Node, float] = {}
-    for node, weight in pairs:
-        if not isinstance(node, Node):
-            raise NetworkError(f"expected a node as criterion, got {node!r}")
-        if not node.shape.is_scalar:
-            raise ShapeError(f"a criterion is 1 x 1, but '{node.formula}' is {node.shape}: sum it with sum_elements")
-        check_kind(weight, numbers.Real, f"the weight of the criterion '{node.formula}'", "a number")
-        if not math.isfinite(weight):
-            raise ArgumentError(f"the weight of the criterion '{node.formula}' must be finite, got {weight}")
-        weights[node] = weights.get(node, 0.0) + float(weight)
-    return weights
-
-
-def _named(outputs: Outputs) -> dict[str, Node]:
-    if outputs is None:
-        return {}
-    check_kind(outputs, (Node, Iterable), "the outputs of a network", "a node, several, or a mapping from names")
-    nodes = (
-        [outputs] if isinstance(outputs, Node) else list(outputs.values() if isinstance(outputs, Mapping) else outputs)
-    )
-    for node in nodes:
-        if not isinstance(node, Node):
-            raise NetworkError(f"expected nodes as outputs, got {node!r}")
-    if isinstance(outputs, Mapping):
-        for name in outputs:
-            if not isinstance(name, str) or not name:
-                raise NetworkError(f"expected texts as the names of outputs, got {name!r}")
-        return dict(outputs)
-    named: dict[str, Node] = {}
-    given = {node.name for node in nodes}
-    for number, node in enumerate(nodes, 1):
-        name = node.name or f"output{number}"
-        while not node.name and name in given:
-            name += "_"
-        if named.setdefault(name, node) is not node:
-            raise NetworkError(f"two nodes are called '{name}':\n  {named[name].place}\n  {node.place}")
-    return named

@@ -314,7 +314,6 @@ class Runner:
 
     def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
         """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
-        self.computer.reset()
         for node, memory in self._given.items():
             memory.copy_(values[node])
         accepted = {self.names[node]: values[node] for node in self.program.provided}
@@ -326,7 +325,7 @@ class Runner:
             accepted[SEQUENCE] = stepped.numbers(torch.empty(0, dtype=self.dtype, device=self.device))
             for node, operation in self.program.source.stepped.items():
                 operation.begin([stepped.contexts[operand] for operand in contexts_of(node)])
-        found = self.computer.compute(accepted)
+        found = self.computer.compute(accepted, anew=True)
         return {node: found[self.names[node]] for node in self.program.question.outputs}
 
     def context_gradients(self) -> dict[Node, Tensor]:

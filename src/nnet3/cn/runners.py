@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nnet3.cn.dependence import runner_key
+from nnet3.cn.dependence import state_of_runners
 from nnet3.cn.node import Node
 from nnet3.cn.program import Question, Runner
 from nnet3.runtime.kept_again import KeptAgain
@@ -32,21 +32,29 @@ class Runners:
         self.network, self._kind = network, kind
         self._of_samples = KeptAgain[Runner](_MOST_RUNNERS, _MOST_RUNNERS)
         self._of_sequences = KeptAgain[Runner](_MOST_SEQUENCES, _MOST_ONCE)
+        self._last: tuple[Question, tuple[object, ...], Runner] | None = None
 
     def __len__(self) -> int:
         return len(self._of_samples) + len(self._of_sequences)
 
     def find(self, question: Question) -> Runner:
         """The runner for a question: a new one unless one is known that works on what there is now."""
-        key, layout = runner_key(question, self.network), question.layout
+        state = state_of_runners(question, self.network)
+        if self._last is not None:
+            asked, before, runner = self._last
+            if asked is question and before == state and runner.is_current():
+                return runner
+        key, layout = (*question.key, *state), question.layout
         kept = self._of_sequences if layout is not None and layout.are_sequences else self._of_samples
-        runner = kept.find(key)
-        if runner is None or not runner.is_current():
-            made = self.network._runner_of(question) if self._kind is None else self._kind(question, self.network)
-            runner = kept.keep(key, made)
-        return runner
+        found = kept.find(key)
+        if found is not None and found.is_current():
+            self._last = question, state, found
+            return found
+        made = self.network._runner_of(question) if self._kind is None else self._kind(question, self.network)
+        return kept.keep(key, made)
 
     def clear(self) -> None:
+        self._last = None
         self._of_samples.clear()
         self._of_sequences.clear()
 

@@ -16,6 +16,8 @@ from nnet3.cn.sparse import SparseColumns, sparse_rows
 from nnet3.errors import ArgumentError, ShapeError
 from nnet3.index import IndexTable
 
+_NUMPY_TYPES = {getattr(torch, name): np.dtype(name) for name in ("float16", "float32", "float64")}
+
 Array: TypeAlias = np.ndarray
 Value: TypeAlias = "Array | list[Array]"
 """A value as users get it: (rows, samples), or for sequences a list of (rows, frames)."""
@@ -89,6 +91,15 @@ def as_columns(value: Any, what: str, turned: bool = False) -> Any:
     return as_matrix(value, what, turned) if sparse is None else sparse
 
 
+def copied(array: Array, dtype: torch.dtype) -> Tensor:
+    """The numbers in memory of their own, row by row."""
+    wanted = _NUMPY_TYPES[dtype]
+    if array.dtype == wanted:
+        return torch.from_numpy(np.array(array, order="C"))
+    with np.errstate(over="ignore"):  # what becomes infinite is found by who computes with it
+        return torch.from_numpy(np.array(array, wanted, order="C"))
+
+
 @dataclass(frozen=True)
 class SampleLayout:
     """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
@@ -118,10 +129,8 @@ class SampleLayout:
 
     def is_of(self, value: Any) -> bool:
         """True if `of` gives this for a matrix or sequences."""
-        if self.first:
-            return False
-        if isinstance(value, Sequences):
-            return self.are_sequences and self.lengths == value.lengths
+        if type(value) is not np.ndarray and isinstance(value, Sequences):
+            return self.are_sequences and self.lengths == value.lengths and not self.first
         return not self.are_sequences and len(self.lengths) == value.shape[1]
 
     @property
@@ -183,27 +192,31 @@ class SampleLayout:
         return np.ascontiguousarray(self._by_sequence[self._order])
 
     def rows_of(self, value: Any, num_cols: int, what: str, dtype: torch.dtype, *, is_sparse: bool = False) -> Tensor:
-        """A user's value as rows, (samples, num_cols), in memory of its own. Raises ShapeError if it does not fit."""
-        if self.are_sequences != isinstance(value, Sequences):
+        """Sequences or columns as rows, (samples, num_cols), in memory of their own.
+
+        Raises ShapeError if they do not fit.
+        """
+        are_sequences = type(value) is not np.ndarray and isinstance(value, Sequences)
+        if self.are_sequences != are_sequences:
             wanted = "sequences (cn.sequences([...]))" if self.are_sequences else "one array, a column a sample"
             raise ShapeError(f"{what}: expected {wanted} as for the other inputs, got {type(value).__name__}")
-        parts = list(value) if isinstance(value, Sequences) else [as_columns(value, what)]
-        lengths = value.lengths if isinstance(value, Sequences) else (1,) * parts[0].shape[1]
+        parts = list(value) if are_sequences else [value]
         if len(parts[0]) != num_cols:
-            of_sequences = "" if self.are_sequences else ", and sequences are given as cn.sequences([...])"
+            of_sequences = "" if are_sequences else ", and sequences are given as cn.sequences([...])"
             raise ShapeError(
                 f"{what}: expected {num_cols} rows, got {len(parts[0])}: a column is a sample{of_sequences}"
             )
-        if lengths != self.lengths:
+        count = len(parts) if are_sequences else parts[0].shape[1]
+        if len(self.lengths) != count or (are_sequences and self.lengths != value.lengths):
+            got = value.lengths if are_sequences else (1,) * count
             raise ShapeError(
-                f"{what}: expected {self} as for the other inputs, got {SampleLayout(lengths, self.are_sequences)}; an "
+                f"{what}: expected {self} as for the other inputs, got {SampleLayout(got, are_sequences)}; an "
                 "input whose sequences have lengths of their own lies on an axis: cn.input(..., axis=...)"
             )
         if is_sparse:
-            return sparse_rows(parts, self._order if self.are_sequences else slice(None), dtype)
+            return sparse_rows(parts, self._order if are_sequences else slice(None), dtype)
         array = np.concatenate(parts, axis=1) if len(parts) > 1 else np.asarray(parts[0])
-        rows = torch.as_tensor(array.T[self._order] if self.are_sequences else array.T)
-        return torch.empty(rows.shape, dtype=dtype).copy_(rows)
+        return copied(array.T[self._order] if are_sequences else array.T, dtype)
 
     def value_of(self, rows: Tensor) -> Value:
         """Rows, (samples, D), as users see them: (D, samples), or a list of (D, frames)."""

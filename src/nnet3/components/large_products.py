@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 _LARGE = 2**25  # multiplications from which it pays to copy the product to where it is wanted
+_TALL = 2**20  # multiplications from which a matrix of few columns is better made row by row
 _FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -28,6 +29,20 @@ def is_by_onednn(left: Tensor, right: Tensor) -> bool:
 def product_by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left right, (rows, columns), plus a bias (columns,)."""
     return product_with_packed(left, right.T, bias)
+
+
+def is_tall(left: Tensor, right: Tensor) -> bool:
+    """True if left^T right is large and has few columns: MKL is slow then, as for gradients of a last layer's weights.
+
+    Of 1,600 samples, 512 numbers each, by 1,600 x 10 it takes 1.7 ms, the other way round 0.3.
+    """
+    rows, columns = left.size(1), right.size(1)
+    return rows >= 8 * columns and rows * columns * left.size(0) >= _TALL
+
+
+def tall_product(left: Tensor, right: Tensor) -> Tensor:
+    """left^T right, (columns of left, columns of right), made as its transpose."""
+    return torch.mm(right.T, left).T
 
 
 def packed(weights: Tensor) -> Tensor:

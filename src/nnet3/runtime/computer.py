@@ -18,7 +18,7 @@ from nnet3.runtime.debug import Tracer, bad_rows, describe_rows
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.link import LinkedComputation, RunState, link
-from nnet3.runtime.memory import Lease, OneThread, checked_device, pool_of
+from nnet3.runtime.memory import Lease, OneThread, checked_device, pool_of, unrecorded
 from nnet3.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.runtime.outside import accepted_matrix, check_outside, outside_dtype
 from nnet3.runtime.plan import Plan, Port, SegmentPlan
@@ -133,7 +133,7 @@ class NnetComputer:
 
     def _prepare(self, dtype: torch.dtype) -> None:
         self.plan: Plan = plan_of(self.computation, dtype)
-        self._wanted: dict[int, list[Port]] = {}  # by segment
+        self._wanted: dict[int, dict[str, Port]] = {}  # by segment and name
         check_outside(self.plan, self.outside, self.device)
         self._constants = Constants(self.device)
         self._kernels = self._look_up_kernels(self.plan)
@@ -157,7 +157,7 @@ class NnetComputer:
             self.computation, self.plan, self._kernels = computation, plan, kernels
             self._wanted.clear()
             if goes_on:
-                with torch.inference_mode(False), torch.no_grad():
+                with unrecorded():
                     constants.move(before, plan, kernels)
                 self._constants = constants  # not if that was interrupted
             if self.debug:
@@ -177,10 +177,13 @@ class NnetComputer:
         if not self._kernels.are_the_same():
             self._kernels, self._constants = self._look_up_kernels(self.plan), Constants(self.device)
         links = self._lease.arena.links
-        found: LinkedComputation | None = links.pop(self, None)  # what was interrupted while it moved is gone
+        found: LinkedComputation | None = links.get(self)
         # Other kernels come with other constants: what is bound to those before cannot be moved.
         goes_on = found is not None and found.linker.constants is self._constants
-        if found is None or not goes_on or not (found.plan is self.plan or found.move(self.plan)):
+        if goes_on and found is not None and found.plan is self.plan:
+            return found
+        links.pop(self, None)  # what is interrupted while it moves is gone
+        if found is None or not goes_on or not found.move(self.plan):
             found = link(
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,
@@ -214,13 +217,17 @@ class NnetComputer:
 
     def wanted(self) -> list[Port]:
         """Returns what the next run takes from `accept_input`."""
-        segment = self._segment
-        if segment is None:
-            return []
-        if self._next_segment not in self._wanted:
-            wanted = [port for port in segment.accepts if port.bound_name not in self.outside]
-            self._wanted[self._next_segment] = wanted
-        return self._wanted[self._next_segment]
+        return list(self._ports().values())
+
+    def _ports(self) -> dict[str, Port]:
+        """Returns the same by name."""
+        found = self._wanted.get(self._next_segment)
+        if found is None:
+            segment = self._segment
+            accepts = () if segment is None else segment.accepts
+            found = {port.name: port for port in accepts if port.bound_name not in self.outside}
+            self._wanted[self._next_segment] = found
+        return found
 
     def accept_input(self, name: str, matrix: Tensor | np.ndarray) -> None:
         """Give a matrix of floats or integers to the next run: an input's value, or later the derivative of an output.
@@ -232,11 +239,10 @@ class NnetComputer:
         with self._alone():
             if self._segment is None:
                 self._reset()
-            port = next((port for port in self.wanted() if port.name == name), None)
+            port = self._ports().get(name)
             if port is None:
                 raise ExecutionError(self._unwanted_input(name))
-            shape = port.num_rows, port.num_cols
-            self._state.accepted[name] = accepted_matrix(matrix, shape, self._what(port, "input"), self.device)
+            self._state.accepted[name] = accepted_matrix(matrix, port.shape, self._what(port, "input"), self.device)
 
     def run(self) -> None:
         """Run up to the next segment marker, or to the end.
@@ -252,12 +258,13 @@ class NnetComputer:
         segment = self._segment
         if segment is None:
             raise ExecutionError("the computation has ended: accept the next inputs or call reset() to begin again")
-        if missing := [f"'{port.name}'" for port in self.wanted() if port.name not in self._state.accepted]:
-            raise ExecutionError(f"missing before run(): {', '.join(missing)}; give them with accept_input()")
+        if not self._ports().keys() <= self._state.accepted.keys():
+            missing = _quoted(name for name in self._ports() if name not in self._state.accepted)
+            raise ExecutionError(f"missing before run(): {missing}; give them with accept_input()")
         if segment.start == 0:
             self._begin_first_run()
         try:
-            with torch.inference_mode(False), torch.no_grad():
+            with unrecorded():
                 self._run_segment(segment)
         except BaseException as error:
             self._reset()
@@ -298,22 +305,22 @@ class NnetComputer:
         finally:
             self._observer = before
 
-    def compute(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns all outputs of the next run, for all its inputs, which are not copied before.
+    def compute(self, inputs: Mapping[str, Tensor], *, anew: bool = False) -> dict[str, Tensor]:
+        """Returns all outputs of the next run, or with `anew` of the first one, for all its inputs.
 
-        They are tensors on the device. Raises what `accept_input` and `run` raise.
+        They are tensors on the device, and inputs are not copied before. Raises what `accept_input` and `run` raise.
         """
         with self._alone():
-            if self._segment is None:
+            if anew or self._segment is None:
                 self._reset()
-            ports = {port.name: port for port in self.wanted()}
+            ports = self._ports()
             for name, given in inputs.items():
-                if name not in ports:
+                port = ports.get(name)
+                if port is None:
                     raise ExecutionError(self._unwanted_input(name))
-                shape = ports[name].num_rows, ports[name].num_cols
-                if given.shape != shape:
-                    what, got = self._what(ports[name], "input"), tuple(given.shape)
-                    raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {got}")
+                if given.shape != port.shape:
+                    what, got = self._what(port, "input"), tuple(given.shape)
+                    raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {port.shape}, got {got}")
             self._state.accepted.update(inputs)
             self._run()
             outputs = dict(self._state.provided)
@@ -352,7 +359,7 @@ class NnetComputer:
         )
 
     def _unwanted_input(self, name: str) -> str:
-        accepts = [port.name for port in self.wanted()]
+        accepts = self._ports()
         ports = [port for segment in self.plan.segments for port in segment.accepts if port.name == name]
         if ports and all(port.bound_name in self.outside for port in ports):
             return f"'{name}' is bound to outside memory: write it there"

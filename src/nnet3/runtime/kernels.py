@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 from nnet3.errors import ExecutionError
@@ -19,7 +20,7 @@ class Kernels:
     network: Mapping[str, Kernel]
     to_update: Mapping[str, Kernel] | None = None
     to_store_stats: Mapping[str, Kernel] | None = None
-    _found: dict[tuple[str, str], Kernel] = field(default_factory=dict)
+    _found: dict[str, dict[str, Kernel]] = field(default_factory=dict)
 
     def find(self, kernel: PlannedKernel) -> Kernel:
         return self._look_up("network", kernel.name, "the network")
@@ -65,7 +66,10 @@ class Kernels:
 
     def are_the_same(self) -> bool:
         """Tells whether all kernels found so far are still the ones of their names."""
-        return all(getattr(self, where).get(name) is kernel for (where, name), kernel in self._found.items())
+        for where, found in self._found.items():
+            if not all(map(is_, map(getattr(self, where).get, found), found.values())):
+                return False
+        return True
 
     def _look_up(self, where: str, name: str, description: str) -> Kernel:
         kernels: Mapping[str, Kernel] = getattr(self, where)
@@ -74,7 +78,7 @@ class Kernels:
             hint = did_you_mean(whole, kernels)
             raise ExecutionError(f"{description} has no component '{whole}'" + (f" ({hint})" if hint else ""))
         found: Any = kernels[whole]
-        self._found[where, whole] = found
+        self._found.setdefault(where, {})[whole] = found
         part = named_part(name) if whole != name else None
         return found if part is None else found.part(*part[1:])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,17 +14,26 @@ from torch import Tensor
 
 from nnet3.errors import ExecutionError
 
+_NOTHING_TO_DO = nullcontext()
+
+
+def unrecorded() -> AbstractContextManager[Any]:
+    """A context that autograd does not record, and in which tensors are made that it may use, in inference mode too."""
+    if torch.is_inference_mode_enabled():
+        contexts = ExitStack()
+        contexts.enter_context(torch.inference_mode(False))
+        contexts.enter_context(torch.no_grad())
+        return contexts
+    return torch.no_grad() if torch.is_grad_enabled() else _NOTHING_TO_DO
+
 
 class Arena:
     """One piece of memory. `links` holds what is bound to it, by computer, and goes when the memory goes."""
 
     def __init__(self, num_bytes: int, device: torch.device) -> None:
+        self.num_bytes = num_bytes
         self.storage = torch.empty(num_bytes, dtype=torch.uint8, device=device)
         self.links: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-    @property
-    def num_bytes(self) -> int:
-        return self.storage.numel()
 
     def lane(self, dtype: torch.dtype) -> Tensor:
         """Returns the whole arena as a one-dimensional tensor of this dtype."""
@@ -49,14 +59,17 @@ class ArenaPool:
         """
         with self._lock:
             fitting = [arena for arena in self._free if arena.num_bytes >= num_bytes]
-            chosen = next((arena for arena in fitting if user in arena.links), None)
-            chosen = chosen or min(fitting, key=lambda arena: arena.num_bytes, default=None)
-            if chosen is not None:
-                self._free.remove(chosen)
-                return chosen
+            for arena in fitting:
+                if user in arena.links:
+                    self._free.remove(arena)
+                    return arena
+            if fitting:
+                smallest = min(fitting, key=_size)
+                self._free.remove(smallest)
+                return smallest
             if self._free:  # its links go with it
-                self._free.remove(max(self._free, key=lambda arena: arena.num_bytes))
-        with torch.inference_mode(False), torch.no_grad():
+                self._free.remove(max(self._free, key=_size))
+        with unrecorded():
             return Arena(num_bytes, self.device)
 
     def release(self, arena: Arena) -> None:
@@ -106,6 +119,7 @@ class OneThread:
         return self._lock
 
 
+_size = attrgetter("num_bytes")
 _POOLS: dict[Hashable, ArenaPool] = {}
 _POOLS_LOCK = threading.Lock()
 
@@ -113,10 +127,11 @@ _POOLS_LOCK = threading.Lock()
 def pool_of(device: torch.device) -> ArenaPool:
     """Returns the pool of a device; on CUDA of the current stream, so that runs that share memory are in order."""
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    with _POOLS_LOCK:
-        if (device, stream) not in _POOLS:
-            _POOLS[device, stream] = ArenaPool(device)
-        return _POOLS[device, stream]
+    pool = _POOLS.get((device, stream))
+    if pool is None:
+        with _POOLS_LOCK:
+            pool = _POOLS.setdefault((device, stream), ArenaPool(device))
+    return pool
 
 
 def release_memory() -> None:

@@ -12,6 +12,7 @@ from nnet3.errors import ExecutionError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.matrices import as_tensor, warn_of_gradient
 from nnet3.runtime.lanes import LANES
+from nnet3.runtime.memory import unrecorded
 from nnet3.runtime.plan import OutsidePlan, Plan, Port
 from nnet3.text import did_you_mean
 
@@ -73,7 +74,7 @@ def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torc
     """
     if isinstance(matrix, Tensor):
         warn_of_gradient(matrix, what)
-    with torch.inference_mode(False), torch.no_grad():
+    with unrecorded():
         tensor = as_tensor(matrix, what, device=device, copy=True)
     if tensor.shape != shape:
         raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {tuple(tensor.shape)}")

@@ -25,6 +25,10 @@ class Port:
     is_deriv: bool
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.num_rows, self.num_cols
+
+    @property
     def bound_name(self) -> str:
         """The name under which it may be bound to outside memory."""
         return f"{self.name}.deriv" if self.is_deriv else self.name

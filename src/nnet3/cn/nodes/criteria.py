@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import nll_loss
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import constant
@@ -18,9 +19,8 @@ from nnet3.cn.shape import Shape
 from nnet3.errors import GradientError, NetworkError, ShapeError
 
 _SUM = 2  # PyTorch's number of the reduction "sum"
-_nll_loss = torch.ops.aten.nll_loss_forward.default
 _nll_loss_backward = torch.ops.aten.nll_loss_backward.default
-_log_softmax_backward = torch.ops.aten._log_softmax_backward_data
+_log_softmax_backward = torch._log_softmax_backward_data
 
 
 class Criterion(Operation):
@@ -89,14 +89,14 @@ class ClassCrossEntropy(Operation):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> tuple[Tensor, Tensor]:
         # R = log softmax(Y), v = -sum_ij w_i q_ij r_ij (as torch.nn.functional.cross_entropy has it)
-        log_posterior, labels = torch.log_softmax(inputs[1], 1), inputs[0].long()
+        log_posterior, labels = torch.log_softmax(inputs[1], 1), inputs[0].long().view(-1)
         if self.smoothing or len(inputs) > 2:
             check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
             terms = self._wanted(labels, log_posterior) * log_posterior
             output.fill_(-(terms if len(inputs) < 3 else terms * inputs[2]).sum())
             return log_posterior, labels
         try:
-            value, _ = _nll_loss(log_posterior, labels.view(-1), None, _SUM, -1)
+            value = nll_loss(log_posterior, labels, ignore_index=-1, reduction="sum")
         except IndexError:
             check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
             raise
@@ -109,14 +109,12 @@ class ClassCrossEntropy(Operation):
         log_posterior, labels = memo
         if not self.smoothing and len(inputs) == 2:
             # dy_ij += dv (p_ij - q_ij) where there is a class
-            dv = gradient.view(())  # also in the place of the sum of weights, by which sums are not divided
-            slope = _nll_loss_backward(
-                dv, log_posterior, labels.view(-1), None, _SUM, -1, dv
-            )  # sums are divided by no weight
+            dv = gradient.squeeze()  # also in the place of the sum of weights, by which sums are not divided
+            slope = _nll_loss_backward(dv, log_posterior, labels, None, _SUM, -1, dv)
             if accumulate or not dx.is_contiguous():  # the other form writes rows that follow each other
-                put(dx, _log_softmax_backward.default(slope, log_posterior, 1, slope.dtype), accumulate)
+                put(dx, _log_softmax_backward(slope, log_posterior, 1, slope.dtype), accumulate)
             else:
-                _log_softmax_backward.out(slope, log_posterior, 1, slope.dtype, out=dx)
+                _log_softmax_backward(slope, log_posterior, 1, slope.dtype, out=dx)
             return
         wanted = self._wanted(labels, log_posterior)
         if child == 2:
@@ -130,7 +128,8 @@ class ClassCrossEntropy(Operation):
 
     def _wanted(self, labels: Tensor, like: Tensor) -> Tensor:
         """q, (samples, classes)."""
-        is_wanted = (labels >= 0).to(like.dtype)  # (samples, 1)
+        labels = labels[:, None]
+        is_wanted = (labels >= 0).to(like.dtype)
         wanted = torch.zeros_like(like).scatter_(1, labels.clamp(min=0), is_wanted)
         if not self.smoothing:
             return wanted

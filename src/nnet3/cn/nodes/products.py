@@ -13,7 +13,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.embedding import embedding, is_sparse_input
 from nnet3.cn.operation import Matrices, Operation, equal_columns, put
 from nnet3.cn.shape import Shape
-from nnet3.components.large_products import is_by_onednn, product_by_onednn
+from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
 from nnet3.errors import ShapeError
 
 
@@ -46,6 +46,8 @@ class Times(Operation):
         left, right = (inputs[1].T, gradient) if child == 0 else (gradient, inputs[0].T)
         if child == 1 and is_by_onednn(left, right):
             put(dx, product_by_onednn(left, right), accumulate)
+        elif child == 0 and is_tall(inputs[1], gradient):
+            put(dx, tall_product(inputs[1], gradient), accumulate)
         elif accumulate:
             dx.addmm_(left, right)
         else:
