@@ -102,13 +102,26 @@ def test_a_broken_compiler_leaves_all_to_pytorch(
 
 
 def test_without_a_compiler_or_where_it_is_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", "no-such-compiler")
-    assert room.library() is None
+    for wrong in ("no-such-compiler", "'cc"):
+        monkeypatch.setattr(room, "_found", [])
+        monkeypatch.setenv("CC", wrong)
+        assert room.library() is None
     monkeypatch.setattr(room, "_found", [])
     monkeypatch.delenv("CC")
     monkeypatch.setenv("NNET3_NATIVE", "0")
     assert room.library() is None
     assert not folder.exists()
+
+
+@needs_compiler
+@pytest.mark.parametrize("given", ["", "relative"])
+def test_the_folder_is_in_the_home_where_no_other_is_given(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert room.library() is not None
+    assert len(list((tmp_path / "home").glob("**/nnet3/*.so"))) == 1
 
 
 def test_a_folder_that_cannot_be_written(folder: Path) -> None:

@@ -40,14 +40,17 @@ def library() -> ctypes.CDLL | None:
         if not _found:
             try:
                 _found.append(_load(_built()))
-            except (OSError, subprocess.SubprocessError, RuntimeError) as error:
+            except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
                 _LOG.debug("no native code, PyTorch computes the steps of recurrences: %s", error)
                 _found.append(None)
         return _found[0]
 
 
 def _built() -> Path:
-    """Returns the file of the library. Raises OSError, SubprocessError or RuntimeError if there can be none."""
+    """Returns the file of the library.
+
+    Raises OSError, SubprocessError, RuntimeError or, for what is wrong with CC, ValueError if there can be none.
+    """
     if os.environ.get("NNET3_NATIVE", "") == "0":
         raise RuntimeError("NNET3_NATIVE is 0")
     compiler = shlex.split(os.environ.get("CC", "")) or [next(filter(shutil.which, _COMPILERS), _COMPILERS[0])]
@@ -68,8 +71,9 @@ def _built() -> Path:
 
 
 def _folder() -> Path:
-    if "XDG_CACHE_HOME" in os.environ:
-        return Path(os.environ["XDG_CACHE_HOME"]) / "nnet3"
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():
+        return given / "nnet3"
     return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "nnet3"
 
 
