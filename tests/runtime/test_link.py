@@ -56,6 +56,14 @@ def linked_to(program: Program, kernels: dict[str, Any], **options: Any) -> tupl
     return link(made, Kernels(kernels), arena, **options), arena
 
 
+def test_commands_of_which_nothing_runs_are_no_steps() -> None:
+    program = Program()
+    program.matrix(3, 4)
+    linked, _ = linked_to(program, {})
+    assert list(linked.steps_of_segment(linked.plan.segments[0])) == []
+    assert list(linked.calls_of_segment(0)) == []
+
+
 def run_calls(linked: LinkedComputation) -> None:
     with torch.no_grad():
         for call in linked.calls_of_segment(0):

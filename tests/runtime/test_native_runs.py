@@ -202,11 +202,17 @@ def test_parameters_that_change_or_move_are_followed() -> None:
         lambda each: each.scale_(0.5),
         lambda each: each.flat_parameters(),  # moves the memory
         lambda each: _replace_parameters(each),
+        lambda each: each.components["loop.W_rp"].to(torch.float64).to(torch.float32),
+        lambda each: _transpose(each.components["loop.W_rp"]),  # its memory stays where it is
         lambda each: [setattr(c, "scale", 0.5) for name, c in each.components.items() if "trunc" in name],
     ):
         change(nnet)
         change(native)
         check()
+
+
+def _transpose(component: Any) -> None:
+    component.linear_params.data = component.linear_params.data.t()
 
 
 def _replace_parameters(nnet: Nnet) -> None:

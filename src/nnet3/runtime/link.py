@@ -299,7 +299,7 @@ class LinkedComputation:
     def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: number, turn, what runs."""
         for turns, calls, each in self._parts(segment, together=False):
-            for turn, in_turn in zip(turns, zip(*each, strict=True), strict=True):
+            for turn, in_turn in zip(turns, zip(*each, strict=True), strict=bool(each)):
                 yield from zip(calls, repeat(turn), in_turn, strict=False)
 
     def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:

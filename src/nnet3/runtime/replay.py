@@ -119,7 +119,8 @@ def state_of(kernels: Iterable[Any]) -> list[object] | None:
         if of_kernel is None:
             return None
         state += of_kernel
-    return state + [each.data_ptr() for each in state if isinstance(each, Tensor)]
+    tensors = [each for each in state if isinstance(each, Tensor)]
+    return state + [number for each in tensors for number in (each.data_ptr(), *each.stride())]
 
 
 def is_same_state(before: list[object] | None, now: list[object]) -> bool:
