@@ -110,6 +110,7 @@ MODEL_ROOMS = {
     "index",
     "ir",
     "kaldi_io",
+    "native",
     "lowering",
     "nnet",
     "options",
