@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nnet3 import components
+from nnet3.components.nonlinearity import TanhComponent
 from nnet3.errors import ComponentError
 
 
@@ -35,6 +36,22 @@ def test_matrices_of_any_kind() -> None:
 def test_wrong_matrices_are_refused(matrix: torch.Tensor, message: str) -> None:
     with pytest.raises(ComponentError, match=message):
         components.create("AffineComponent", "input-dim=3 output-dim=2").propagate(matrix)
+
+
+def test_operations_of_native_code_hold_for_the_forward_beside_them() -> None:
+    class Doubled(TanhComponent):
+        def forward(self, x: torch.Tensor, y: torch.Tensor, indexes: None = None) -> None:
+            super().forward(x, y)
+            y.mul_(2.0)
+
+    class Named(TanhComponent):
+        pass
+
+    x, y = torch.randn(2, 3), torch.empty(2, 3)
+    for kind, is_native in ((TanhComponent, True), (Named, True), (Doubled, False)):
+        component = kind(3)
+        assert component.native_forward([], y, None) is None
+        assert (component.native_forward([x], y, None) is not None) is is_native
 
 
 @pytest.mark.parametrize(

@@ -251,8 +251,20 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     is_native: bool = False
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
-        """Returns operations that do as `forward` does, of tensors that are attributes; None if there are none."""
+        """Returns operations that do as `forward` does, of tensors that are attributes; None if there are none.
+
+        What a type inherits holds for the `forward` that stands beside it, and not for one that overrides that.
+        """
         return None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in cls.__mro__:
+            if "native" in vars(base):
+                return
+            if "forward" in vars(base) or "run_forward" in vars(base):
+                cls.native = Component.native  # type: ignore[method-assign]
+                return
 
     def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
         """The same in the form of the kernel protocol."""
