@@ -86,6 +86,8 @@ def test_what_is_no_config_file(tmp_path: Path) -> None:
         ("--compiler.cache-capacity=64", "compiler.cache-capacity", 64),
         ("--optimization.min-deriv-time=-5", "optimization.min-deriv-time", -5),
         ("--optimization.max-deriv-time=+5", "optimization.max-deriv-time", 5),
+        ("--cuda-memory-proportion=0.7", "cuda-memory-proportion", 0.7),
+        ("--cuda-cache-memory=false", "cuda-cache-memory", False),
     ],
 )
 def test_what_steers_internals_is_set_apart(word: str, name: str, value: object) -> None:

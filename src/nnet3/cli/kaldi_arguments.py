@@ -39,6 +39,8 @@ INTERNALS: dict[str, click.ParamType[Any]] = {
     "compiler.use-shortcut": click.BOOL,
     "computation.debug": click.BOOL,
     "debug-computation": click.BOOL,
+    "cuda-cache-memory": click.BOOL,
+    "cuda-memory-proportion": click.FLOAT,
     "delta": click.FLOAT,
     "hash-ratio": click.FLOAT,
     "memory-pool-tokens-block-size": click.INT,
