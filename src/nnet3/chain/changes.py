@@ -50,17 +50,26 @@ def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
     return replace(target, indexes=rows.astype(np.int32))
 
 
-def language_of_key(key: str) -> str:
+def language_of_key(key: str, default: str = "default") -> str:
     """Returns fr of a key such as merged-1-64?lang=fr, and `default` of one that names no language (as in Kaldi)."""
     _, mark, query = key.rpartition("?")
     found = [value.removeprefix(_LANG) for value in query.split("&") if value.startswith(_LANG)] if mark else []
-    return found[0] if found else "default"
+    return found[0] if found else default
 
 
 def key_with_language(key: str, example: ChainExample) -> str:
     """Returns the key with the language of the first output behind it, ?lang=fr for output-fr; `output` has none."""
     _, dash, language = example.outputs[0].name.partition("-")
     return f"{key}?{_LANG}{language}" if dash else key
+
+
+def named_by_key(key: str, example: ChainExample) -> ChainExample:
+    """Returns the example with its first output as that of the language which its key names, if it names one."""
+    language = language_of_key(key, "")
+    if not language:
+        return example
+    first, *others = example.outputs
+    return replace(example, outputs=(replace(first, name=f"{_OUTPUT}-{language}"), *others))
 
 
 def in_language(example: ChainExample, language: str) -> ChainExample:

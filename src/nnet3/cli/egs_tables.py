@@ -33,15 +33,21 @@ def merge(
     examples: str,
     output: str,
     options: MergingOptions,
-    key_of: Callable[[str, E], str] | None = None,
+    languages: tuple[Callable[[str, E], E], Callable[[str, E], str]] | None = None,
 ) -> None:
-    """Merge examples into minibatches, and say what became of them. `key_of` makes other keys of theirs."""
+    """Merge examples into minibatches, and say what became of them.
+
+    `languages`: what names an example by its key before, and what makes the key of a minibatch by its name then.
+    """
     sizes = MinibatchSizes.parse(options.minibatch_size)
     statistics = MergingStatistics()
     with ExampleReader(examples, kind) as entries:
-        merged = merge_examples(entries, kind, sizes, options.compress, statistics)
-        if key_of is not None:
-            merged = ((key_of(key, example), example) for key, example in merged)
+        given: Iterable[tuple[str, E]] = entries
+        if languages is not None:
+            given = ((key, languages[0](key, example)) for key, example in entries)
+        merged = merge_examples(given, kind, sizes, options.compress, statistics)
+        if languages is not None:
+            merged = ((languages[1](key, example), example) for key, example in merged)
         write(kind, output, merged, statistics)
         say(f"{statistics}{_damaged(entries.num_damaged)}")
 

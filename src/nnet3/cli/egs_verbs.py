@@ -37,7 +37,7 @@ copying_options = all_of(
 class EgsKind:
     """A kind of training examples, as command lines speak of it: `prefix` begins the names of verbs and tables.
 
-    `key_of`: makes of options of merging a function from a usual key and a minibatch to its key; None: keys stay.
+    `languages`: makes of options of merging what `egs_tables.merge` is given as such; None: there are none.
     """
 
     prefix: str
@@ -45,7 +45,7 @@ class EgsKind:
     table: str
     merging: type[Options]
     examples: Callable[[], ExampleKind[Any]]
-    key_of: Callable[[Any], Callable[[str, Any], str] | None] = lambda options: None
+    languages: Callable[[Any], tuple[Callable[..., Any], Callable[..., str]] | None] = lambda options: None
 
     def verb(
         self, action: str, summary: str, help: str, options: type[Options], *more: Decorator
@@ -65,7 +65,9 @@ class EgsKind:
 PLAIN = EgsKind("", "training", "egs", MergingOptions, lambda: later.examples.EXAMPLES)
 CHAIN_KIND = EgsKind(
     *("chain-", "chain", "cegs", ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES),
-    key_of=lambda options: later.changes.key_with_language if options.multilingual_eg else None,
+    languages=lambda options: (
+        (later.changes.named_by_key, later.changes.key_with_language) if options.multilingual_eg else None
+    ),
 )
 
 _IGNORED = ignored("--measure-output-frames", "--discard-partial-minibatches")
@@ -79,7 +81,7 @@ def merge_verb(kind: EgsKind) -> Verb:
 
     @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *without_effect)
     def command(examples: str, output: str, options: MergingOptions) -> None:
-        later.egs_tables.merge(kind.examples(), examples, output, options, kind.key_of(options))
+        later.egs_tables.merge(kind.examples(), examples, output, options, kind.languages(options))
 
     return command
 

@@ -84,6 +84,26 @@ def test_keys_of_minibatches_name_their_language(cli: Cli) -> None:
 
 
 @needs_shared
+def test_examples_are_merged_by_the_language_of_their_keys_as_in_kaldi(cli: Cli) -> None:
+    """Kaldi's recipes write ?lang= behind the keys of examples of several languages, all of `output`."""
+    cli.good("chain-copy-egs", f"ark:{MONO}/egs.ark", "ark,scp:copied.ark,plain.scp")
+    lines = [line.split() for line in Path("plain.scp").read_text().splitlines()]
+    marks = ("?lang=fr", "?lang=de", "?tw=1")
+    Path("egs.scp").write_text("".join(f"{key}{marks[n % 3]} {place}\n" for n, (key, place) in enumerate(lines)))
+    cli.good("chain-merge-egs", "--minibatch-size=1:100", "--multilingual-eg=true", "scp:egs.scp", "ark:ours.ark")
+    found: dict[str, list[int]] = {}
+    for key, example in ExampleReader("ark:ours.ark", CHAIN_EXAMPLES):
+        (target,) = example.outputs
+        found.setdefault(target.name, []).append(target.supervision.num_sequences)
+        assert key.partition("?")[2] == (
+            "" if target.name == "output" else f"lang={target.name.removeprefix('output-')}"
+        )
+    assert {name: sum(counts) for name, counts in found.items()} == {
+        name: len(lines[first::3]) for first, name in enumerate(("output-fr", "output-de", "output"))
+    }
+
+
+@needs_shared
 def test_languages_that_are_missing(cli: Cli) -> None:
     egs = f"ark:{MONO}/merged.ark"
     Path("dens").mkdir()
