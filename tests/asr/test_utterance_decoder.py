@@ -128,7 +128,7 @@ def test_what_does_not_come_to_an_end() -> None:
 
 def test_a_lattice_that_needs_too_much_memory_is_narrower() -> None:
     fst, scores = _graph(), _scores(7)
-    found = _decode(fst, scores, max_mem=2_000)
+    found = _decode(fst, scores, max_mem=250)
     [notice] = found.notices
     assert notice.startswith("the lattice needs too much memory: its beam is ")
     assert notice.endswith(" instead of 4 (max-mem)")

@@ -155,8 +155,18 @@ def test_graphs_in_other_files_and_other_tables(cli: Cli, monkeypatch: pytest.Mo
         for key, lattice in open_lattice_table("ark:first"):
             compare_lattices(raw[key], lattice, 0.1, 2)
     for verb in ("latgen-faster", "latgen-faster-looped"):
-        outcome = cli(verb, "--max-mem=3000", *options, "const.fst", "scp:f.scp", "ark:out")
+        outcome = cli(verb, "--max-mem=400", *options, "const.fst", "scp:f.scp", "ark:out")
         assert "warning: utterance 'utt000': the lattice needs too much memory: its beam is" in outcome.err
+
+
+@needs_road
+def test_memory_that_suffices_for_kaldi_suffices(cli: Cli) -> None:
+    """Kaldi makes these lattices whole with `--max-mem=2000000`, not with half of it."""
+    case = ROAD / "decode_1"
+    options = ["--lattice-beam=8", "--beam=13", "--frames-per-chunk=60", case / "final.mdl", case / "HCLG.fst"]
+    for memory, suffices in ((2_000_000, True), (200_000, False)):
+        outcome = cli.good("latgen-faster", f"--max-mem={memory}", *options, f"ark:{case}/three.ark", "ark:out")
+        assert ("too much memory" not in outcome.err) == suffices
 
 
 @needs_road

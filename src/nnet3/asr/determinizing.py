@@ -15,7 +15,7 @@ from nnet3.asr.strings import chained, common_lengths, first_values, hashes, mix
 from nnet3.kaldi_io.lattice import Strings
 
 _NONE = -1
-_BYTES = 8  # of a number
+_BYTES = 1  # that Kaldi counts for what is a number of 8 bytes here: it holds up to 8 times fewer and shorter ones
 _NUMBERS_OF_SET = 16  # with its place in a dictionary
 _NUMBERS_OF_ARC = 5  # without its ids
 _SAME = 2.0**-10  # costs this close are taken for equal
@@ -64,7 +64,7 @@ class TooLargeError(Exception):
 
 
 class Memory:
-    """Counts the rows and columns that are held, against a limit in bytes, which may be infinite."""
+    """Counts the rows and columns that are held, against a limit in Kaldi's bytes, which may be infinite."""
 
     def __init__(self, most_bytes: float):
         self._left = most_bytes

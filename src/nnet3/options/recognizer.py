@@ -208,7 +208,11 @@ class SearchOptions(Options):
     prune_interval: int = option(25, _PERIOD, "Rows between prunings of the lattice.", unit="rows")
     beam_delta: float = option(0.5, _COST, "Added to the beam that max_active gives.")
     max_mem: int = option(
-        50_000_000, _COUNT, "Most memory of determinizing a lattice; beyond it its beam narrows (0: any).", unit="bytes"
+        50_000_000,
+        _COUNT,
+        "Most memory of determinizing a lattice, as Kaldi counts it (here up to 8 times as much); beyond it its beam "
+        "narrows (0: any).",
+        unit="bytes",
     )
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
