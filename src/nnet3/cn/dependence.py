@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import is_
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 
 if TYPE_CHECKING:
+    from nnet3.cn.gradients import Gradients
     from nnet3.cn.network_state import NetworkState
     from nnet3.cn.program import Program, Question
 
@@ -78,13 +78,13 @@ def state_of_runners(question: Question, network: NetworkState) -> tuple[object,
 class Bonds:
     """The memory and the objects that a runner of a program works on, as they were when this was made."""
 
-    def __init__(self, program: Program, gradient_of: Callable[[Node], Tensor]):
+    def __init__(self, program: Program, gradients: Gradients):
         source, question = program.source, program.question
         stored = [(node, number) for node, number in source.number.items() if node.is_stored]
-        self._gradient_of, self._training = gradient_of, question.training
+        self._known, self._training = gradients, question.training
         self._values = [(node, node.memory.detach()) for node, _ in stored]
         taught = [node for node, number in stored if source.nodes[number].gradient]
-        self._gradients = [(node, gradient_of(node).detach()) for node in taught]
+        self._gradients = [(node, gradients.of(node), gradients.of(node).detach()) for node in taught]
         keepers = [n for n in source.number if not n.is_stored and n not in question.given and _keeps(n)]
         self._objects = [(node, node.operation.held(self._training)) for node in keepers]
 
@@ -93,8 +93,8 @@ class Bonds:
         for node, memory in self._values:
             if not memory.is_set_to(node.memory) or memory.dtype != node.memory.dtype:
                 return False
-        for node, memory in self._gradients:
-            if not memory.is_set_to(self._gradient_of(node)):
+        for node, gradient, memory in self._gradients:
+            if self._known.get(node) is not gradient or not memory.is_set_to(gradient):
                 return False
         for node, objects in self._objects:
             now = node.operation.held(self._training)

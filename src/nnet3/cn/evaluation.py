@@ -106,7 +106,8 @@ class EvaluatedNetwork(NetworkState):
             self._check_names(leaves, inputs)
         if self._nodes.statistics:
             self._check_statistics(self._nodes.below(roots))
-        are_rows, given, by_axis = self.layout == "rows", [], dict[str, SampleLayout]()
+        are_rows, given = self.layout == "rows", []
+        by_axis: dict[str, SampleLayout] = {}
         for leaf in leaves:
             value = leaf.columns(inputs[leaf.name], are_rows)
             if leaf.says_samples:

@@ -58,7 +58,7 @@ class GivenInput:
         return getattr(self.node.operation, "classes", None)
 
     def columns(self, value: Any, are_rows: bool) -> Any:
-        """What is given, as columns: sequences, or a matrix."""
+        """Returns what is given as columns: sequences, or a matrix."""
         is_array = type(value) is np.ndarray
         if not self.has_samples or (not is_array and isinstance(value, Sequences)):
             return value
@@ -90,6 +90,8 @@ class GivenInput:
         if layout is None:
             raise NetworkError(f"{self.what} is an initial state: give the input whose frames it precedes, too")
         if self.lag is None:
+            if type(value) is np.ndarray and not self.is_sparse and value.shape == (self._num_rows, layout.num_alone):
+                return copied(value.T, dtype)
             return layout.rows_of(value, self._num_rows, self.what, dtype, is_sparse=self.is_sparse)
         states = layout.of_states(self.lag)
         if abs(self.lag) == 1 and not isinstance(value, Sequences):

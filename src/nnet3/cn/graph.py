@@ -185,7 +185,7 @@ class NodeGraph:
 
     def variants(self, training: bool) -> tuple[Hashable, ...]:
         """The settings of operations on which programs depend, as they are now."""
-        return tuple(node.operation.variant(training) for node in self._variable)
+        return tuple([node.operation.variant(training) for node in self._variable])
 
     @cached_property
     def _component_nodes(self) -> list[Node]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.gradients import Gradients
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.layouts import Layouts
 from nnet3.cn.node import Node, StoredNode
@@ -85,7 +86,7 @@ class NetworkState:
         self.recorders: dict[str, Kernel] = {}  # that take the places of kernels, by name; see `natural_gradient`
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
-        self._gradients: dict[Node, Tensor] = {}
+        self._gradients = Gradients(self._nodes.looked_up)
         self._has_warned = False  # of samples that are no sequences
         self._ignored: set[str] = set()  # entries of batches of which a warning was given
         self._layouts = Layouts({})  # of what was given last
@@ -190,9 +191,9 @@ class NetworkState:
         """Let the tensors of parameters have their gradients, which an optimizer may have taken off, as `grad`."""
         for parameter in self._nodes.parameters:
             if parameter.trainable:
-                memory, gradient = parameter.memory, self._gradient(parameter)
-                if memory.grad is not gradient:
-                    memory.grad = gradient
+                shown = parameter.memory.grad
+                if shown is None or shown is not self._gradients.get(parameter):
+                    parameter.memory.grad = self._gradient(parameter)
         for _, operation in self._nodes.components:
             if operation.needs_training:
                 gradients = operation.gradient_kernel().parameters()
@@ -295,13 +296,7 @@ class NetworkState:
         return cast(ParameterNode, node)
 
     def _gradient(self, node: Node) -> Tensor:
-        """The memory of a gradient; another one when the node's memory has become one of another kind."""
-        known, memory = self._gradients.get(node), node.memory
-        if known is None or known.shape != memory.shape or known.dtype != memory.dtype or known.device != memory.device:
-            like = memory.detach()
-            kind = torch.sparse_coo if node in self._nodes.looked_up else torch.strided
-            self._gradients[node] = known = torch.zeros_like(like, layout=kind)
-        return known
+        return self._gradients.of(node)
 
     # ---- modes and random numbers ----
 
@@ -348,7 +343,7 @@ class NetworkState:
 
     def _runner_of(self, question: Question) -> Runner:
         program = self._program_of(question)
-        return Runner(program, self.generator, self._gradient, self.dtype, self.device, self.recorders)
+        return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
 
     def _program_of(self, question: Question) -> Program:
         return Program(question, options=self.compile_options, cache=self.cache)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.dependence import Bonds
+from nnet3.cn.gradients import Gradients
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
@@ -250,20 +251,20 @@ class _Kernels:
 class Runner:
     """A program with memory: runs it as often as wanted, in one thread at a time.
 
-    Parameters are read in their own memory; gradients of those that need one go to the memory that `gradient_of` gives.
+    Parameters are read in their own memory, and those that need a gradient find it in `gradients`.
     """
 
     def __init__(
         self,
         program: Program,
         generator: torch.Generator,
-        gradient_of: Callable[[Node], Tensor],
+        gradients: Gradients,
         dtype: torch.dtype,
         device: torch.device,
         recorders: Mapping[str, Kernel],
     ):
         """`recorders`: kernels that take the places of those with the same names."""
-        self._gradient_of, self._bonds = gradient_of, Bonds(program, gradient_of)
+        self.gradients, self._bonds = gradients, Bonds(program, gradients)
         self.program, self.dtype, self.device = program, dtype, device
         self.names = program.source.names
         self._seeds: dict[float, Tensor] = {}
@@ -302,7 +303,7 @@ class Runner:
             return
         self.memory[memory] = node.memory.detach()  # its memory of now, whatever `node.memory.data` will be
         if gradient:
-            self.memory[gradient] = self._gradient_of(node).detach()
+            self.memory[gradient] = self.gradients.of(node).detach()
 
     def _bind_buffers(self, node: Node, memory: str, gradient: str) -> None:
         if memory:

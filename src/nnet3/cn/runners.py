@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.dependence import state_of_runners
+from nnet3.cn.gradients import Gradients
 from nnet3.cn.node import Node
 from nnet3.cn.program import Question, Runner
 from nnet3.runtime.kept_again import KeptAgain
@@ -63,17 +64,8 @@ class UnitRunner(Runner):
     """A runner with random numbers and memory for gradients of its own: units may share parameters."""
 
     def __init__(self, question: Question, network: NetworkState):
-        self.gradients: dict[Node, Tensor] = {}
         self.generator = torch.Generator()
-        super().__init__(
-            network._program_of(question), self.generator, self._own_gradient, network.dtype, network.device, {}
-        )
-
-    def _own_gradient(self, node: Node) -> Tensor:
-        known, memory = self.gradients.get(node), node.memory.detach()
-        if known is None or (known.shape, known.dtype, known.device) != (memory.shape, memory.dtype, memory.device):
-            self.gradients[node] = known = torch.zeros_like(memory)
-        return known
+        super().__init__(network._program_of(question), self.generator, Gradients(), network.dtype, network.device, {})
 
     def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
         for node in set(self.gradients) - self.overwritten:

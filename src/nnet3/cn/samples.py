@@ -137,6 +137,11 @@ class SampleLayout:
     def num_samples(self) -> int:
         return sum(self.lengths)
 
+    @cached_property
+    def num_alone(self) -> int:
+        """The number of samples that are no sequences; -1 if they are."""
+        return -1 if self.are_sequences else len(self.lengths)
+
     @property
     def num_alike(self) -> int:
         """The number of sequences if all have the same times, else 0."""
