@@ -43,7 +43,7 @@ class _State(NamedTuple):
         if list(components) != self.names or [*map(type, flat)] != self.kinds:
             return False
         held = [*map(vars, flat)]
-        if sum(map(len, held)) != len(self.keys) or not all(map(operator.eq, chain.from_iterable(held), self.keys)):
+        if [*chain.from_iterable(held)] != self.keys:
             return False
         if not all(map(operator.is_, chain.from_iterable(map(dict.values, held)), self.values)):
             pairs = zip(chain.from_iterable(map(dict.values, held)), self.values, strict=True)
