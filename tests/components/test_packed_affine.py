@@ -1,4 +1,4 @@
-"""Affine components whose weights oneDNN has packed: the same numbers, rows that do not mix, what they refuse."""
+"""Affine components with packed weights: the same numbers, rows that do not mix, what they refuse."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components import Component, packed_affine
+from nnet3.components import Component, large_products, packed_affine
+from nnet3.components.large_products import OneDnnWeights
 from nnet3.errors import ComponentError
 from nnet3.index import NO_TIME
+from nnet3.native.panels import Panels
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
-
-pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+from tests.native.native_code import needs_native_code
 
 SIMPLE = [
     ("AffineComponent", "input-dim=7 output-dim=5"),
@@ -28,9 +29,19 @@ SIMPLE = [
 ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
 
 
-@pytest.fixture(autouse=True)
-def all_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(
+    autouse=True,
+    params=[
+        pytest.param(Panels, marks=needs_native_code),
+        pytest.param(
+            OneDnnWeights,
+            marks=pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN"),
+        ),
+    ],
+)
+def all_are_packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_affine, "_FEWEST_WEIGHTS", 1)
+    monkeypatch.setattr(packed_affine, "packed", request.param)
 
 
 def pair(kind: str, config: str) -> tuple[Component, Component]:
@@ -61,8 +72,7 @@ def test_products_are_those_of_the_component_and_rows_do_not_mix(kind: str, conf
 def test_times_are_summed_on_all_kinds_of_rows(
     rows: np.ndarray, at_once: int, offsets: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Offsets are put side by side where that makes fewer columns than there are outputs."""
-    monkeypatch.setattr(packed_affine, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(large_products, "_ROWS_AT_ONCE", at_once)
     for dims in ("input-dim=3 output-dim=11", "input-dim=9 output-dim=4 use-bias=false"):
         component, packed = pair("TdnnComponent", f"time-offsets={offsets} {dims}")
         case = index_case(component, rows, ALL)

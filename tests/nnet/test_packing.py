@@ -12,6 +12,7 @@ import nnet3
 from nnet3.components import packed_affine
 from nnet3.errors import ComponentError, NetworkError, RequestError
 from nnet3.kaldi_io import Reader
+from nnet3.native.library import library
 from nnet3.nnet import AcousticModel, Nnet, conversion
 from nnet3.nnet.load import read_model
 from tests.effort import EFFORT
@@ -19,7 +20,9 @@ from tests.nnet.model_texts import MDL_TEXT
 from tests.random_networks import computable_request, random_network
 
 pytestmark = [
-    pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN"),
+    pytest.mark.skipif(
+        library() is None and not torch.backends.mkldnn.is_available(), reason="no native code, and no oneDNN"
+    ),
     pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics"),
 ]
 
@@ -35,7 +38,7 @@ output-layer name=output input=Append(second, loop) dim=5
 @pytest.fixture(autouse=True)
 def all_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_affine, "_FEWEST_WEIGHTS", 1)
-    monkeypatch.setattr(conversion, "onednn_is_faster", lambda: True)
+    monkeypatch.setattr(conversion, "packing_is_faster", lambda: True)
 
 
 def features(frames: int = 60) -> torch.Tensor:
@@ -115,7 +118,7 @@ def test_pack_copy_change_pickle_and_then_training_is_refused(tmp_path: Path) ->
 
 
 def test_where_nothing_is_gained_it_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "onednn_is_faster", lambda: False)
+    monkeypatch.setattr(conversion, "packing_is_faster", lambda: False)
     nnet = network()
     packed = nnet.pack()
     assert packed.info() == nnet.info()

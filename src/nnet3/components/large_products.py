@@ -1,8 +1,9 @@
-"""Products of float32 matrices by oneDNN, which is part of PyTorch, where it is faster than MKL.
+"""Products of float32 matrices by others than MKL, by which PyTorch multiplies, on processors where they are faster.
 
-PyTorch multiplies by MKL, which on processors of AMD leaves AVX-512 unused; oneDNN uses it. Measured on an EPYC, one
-thread: 256 x 1024 by 1024 x 1024 takes 6.3 ms by MKL and 5.4 ms by oneDNN. Weights that are multiplied many times can
-be brought into oneDNN's own order before: 17 x 3072 by 3072 x 160 takes 0.28 ms by MKL and 0.18 ms with such weights.
+MKL is slow on processors of AMD. oneDNN, which is part of PyTorch, uses their AVX-512. Measured on an EPYC, one thread:
+256 x 1024 by 1024 x 1024 takes 6.3 ms by MKL and 5.4 ms by oneDNN. Weights that are multiplied many times can be packed
+before: 17 x 3072 by 3072 x 160 takes 0.39 ms by MKL, 0.29 ms with weights in the order of oneDNN, 0.19 ms with panels
+for native code.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from nnet3.native.library import library
+from nnet3.native.panels import Panels
+
 _LARGE = 2**25  # multiplications from which it pays to copy the product to where it is wanted
 _TALL = 2**20  # multiplications from which a matrix of few columns is better made row by row
+_ROWS_AT_ONCE = 512  # whose products are copied while they are in the cache
 _FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -45,27 +50,50 @@ def tall_product(left: Tensor, right: Tensor) -> Tensor:
     return torch.mm(right.T, left).T
 
 
-def packed(weights: Tensor) -> Tensor:
-    """Returns weights (columns, inner) in the order of oneDNN; `to_dense()` gives them back."""
-    found: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), _FEW_ROWS)
-    return found
+class OneDnnWeights:
+    """Weights (columns, inner) in the order of oneDNN, with the methods of `Panels`."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self._weights: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), _FEW_ROWS)
+
+    def to_dense(self) -> Tensor:
+        return self._weights.to_dense()
+
+    def multiply(self, x: Tensor, y: Tensor, addend: Tensor) -> None:
+        """y = addend + x W^T; `addend` is y itself, or a vector for each row."""
+        for rows, target in zip(x.split(_ROWS_AT_ONCE), y.split(_ROWS_AT_ONCE), strict=True):
+            product = product_with_packed(rows, self._weights)
+            torch.add(product, target if addend is y else addend, out=target)
+
+
+def packed(weights: Tensor) -> Panels | OneDnnWeights:
+    """Returns weights (columns, inner) in the order in which they are multiplied fastest."""
+    return OneDnnWeights(weights) if library() is None else Panels(weights)
 
 
 def product_with_packed(left: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """left weights^T, (rows, columns), plus a bias (columns,); the weights may be `packed`."""
+    """left weights^T, (rows, columns), plus a bias (columns,); the weights may be in the order of oneDNN."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise(left, weights, bias, "none", [], "")
     return found
+
+
+def packing_is_faster() -> bool:
+    """True if products with packed weights are faster than those by MKL."""
+    return _is_amd() and (library() is not None or onednn_is_faster())
 
 
 @cache
 def onednn_is_faster() -> bool:
     """True on processors of AMD that have AVX-512, where this PyTorch has the function."""
-    if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512":
-        return False
-    if not _CPU_INFO.exists() or "AuthenticAMD" not in _CPU_INFO.read_text(errors="replace"):
+    if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512" or not _is_amd():
         return False
     left, right = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(3, 4)
     try:
-        return torch.equal(product_with_packed(left, packed(right.T), torch.ones(4)), left @ right + 1)
+        return torch.equal(product_with_packed(left, right.T, torch.ones(4)), left @ right + 1)
     except (AttributeError, RuntimeError):
         return False
+
+
+@cache
+def _is_amd() -> bool:
+    return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")

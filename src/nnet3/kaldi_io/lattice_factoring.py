@@ -41,7 +41,7 @@ def factored(lattice: Lattice) -> Lattice:
 
 
 def _inside_chains(fst: Fst) -> npt.NDArray[np.bool_]:
-    """Whether each state is inside a chain: one arc leads in, and one without a word out; no path begins or ends."""
+    """Marks states inside chains: one arc leads in, and one without a word out; no path begins or ends there."""
     inside = (np.bincount(fst.dst, minlength=fst.num_states) == 1) & (np.diff(fst.offsets) == 1)
     inside &= (fst.final == np.inf) & accessible(fst)
     inside[fst.src[fst.ilabel > 0]] = False

@@ -1,1 +1,1 @@
-"""Native code for the steps of recurrences: C, built by the system's compiler when it is first wanted."""
+"""Native code for steps of recurrences and for products: C, built by the system's compiler when it is first wanted."""

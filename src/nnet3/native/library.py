@@ -22,9 +22,9 @@ from pathlib import Path
 from nnet3.native.operations import BYTES
 
 _LOG = logging.getLogger("nnet3")
-_SOURCE = Path(__file__).with_name("operations.c")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
 _COMPILERS = ("cc", "gcc", "clang")
-_FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+_FLAGS = ("-O3", "-shared", "-fPIC", "-pthread", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 #: Flags that a compiler may not know; the first set that it takes is used.
 _FLAGS_OF_CPU = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
 _SECONDS = 60.0  # for the compiler
@@ -41,7 +41,7 @@ def library() -> ctypes.CDLL | None:
             try:
                 _found.append(_load(_built()))
             except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
-                _LOG.debug("no native code, PyTorch computes the steps of recurrences: %s", error)
+                _LOG.debug("no native code, PyTorch computes all: %s", error)
                 _found.append(None)
         return _found[0]
 
@@ -87,13 +87,14 @@ def _digest(compiler: list[str], program: str) -> str:
     # Its frequency changes all the time.
     about = b"\n".join(line for line in about.splitlines()[:-1] if not line.startswith((b"cpu MHz", b"bogomips")))
     settings = repr((_FLAGS, _FLAGS_OF_CPU, compiler, os.path.realpath(program), status.st_mtime_ns, status.st_size))
-    parts = (_SOURCE.read_bytes(), settings.encode(), f"{sys.platform} {platform.machine()}".encode(), about)
+    sources = [source.read_bytes() for source in _SOURCES]
+    parts = (*sources, settings.encode(), f"{sys.platform} {platform.machine()}".encode(), about)
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
 def _compile(compiler: list[str], target: Path) -> None:
     for flags in _FLAGS_OF_CPU:
-        command = [*compiler, *_FLAGS, *flags, "-o", str(target), str(_SOURCE), "-lm"]
+        command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
         if done.returncode == 0:
             return
@@ -106,10 +107,15 @@ def _load(path: Path) -> ctypes.CDLL:
     try:
         found.nnet3_run.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 4
         found.nnet3_run.restype = None
+        size, place = ctypes.c_int64, ctypes.c_void_p
+        # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.
+        found.nnet3_panel_product.argtypes = [size, size, size, place, size, place, size, place, size, place, size]
+        found.nnet3_panel_product.restype = None
+        found.nnet3_columns_of_panel.restype = ctypes.c_int64
         found.nnet3_size_of_operation.restype = ctypes.c_int64
-        size = found.nnet3_size_of_operation()
+        num_bytes = found.nnet3_size_of_operation()
     except AttributeError as error:
         raise RuntimeError(f"'{path}' is damaged: {error}") from None
-    if size != BYTES:
-        raise RuntimeError(f"'{path}' has operations of {size} bytes, not {BYTES}")
+    if num_bytes != BYTES:
+        raise RuntimeError(f"'{path}' has operations of {num_bytes} bytes, not {BYTES}")
     return found

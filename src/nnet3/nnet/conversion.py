@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nnet3.components import Component
-from nnet3.components.large_products import onednn_is_faster
+from nnet3.components.large_products import packing_is_faster
 from nnet3.errors import ArgumentError, ComponentError, NetworkError
 from nnet3.native.library import library
 from nnet3.structure.cycles import recurrent_nodes
@@ -102,7 +102,7 @@ def packed(nnet: N) -> N:
     in_loops = {getattr(nnet.nodes[number], "component", "") for number in recurrent_nodes(rules)}
     components = {
         name: _in_low_precision(name, component, torch.float32)
-        if onednn_is_faster() and name not in in_loops
+        if packing_is_faster() and name not in in_loops
         else component.copy()
         for name, component in nnet.components.items()
     }

@@ -1,0 +1,49 @@
+"""Panels: weights of float32 in the order in which panels.c multiplies them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nnet3.native.library import library
+
+_FEWEST_FOR_THREADS = 2**23  # multiplications; with fewer a thread takes longer to start than it saves
+
+
+class Panels:
+    """Weights W (columns, inner) of a product y = a + x W^T, cut into panels of some columns of y.
+
+    All tensors are of float32 and on the CPU. Raises RuntimeError where there is no native code.
+    """
+
+    def __init__(self, weights: Tensor) -> None:
+        functions = library()
+        if functions is None:
+            raise RuntimeError("there is no native code for panels")
+        self._multiply = functions.nnet3_panel_product
+        self.columns, self.inner = weights.shape
+        width = functions.nnet3_columns_of_panel()
+        filled = torch.nn.functional.pad(weights, (0, 0, 0, -self.columns % width))
+        self._panels = filled.view(-1, width, self.inner).transpose(1, 2).contiguous()
+
+    def to_dense(self) -> Tensor:
+        """Returns the weights (columns, inner)."""
+        return self._panels.transpose(1, 2).reshape(-1, self.inner)[: self.columns]
+
+    def multiply(self, x: Tensor, y: Tensor, addend: Tensor) -> None:
+        """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, or a vector for each row.
+
+        Columns of y lie side by side. A row of y does not depend on how many there are.
+        """
+        rows, inner = x.shape
+        if inner != self.inner or y.shape != (rows, self.columns) or addend.shape[-1] != self.columns:
+            raise ValueError(f"panels of {self.columns} x {self.inner} and matrices {x.shape}, {y.shape}")
+        if rows == 0:
+            return
+        if y.stride(1) != 1 != self.columns:
+            raise ValueError("columns of the result do not lie side by side")
+        x = x if x.stride(1) == 1 else x.contiguous()
+        of_y, of_addend = y.stride(0), addend.stride(0) if addend.dim() == 2 else 0
+        threads = torch.get_num_threads() if rows * self._panels.numel() >= _FEWEST_FOR_THREADS else 1
+        operands = y.data_ptr(), of_y, x.data_ptr(), x.stride(0), addend.data_ptr(), of_addend
+        self._multiply(rows, self.columns, inner, *operands, self._panels.data_ptr(), threads)
