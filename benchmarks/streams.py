@@ -1,6 +1,6 @@
 """What streams cost: a chunk against its share of a whole utterance, streams at once against one by one, memory.
 
-python -m benchmarks.streams [--streams 64] [--threads 1] [--small] [--minutes 60]
+python -m benchmarks.streams [--streams 64] [--threads 1] [--small] [--plain] [--minutes 60]
 """
 
 from __future__ import annotations
@@ -92,10 +92,12 @@ def memory_of(nnet: Nnet, minutes: int) -> list[tuple[int, float]]:
 @click.option("--rounds", default=30, show_default=True)
 @click.option("--minutes", default=60, show_default=True, help="Of a stream whose memory is measured, a small network.")
 @click.option("--small", is_flag=True, help="Layers of 256 and 64.")
-def main(streams: int, threads: int, rounds: int, minutes: int, small: bool) -> None:
+@click.option("--plain", is_flag=True, help="Not packed, as verbs and recognizers run it.")
+def main(streams: int, threads: int, rounds: int, minutes: int, small: bool, plain: bool) -> None:
     torch.set_num_threads(threads)
     few = Nnet.from_config(tdnnf_config(256, 64, 200))
     nnet = few if small else Nnet.from_config(tdnnf_config())
+    nnet = nnet if plain else nnet.pack()
     one, many = of_one_stream(nnet, rounds), of_many_streams(nnet, streams, max(rounds // 5, 2))
     table = Table(title=f"TDNN-F, chunks of {CHUNK} frames, {threads} threads", box=None)
     for column in ("what", "best (ms)", "ratio"):
