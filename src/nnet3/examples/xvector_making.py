@@ -37,10 +37,11 @@ def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stret
         key, *words = line.split() or [""]
         place = f"{source}, line {number}"
         try:
-            table, _, start, length, label = map(int, words)
+            of_table, _, *others = words
+            table, start, length, label = map(int, [of_table, *others])
         except ValueError:
             raise TrainingError(
-                f"{place}: expected an utterance and five integers (table, any, start, length, label), "
+                f"{place}: expected an utterance, a table, anything, and three integers (start, length, label), "
                 f"got '{line[:60]}'"
             ) from None
         if min(start, label) < 0 or length < 1:
