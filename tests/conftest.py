@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -112,6 +113,13 @@ def new_python() -> Iterator[Path]:
     """Python, for programs that load the package themselves; what is loaded already is PyTorch, and what it needs."""
     with prepared_programs(_PYTHON) as folder:
         yield folder / "python"
+
+
+@pytest.fixture(scope="module")
+def prepared_python(programs: Path) -> Iterator[None]:
+    """What starts Python gets that of `programs`."""
+    with mock.patch.object(sys, "executable", str(programs / "python")):
+        yield
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_the_tensor_network_learns(example) -> None:
 
 
 def test_the_cosine_matcher_learns(example) -> None:
-    assert example("cosine_matcher").run(steps=500) > 0.95
+    assert example("cosine_matcher").run(steps=250) > 0.95
 
 
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")

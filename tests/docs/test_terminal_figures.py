@@ -10,6 +10,7 @@ from tools.terminal_figures import COMMANDS, FIGURES, figure
 
 
 @pytest.mark.parametrize("name", [name for name, (_, is_same) in COMMANDS.items() if is_same])
+@pytest.mark.usefixtures("prepared_python")
 def test_the_picture_is_what_the_command_prints(name: str) -> None:
     assert _words((FIGURES / f"terminal_{name}.svg").read_text()) == _words(figure(name)), "run `make figures`"
 

@@ -32,12 +32,13 @@ def folder(tmp_path: Path, programs: Path) -> Path:
     (xconfig,) = _blocks("xconfig")
     (tmp_path / "net.xconfig").write_text(xconfig)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "nnet3").symlink_to(programs / "nnet3")
+    for name in ("nnet3", "torchrun"):
+        (tmp_path / "bin" / name).symlink_to(programs / name)
     return tmp_path
 
 
 def _shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
-    """`nnet3` is forked from a process that has PyTorch, torchrun and what it starts are as users have them."""
+    """`nnet3` and torchrun are forked from a process that has PyTorch; what torchrun starts is as users have it."""
     path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)

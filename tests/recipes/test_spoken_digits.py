@@ -20,6 +20,7 @@ from tests.recipes.synthetic_recordings import write_recordings
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
 pytest.importorskip("matplotlib", reason="the report needs matplotlib")
 
+pytestmark = pytest.mark.usefixtures("prepared_python")
 SMALL = Settings(
     variants=1,
     words=WordTraining(epochs=6, minibatch=16, models=2),
@@ -35,7 +36,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Path:
+def out(tmp_path_factory: pytest.TempPathFactory, archive: Path, prepared_python: None) -> Path:
     folder = tmp_path_factory.mktemp("digits") / "out"
     run_recipe(archive, folder, SMALL)
     return folder

@@ -25,6 +25,7 @@ pytest.importorskip("matplotlib", reason="the report needs matplotlib")
 kaldifst = pytest.importorskip("kaldifst", reason="graphs need kaldifst")
 pytest.importorskip("kaldi_decoder", reason="decoding needs kaldi-decoder")
 
+pytestmark = pytest.mark.usefixtures("prepared_python")
 SMALL = Settings(
     ChainTraining(epochs=8, minibatch=8, models=2, print_every=2),
     CtcTraining(train_strings=40, test_strings=8, epochs=1, minibatch=4),
@@ -38,7 +39,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Path:
+def out(tmp_path_factory: pytest.TempPathFactory, archive: Path, prepared_python: None) -> Path:
     folder = tmp_path_factory.mktemp("digits") / "out"
     run_recipe(archive, folder, SMALL)
     return folder

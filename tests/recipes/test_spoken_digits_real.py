@@ -17,6 +17,7 @@ RECORDINGS = SHARED / "data" / "fsdd" / "recordings.zip"
 SPEAKERS = ("jackson", "theo")
 
 
+@pytest.mark.usefixtures("prepared_python")
 @pytest.mark.skipif(not RECORDINGS.is_file(), reason=f"the recordings of spoken digits are not at {RECORDINGS}")
 def test_two_speakers_are_understood_after_a_little_training(tmp_path: Path):
     pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
