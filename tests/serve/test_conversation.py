@@ -31,6 +31,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return Model(write_recognizer(tmp_path_factory.mktemp("model") / "small"))
 
 
+@pytest.fixture(scope="module")
+def heard(model: Model) -> list[Any]:
+    """What a recognizer of its own answers to PARTS."""
+    return alone(model, PARTS)
+
+
 @contextmanager
 def served(model: Model, **options: Any) -> Iterator[tuple[Server, list[str]]]:
     lines: list[str] = []
@@ -70,11 +76,11 @@ def test_clients_are_heard_as_if_each_were_alone(model: Model) -> None:
         assert again["result"][0]["start"] == pytest.approx(3 + first["result"][0]["start"], abs=1e-5)
 
 
-def test_a_client_who_does_not_wait_for_answers_gets_them_all(model: Model) -> None:
+def test_a_client_who_does_not_wait_for_answers_gets_them_all(model: Model, heard: list[Any]) -> None:
     with served(model, max_queue=1) as (server, _), connected(server) as client:
         for message in [CONFIG, *(part.tobytes() for part in PARTS), EOF]:
             client.send(message)
-        assert closed(client) == (alone(model, PARTS), 1000, "all was said")
+        assert closed(client) == (heard, 1000, "all was said")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,9 @@ def test_a_client_who_does_not_wait_for_answers_gets_them_all(model: Model) -> N
         (b"x" * 70_000, None, 1009),
     ],
 )
-def test_bad_messages_end_a_conversation_and_no_other(model: Model, message: Any, error: str, code: int) -> None:
+def test_bad_messages_end_a_conversation_and_no_other(
+    model: Model, heard: list[Any], message: Any, error: str, code: int
+) -> None:
     with served(model, max_message=1 << 16) as (server, lines), connected(server) as good:
         good.send(CONFIG)
         before = [ask(good, part.tobytes()) for part in PARTS[:5]]
@@ -103,11 +111,11 @@ def test_bad_messages_end_a_conversation_and_no_other(model: Model, message: Any
             assert answers[0]["error"].startswith(reason)
             assert len(str(answers)) < 600
         after = [ask(good, part.tobytes()) for part in PARTS[5:]]
-        assert [*before, *after, ask(good, EOF)] == alone(model, PARTS)
+        assert [*before, *after, ask(good, EOF)] == heard
     assert len(lines) == 2
 
 
-def test_a_client_who_goes_away_leaves_its_place(model: Model) -> None:
+def test_a_client_who_goes_away_leaves_its_place(model: Model, heard: list[Any]) -> None:
     """Without a word, in the middle of a message."""
     with served(model, max_connections=1) as (server, lines):
         with connected(server) as client:
@@ -120,7 +128,7 @@ def test_a_client_who_goes_away_leaves_its_place(model: Model) -> None:
             client.socket.shutdown(socket.SHUT_RDWR)
         while server.health()["connections"]:
             pass
-        assert told(server, PARTS) == alone(model, PARTS)
+        assert told(server, PARTS) == heard
     assert "closed with 1006, the client has gone" in lines[0]
 
 
