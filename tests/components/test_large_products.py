@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+import nnet3
 from nnet3 import cn
 from nnet3.components import large_products
-from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
+from nnet3.components.large_products import add_product, is_by_onednn, is_tall, product_by_onednn, tall_product
+from nnet3.native.panels import Panels
+from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
 
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
@@ -80,3 +83,65 @@ def test_networks_give_the_same_numbers(optimize: bool) -> None:
     exact = net.copy().to(torch.float64)
     for name, gradient in exact.gradients(batch).items():
         np.testing.assert_allclose(net.gradients(batch)[name], gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def rows_by_panels(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Multiplies by panels whatever the size and the processor; returns how many rows each product had."""
+    rows: list[int] = []
+
+    class Counted(Panels):
+        def multiply(self, x: torch.Tensor, y: torch.Tensor, addend: torch.Tensor) -> None:
+            rows.append(len(x))
+            super().multiply(x, y, addend)
+
+    monkeypatch.setattr(large_products, "Panels", Counted)
+    monkeypatch.setattr(large_products, "_is_amd", lambda: True)
+    monkeypatch.setattr(large_products, "_MANY_ROWS", 1)
+    monkeypatch.setattr(large_products, "_LARGE_FOR_PANELS", 1)
+    return rows
+
+
+@needs_native_code
+def test_products_by_panels_are_those_of_matrices(rows_by_panels: list[int]) -> None:
+    x, weights, bias = matrix(9, 5), matrix(40, 5), matrix(1, 40)[0]
+    for given in (weights, weights.t().contiguous().t()):
+        y = torch.empty(9, 40)
+        add_product(y, x, given)
+        torch.testing.assert_close(y, x @ weights.t())
+        add_product(y, x, given, bias)
+        torch.testing.assert_close(y, x @ weights.t() + bias)
+        before = y.clone()
+        add_product(y, x, given, y)
+        torch.testing.assert_close(y, before + x @ weights.t())
+    assert rows_by_panels == 6 * [9]
+
+
+@needs_native_code
+@pytest.mark.parametrize("kind", ["NaturalGradientAffineComponent", "LinearComponent", "TdnnComponent"])
+def test_training_steps_by_panels_give_the_same(kind: str, rows_by_panels: list[int]) -> None:
+    config = f"component name=c type={kind} input-dim=6 output-dim=35"
+    config += " time-offsets=-1,0,2" if kind == "TdnnComponent" else ""
+    nnet = nnet3.Nnet.from_config(
+        f"input-node name=input dim=6\n{config}\n"
+        "component-node name=c component=c input=input\noutput-node name=output input=c",
+        seed=2,
+    )
+    request = nnet3.ComputationRequest(
+        [nnet3.IoSpecification("input", [(n, t) for n in range(2) for t in range(-1, 12)], has_deriv=True)],
+        [nnet3.IoSpecification("output", [(n, t) for n in range(2) for t in range(0, 10)], has_deriv=True)],
+        need_model_derivative=True,
+    )
+    given = {"input": matrix(26, 6)}
+    deriv = {"output": matrix(20, 35)}
+
+    def step(of: nnet3.Nnet) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        computer = nnet3.NnetComputer(nnet3.compile(of, request), of, of.copy())
+        return computer.compute(given), computer.compute(deriv)["input"]
+
+    exact = nnet.copy().to(torch.float64)
+    outputs, derivative = step(nnet)
+    assert rows_by_panels, "nothing was multiplied by panels"
+    exact_outputs, exact_derivative = step(exact)
+    torch.testing.assert_close(outputs["output"].double(), exact_outputs["output"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(derivative.double(), exact_derivative, rtol=1e-5, atol=1e-5)

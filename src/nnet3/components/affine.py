@@ -12,6 +12,7 @@ from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
 from nnet3.components.fixed import AffinePart, FixedAffineComponent
 from nnet3.components.kinds import BOOLEAN, MATRIX, REAL, Vector, load_matrix_key
+from nnet3.components.large_products import add_product
 from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient import add_natural_gradient
 from nnet3.components.random_source import RandomSource
@@ -78,7 +79,7 @@ class AffineComponent(OrthonormalComponent):
         return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
-        torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
+        add_product(y, x, self.linear_params, self.bias_params)
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
         return operations.product(y, x, self.linear_params, self.bias_params)
@@ -87,7 +88,7 @@ class AffineComponent(OrthonormalComponent):
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
-            torch.mm(y_deriv, self.linear_params, out=x_deriv)
+            add_product(x_deriv, y_deriv, self.linear_params.t())
         if to_update is not None:
             assert isinstance(to_update, AffineComponent)
             to_update.update(x, y_deriv)
@@ -230,7 +231,7 @@ class LinearComponent(NaturalGradientPair):
         return AffinePart(self, "params", "", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
-        torch.mm(x, self.params.t(), out=y)
+        add_product(y, x, self.params)
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
         return operations.product(y, x, self.params, None)
@@ -239,7 +240,7 @@ class LinearComponent(NaturalGradientPair):
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
-            torch.mm(y_deriv, self.params, out=x_deriv)
+            add_product(x_deriv, y_deriv, self.params.t())
         if to_update is not None:
             assert isinstance(to_update, LinearComponent)
             to_update.update(x, y_deriv)

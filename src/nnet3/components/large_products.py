@@ -18,6 +18,7 @@ from nnet3.native.library import library
 from nnet3.native.panels import Panels
 
 _LARGE = 2**25  # multiplications from which it pays to copy the product to where it is wanted
+_MANY_ROWS, _LARGE_FOR_PANELS = 2**11, 2**28  # rows and multiplications from which it pays to make panels for a product
 _TALL = 2**20  # multiplications from which a matrix of few columns is better made row by row
 _ROWS_AT_ONCE = 512  # whose products are copied while they are in the cache
 _FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
@@ -34,6 +35,27 @@ def is_by_onednn(left: Tensor, right: Tensor) -> bool:
 def product_by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left right, (rows, columns), plus a bias (columns,)."""
     return product_with_packed(left, right.T, bias)
+
+
+def add_product(y: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None = None) -> None:
+    """y = addend + x weights^T; `addend` is y itself, a vector for each row, or nothing.
+
+    Native code multiplies large matrices on processors of AMD, with panels that are made of the weights for this once.
+    """
+    if _is_by_panels(x, weights):
+        if addend is None:
+            addend = weights.new_zeros(len(weights))
+        Panels(weights).multiply(x, y, addend)
+    elif addend is None:
+        torch.mm(x, weights.t(), out=y)
+    else:
+        torch.addmm(addend, x, weights.t(), out=y)
+
+
+def _is_by_panels(x: Tensor, weights: Tensor) -> bool:
+    if x.size(0) < _MANY_ROWS or x.size(0) * weights.numel() < _LARGE_FOR_PANELS or x.dtype != torch.float32:
+        return False
+    return x.is_cpu and _is_amd() and library() is not None
 
 
 def is_tall(left: Tensor, right: Tensor) -> bool:

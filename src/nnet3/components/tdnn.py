@@ -12,6 +12,7 @@ from torch import Tensor
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector, too_wide
+from nnet3.components.large_products import add_product
 from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
 from nnet3.components.random_source import RandomSource
@@ -134,17 +135,15 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         x = indexes.input_without_padding(x)
-        first, *others = indexes.blocks
-        weights = [self.linear_params[:, self._part(block.offset)].t() for block in indexes.blocks]
-        if first.num_rows == len(y) and self.has_bias:
-            torch.addmm(self.bias_params, first.of_input(x), weights[0], out=y)
-        elif first.num_rows == len(y):
-            torch.mm(first.of_input(x), weights[0], out=y)
-        else:
+        first = indexes.blocks[0]
+        addend: Tensor | None = self.bias_params if self.has_bias else None
+        if first.num_rows < len(y):
             y.copy_(self.bias_params) if self.has_bias else y.zero_()
-            first.of_output(y).addmm_(first.of_input(x), weights[0])
-        for block, weight in zip(others, weights[1:], strict=True):
-            block.of_output(y).addmm_(block.of_input(x), weight)
+            addend = y
+        for block in indexes.blocks:
+            target, weights = block.of_output(y), self.linear_params[:, self._part(block.offset)]
+            add_product(target, block.of_input(x), weights, target if addend is y else addend)
+            addend = y
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -161,11 +160,8 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
         if len(indexes.uncovered):
             x_deriv.index_fill_(0, indexes.uncovered, 0.0)
         for number, block in enumerate(indexes.blocks):
-            weight = self.linear_params[:, self._part(block.offset)]
-            if number < indexes.num_fresh:
-                torch.mm(block.of_output(y_deriv), weight, out=block.of_input(x_deriv))
-            else:
-                block.of_input(x_deriv).addmm_(block.of_output(y_deriv), weight)
+            target, weights = block.of_input(x_deriv), self.linear_params[:, self._part(block.offset)]
+            add_product(target, block.of_output(y_deriv), weights.t(), None if number < indexes.num_fresh else target)
 
     def _update(self, x: Tensor, y_deriv: Tensor, indexes: TimeBlocks) -> None:
         if self.learning_rate == 0.0:

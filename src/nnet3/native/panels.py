@@ -23,8 +23,9 @@ class Panels:
         self._multiply = functions.nnet3_panel_product
         self.columns, self.inner = weights.shape
         width = functions.nnet3_columns_of_panel()
-        filled = torch.nn.functional.pad(weights, (0, 0, 0, -self.columns % width))
-        self._panels = filled.view(-1, width, self.inner).transpose(1, 2).contiguous()
+        if self.columns % width:
+            weights = torch.nn.functional.pad(weights, (0, 0, 0, -self.columns % width))
+        self._panels = weights.unflatten(0, (-1, width)).transpose(1, 2).contiguous()
 
     def to_dense(self) -> Tensor:
         """Returns the weights (columns, inner)."""
