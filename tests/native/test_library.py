@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nnet3.native import library as room
+from nnet3.native.operations import BYTES
 from tests.call_count import count_calls_of
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -25,6 +26,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CC", "NNET3_NATIVE"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "nnet3"
+
+
+@pytest.fixture
+def _small_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is one that is built at once; its functions do nothing."""
+    source = tmp_path / "small.c"
+    functions = ("nnet3_run", "nnet3_panel_product", "nnet3_columns_of_panel")
+    text = "".join(f"void {name}(void) {{}}\n" for name in functions)
+    source.write_text(f"{text}long long nnet3_size_of_operation(void) {{ return {BYTES}; }}\n")
+    monkeypatch.setattr(room, "_SOURCES", (source,))
 
 
 def compiler(place: Path, script: str) -> str:
@@ -54,6 +65,7 @@ def test_it_is_built_once_and_kept(folder: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.usefixtures("_small_source")
 def test_each_compiler_and_source_has_its_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compilations() >= 1
     monkeypatch.setenv("CC", compiler(tmp_path, 'exec cc "$@"'))
@@ -114,6 +126,7 @@ def test_without_a_compiler_or_where_it_is_switched_off(folder: Path, monkeypatc
 
 
 @needs_compiler
+@pytest.mark.usefixtures("_small_source")
 @pytest.mark.parametrize("given", ["", "relative"])
 def test_the_folder_is_in_the_home_where_no_other_is_given(
     given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +143,7 @@ def test_a_folder_that_cannot_be_written(folder: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.usefixtures("_small_source")
 def test_a_library_of_somebody_else_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: -1)
     assert room.library() is None
