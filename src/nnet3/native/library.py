@@ -24,7 +24,7 @@ from nnet3.native.operations import BYTES
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
 _COMPILERS = ("cc", "gcc", "clang")
-_FLAGS = ("-O3", "-shared", "-fPIC", "-pthread", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+_FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 #: Flags that a compiler may not know; the first set that it takes is used.
 _FLAGS_OF_CPU = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
 _SECONDS = 60.0  # for the compiler

@@ -2,7 +2,6 @@
    y, each of which lies as (inner, PANEL), filled up with zeros. One panel times ROWS rows of x is a tile of y that stays
    in registers, so that a panel is read once for so many rows. nnet3/native/panels.py makes panels and calls. */
 
-#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -20,7 +19,6 @@
 #define PANEL (2 * LANES)
 #define AHEAD 24 /* steps for which a panel is asked for before it is read */
 #define ROWS_AT_ONCE (16 * ROWS)
-#define MOST_THREADS 64
 
 typedef float Vector __attribute__((vector_size(LANES * sizeof(float))));
 #define INLINED static inline __attribute__((always_inline))
@@ -99,34 +97,47 @@ static void part(const Product *p, int64_t panel, int64_t end_panel, int64_t row
         rows_of(p, panel, end_panel, row, end_row - row < ROWS_AT_ONCE ? end_row : row + ROWS_AT_ONCE);
 }
 
-typedef struct { const Product *product; int64_t number, threads; } Share;
-
 /* What one of the threads does: some of the rows if there are many, else some of the panels. */
-static void *share(void *given) {
-    const Share *s = given;
-    const Product *p = s->product;
+static void share(const Product *p, int64_t number, int64_t threads) {
     const int64_t panels = (p->columns + PANEL - 1) / PANEL, tiles = (p->rows + ROWS - 1) / ROWS;
     const int by_rows = tiles >= panels;
     const int64_t parts = by_rows ? tiles : panels;
-    const int64_t first = parts * s->number / s->threads, end = parts * (s->number + 1) / s->threads;
+    const int64_t first = parts * number / threads, end = parts * (number + 1) / threads;
     if (by_rows) part(p, 0, panels, first * ROWS, end * ROWS < p->rows ? end * ROWS : p->rows);
     else part(p, first, end, 0, p->rows);
-    return 0;
 }
+
+/* The threads are those of OpenMP that PyTorch has loaded and computes with: others would wait for them, as they go on
+   looking for work for a while. Where there are none one thread does all. */
+#if defined(__linux__)
+#define WEAK __attribute__((weak))
+extern WEAK void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned);
+extern WEAK int omp_get_thread_num(void), omp_get_num_threads(void);
+#define HAS_TEAM (GOMP_parallel && omp_get_thread_num && omp_get_num_threads)
+
+typedef struct { const Product *product; int64_t shares; } Work;
+
+static void do_shares(void *given) {
+    const Work *work = given;
+    for (int64_t number = omp_get_thread_num(); number < work->shares; number += omp_get_num_threads())
+        share(work->product, number, work->shares);
+}
+#endif
 
 /* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. */
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
                          int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t threads) {
     const Product product = {rows, columns, inner, y, x, a, panels, of_y, of_x, of_a};
-    pthread_t others[MOST_THREADS];
-    Share shares[MOST_THREADS];
-    int64_t started = 1;
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
-    for (int64_t number = 0; number < threads; number++) shares[number] = (Share){&product, number, threads};
-    while (started < threads && !pthread_create(&others[started], 0, share, &shares[started])) started++;
-    for (int64_t number = started; number < threads; number++) share(&shares[number]); /* no thread was to be had */
-    share(&shares[0]);
-    for (int64_t number = 1; number < started; number++) pthread_join(others[number], 0);
+#if defined(__linux__)
+    if (threads > 1 && HAS_TEAM) {
+        Work work = {&product, threads};
+        GOMP_parallel(do_shares, &work, (unsigned)threads, 0);
+        return;
+    }
+#else
+    (void)threads;
+#endif
+    share(&product, 0, 1);
 }
 
 int64_t nnet3_columns_of_panel(void) { return PANEL; }

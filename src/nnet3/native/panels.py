@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nnet3.native.library import library
 
-_FEWEST_FOR_THREADS = 2**23  # multiplications; with fewer a thread takes longer to start than it saves
+_FEWEST_FOR_THREADS = 2**21  # multiplications
 
 
 class Panels:
