@@ -28,6 +28,7 @@ from tools.soak import check_seed, main
 pytestmark = pytest.mark.filterwarnings("ignore")
 _BLOCK = 25
 _JOINS = 52300197  # a seed whose network has rows of a matrix that live longer than the whole
+_POOLS_IN_DELAY = 70002107
 _ILL_CONDITIONED = (52300234, 88100002, 52300481)
 # Seeds whose networks are small, and show what is broken in a pass; 37 keeps signs that something else reads too.
 _SHOWN_BY = {
@@ -77,6 +78,13 @@ def test_rounding_is_told_from_a_mistake(seed: int) -> None:
         made = subject(seed)
         assert made is not None
         assert next(problems(made, [ALL], [torch.float64]), None) is not None
+
+
+def test_a_memo_has_the_rows_that_are_gone_back_over() -> None:
+    """Pooling in the memory of what delays it, in sequences of two lengths: forward it had fewer rows than backward."""
+    made = subject(_POOLS_IN_DELAY)
+    assert made is not None
+    assert list(problems(made, [each for each in all_variants() if each.name == "all but copy_derivatives"])) == []
 
 
 @pytest.mark.skipif(shifted(0) != 0, reason="the network is that of one seed")

@@ -32,6 +32,7 @@ class OperandRows:
         self.added: dict[int, int] = {}
         self._steps = rows.steps_of_commands(computation.commands)
         self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
+        self._of_memos: dict[int, Place] = {}  # of the rows that a memo is about
         self.places = [self._places(command) for command in computation.commands]
         self._rows_worked_on = [(each, self.versions.place(place), count) for each, place, count in self._worked_on]
 
@@ -89,6 +90,8 @@ class OperandRows:
                 versions.unify(places[main], step, count)
             if sampled and sides[main]:
                 self._worked_on.append((command, places[main], count))
+            if main in sampled and of_output and command.memo >= 0:
+                versions.unify(self._of_memos.setdefault(command.memo, places[main]), places[main], count)
             for i in sampled:
                 if self.computation.submatrices[fields[i][0]].num_rows != count:
                     raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
