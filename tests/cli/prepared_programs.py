@@ -67,6 +67,7 @@ def ask(
         message = json.dumps([place, numbers, words, folder, environment]).encode()
         socket.send_fds(server, [message], [file for file in files if file is not None])
         begun(int.from_bytes(server.recv(4), "little"))
+        server.send(b"go")
         status = server.recv(1)
     return status[0] if status else None
 
@@ -145,6 +146,7 @@ def _answer(client: socket.socket) -> None:
     """Be the program that the client stands for, and end."""
     message, files, _, _ = socket.recv_fds(client, _LONGEST_MESSAGE, 3)
     client.send(os.getpid().to_bytes(4, "little"))
+    client.recv(2)
     place, streams, words, folder, environment = json.loads(message)
     for number, file in zip(streams, files, strict=True):
         os.dup2(file, number)

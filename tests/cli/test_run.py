@@ -94,3 +94,12 @@ def test_a_signal_while_python_ends_changes_nothing(name: str) -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("nnet3, version ")
+
+
+def test_an_interrupt_while_a_mistake_is_told_is_silent(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(message: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nnet3.cli.run.say", interrupt)
+    outcome = cli("info", "missing.raw")
+    assert (outcome.status, outcome.out, outcome.err) == (130, "", "")

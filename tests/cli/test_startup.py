@@ -247,7 +247,8 @@ def test_an_interrupt_while_it_reads_is_silent(cli: Cli, new_python: Path, tmp_p
     try:
         process.stdin.write(b"\0B" + bytes(1 << 20))  # more than a pipe holds: when this is written, it reads
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE)
+        process.wait(timeout=PATIENCE)  # and its input has not ended
+        out, err = process.communicate()
     finally:
         process.kill()
     assert (process.returncode, out, err) == (130, b"", b"")

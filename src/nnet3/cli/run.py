@@ -64,6 +64,14 @@ def _nnet3() -> None:
 def run(arguments: list[str], program: str) -> int:
     """Run `nnet3`, or the program of Kaldi of this name; returns the exit status."""
     try:
+        return _tell(arguments, program)
+    except (click.exceptions.Abort, KeyboardInterrupt):  # maybe while it told of a mistake
+        return INTERRUPTED
+
+
+def _tell(arguments: list[str], program: str) -> int:
+    """Run, and tell of the user's mistake."""
+    try:
         with plain_warnings():
             return _invoke(arguments, program)
     except click.NoSuchOption as error:
@@ -71,8 +79,6 @@ def run(arguments: list[str], program: str) -> int:
         return _show(click.UsageError(explain_unknown(error.option_name, command, options_of_verbs()), error.ctx))
     except click.ClickException as error:
         return _show(error)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return INTERRUPTED
     except Nnet3Error as error:
         return _fail(str(error))
     except _NobodyReadsError:
