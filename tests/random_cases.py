@@ -1,13 +1,16 @@
-"""Random networks in float64, to be compiled and run: a case that several test files look at."""
+"""Random networks with their inputs, to be compiled and run: cases that several test files look at."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 import nnet3
-from tests.random_networks import RandomNetwork, computable_request
+from tests.random_networks import RandomNetwork, computable_request, random_network
 
 
 class Case:
@@ -28,10 +31,7 @@ class Case:
 
     def forward_request(self) -> nnet3.ComputationRequest:
         assert self.request is not None
-        return nnet3.ComputationRequest(
-            [nnet3.IoSpecification(io.name, io.indexes) for io in self.request.inputs],
-            [nnet3.IoSpecification(io.name, io.indexes) for io in self.request.outputs],
-        )
+        return _forward_only(self.request)
 
     def run(self, options: nnet3.CompileOptions) -> dict[str, Tensor]:
         """Outputs, input derivatives (`deriv of NAME`), gradients (`COMPONENT.PARAMETER`) and statistics.
@@ -77,3 +77,31 @@ def assert_equal(got: dict[str, Tensor], want: dict[str, Tensor], case: Case) ->
 def without_counters(results: dict[str, Tensor]) -> dict[str, Tensor]:
     """Without the counters of self-repair: a derivative that nobody uses is not computed, and not counted."""
     return {name: tensor for name, tensor in results.items() if ".num_dims_" not in name}
+
+
+class ForwardCase(NamedTuple):
+    """A smooth random network in test mode, what it computes, and its inputs, (rows, dimension) each."""
+
+    random: RandomNetwork
+    nnet: nnet3.Nnet
+    request: nnet3.ComputationRequest
+    given: dict[str, Tensor]
+
+
+def forward_cases(seeds: Iterable[int]) -> Iterator[ForwardCase]:
+    """Yields the networks of these seeds that can compute something, for forward passes in float32."""
+    for seed in seeds:
+        random = random_network(seed, smooth=True)
+        nnet = random.nnet()
+        nnet.set_test_mode()
+        request = computable_request(nnet, random.request)
+        if request is not None:
+            given = {io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name)) for io in request.inputs}
+            yield ForwardCase(random, nnet, _forward_only(request), given)
+
+
+def _forward_only(request: nnet3.ComputationRequest) -> nnet3.ComputationRequest:
+    return nnet3.ComputationRequest(
+        [nnet3.IoSpecification(io.name, io.indexes) for io in request.inputs],
+        [nnet3.IoSpecification(io.name, io.indexes) for io in request.outputs],
+    )

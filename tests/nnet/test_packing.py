@@ -17,7 +17,7 @@ from nnet3.nnet import AcousticModel, Nnet, conversion
 from nnet3.nnet.load import read_model
 from tests.effort import EFFORT
 from tests.nnet.model_texts import MDL_TEXT
-from tests.random_networks import computable_request, random_network
+from tests.random_cases import forward_cases
 
 pytestmark = [
     pytest.mark.skipif(
@@ -55,17 +55,7 @@ def network() -> Nnet:
 @pytest.mark.parametrize("block", range(2 * EFFORT))
 def test_random_networks_compute_the_same(block: int) -> None:
     compared = 0
-    for seed in range(7000 + 10 * block, 7010 + 10 * block):
-        random = random_network(seed, smooth=True)
-        nnet = random.nnet()
-        nnet.set_test_mode()
-        request = computable_request(nnet, random.request)
-        if request is None:
-            continue
-        inputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.inputs]
-        outputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.outputs]
-        request = nnet3.ComputationRequest(inputs, outputs)
-        given = {io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name)) for io in inputs}
+    for _, nnet, request, given in forward_cases(range(7000 + 10 * block, 7010 + 10 * block)):
         packed = nnet.pack()
         expected, found = (
             nnet3.NnetComputer(nnet3.compile(each, request), each, check_finite=False).compute(given)

@@ -19,7 +19,7 @@ from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.load import read_model
 from tests.effort import EFFORT
 from tests.nnet.model_texts import MDL_TEXT
-from tests.random_networks import computable_request, random_network
+from tests.random_cases import forward_cases
 
 TYPES = ("int8", "bfloat16")
 CONFIG = """
@@ -86,17 +86,7 @@ def perturbed(nnet: Nnet, seed: int) -> Nnet:
 @pytest.mark.parametrize("block", range(2 * EFFORT))
 def test_random_networks_err_as_much_as_small_changes_of_their_weights_make_them(block: int) -> None:
     compared = 0
-    for seed in range(5000 + 10 * block, 5010 + 10 * block):
-        random = random_network(seed, smooth=True)
-        nnet = random.nnet()
-        nnet.set_test_mode()
-        request = computable_request(nnet, random.request)
-        if request is None:
-            continue
-        inputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.inputs]
-        outputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.outputs]
-        request = nnet3.ComputationRequest(inputs, outputs)
-        given = {io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name)) for io in inputs}
+    for random, nnet, request, given in forward_cases(range(5000 + 10 * block, 5010 + 10 * block)):
         computation = nnet3.compile(nnet, request)
         exact = run(computation, nnet, given)
         others = [run(computation, perturbed(nnet, number), given) for number in range(5)]

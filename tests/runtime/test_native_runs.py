@@ -22,7 +22,7 @@ from nnet3.runtime.profile import profile
 from tests.effort import EFFORT
 from tests.native.native_code import needs_native_code
 from tests.networks.golden_network import BOUNDS, check_run, run_case
-from tests.random_networks import computable_request, random_network
+from tests.random_cases import forward_cases
 from tests.shared_data import golden_cases
 
 pytestmark = [
@@ -141,17 +141,7 @@ def test_golden_networks(folder: Path) -> None:
 @pytest.mark.parametrize("block", range(2 * EFFORT))
 def test_random_networks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     native, compared = 0, 0
-    for seed in range(9000 + 15 * block, 9015 + 15 * block):
-        random = random_network(seed, smooth=True)
-        nnet = random.nnet()
-        nnet.set_test_mode()
-        request = computable_request(nnet, random.request)
-        if request is None:
-            continue
-        inputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.inputs]
-        outputs = [nnet3.IoSpecification(io.name, io.indexes) for io in request.outputs]
-        request = nnet3.ComputationRequest(inputs, outputs)
-        given = {io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name)) for io in inputs}
+    for _, nnet, request, given in forward_cases(range(9000 + 15 * block, 9015 + 15 * block)):
         computation = nnet3.compile(nnet, request)
         expected = nnet3.NnetComputer(computation, nnet, check_finite=False).compute(given)
         with counted(monkeypatch) as turns:
