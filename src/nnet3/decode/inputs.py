@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import ExecutionError, NetworkError
-from nnet3.ir.matrices import Matrix, as_tensor
+from nnet3.ir.matrices import Matrix, as_tensor, is_finite
 from nnet3.nnet import Nnet
 
 
@@ -26,8 +26,8 @@ def checked_matrix(
     if matrix.ndim != dimensions or matrix.shape[-1] != dim or len(matrix) == 0:
         expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
         raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
-    bad = ~torch.isfinite(matrix)
-    if bad.any():
+    if not is_finite(matrix):
+        bad = ~matrix.isfinite()
         row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0
         raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
     return matrix

@@ -12,7 +12,7 @@ from torch import Tensor
 from nnet3.errors import ExecutionError, check_kind
 from nnet3.hmm import TransitionModel
 from nnet3.hmm.segments import phone_segments, phones_of_pdfs
-from nnet3.ir.matrices import Matrix, as_tensor
+from nnet3.ir.matrices import Matrix, as_tensor, is_finite
 
 _ROWS_AT_ONCE = 4096
 
@@ -54,7 +54,7 @@ def phone_log_posteriors(log_likelihoods: Matrix, transition_model: TransitionMo
     result = scores.new_empty(len(scores), len(transition_model.phones))
     for start in range(0, len(scores), _ROWS_AT_ONCE):  # for hours of speech, the pairs of all rows would be large
         block = scores[start : start + _ROWS_AT_ONCE]
-        if not bool(torch.isfinite(block).all()):
+        if not is_finite(block):
             row = start + int((~torch.isfinite(block)).any(dim=1).int().argmax())
             raise ExecutionError(f"the log-likelihoods are not finite, first in row {row}")
         result[start : start + _ROWS_AT_ONCE] = _log_sums(block.log_softmax(dim=1)[:, pdf], column, result.shape[1])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import NetworkError, NumericalError
+from nnet3.ir.matrices import is_finite
 from nnet3.nnet import AcousticModel, Nnet
 
 _ROWS_AT_ONCE = 4096
@@ -39,9 +40,8 @@ class Scoring:
 
 
 def _check_finite(scores: Tensor, first_row: int, exponentiated: bool) -> None:
-    finite = torch.isfinite(scores)
-    if not bool(finite.all()):
-        row, column = torch.nonzero(~finite)[0].tolist()
+    if not is_finite(scores):
+        row, column = torch.nonzero(~scores.isfinite())[0].tolist()
         how = " after exp: is the output a log-probability?" if exponentiated else ""
         raise NumericalError(f"the result is not finite, first in row {first_row + row}, column {column}{how}")
 

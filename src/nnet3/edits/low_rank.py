@@ -11,6 +11,7 @@ from torch import Tensor
 from nnet3.components import Component
 from nnet3.components.affine import low_rank_pair
 from nnet3.edits.edit_directives import matching, nothing_matched
+from nnet3.ir.matrices import is_finite
 from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, Simple
 from nnet3.structure.forwarding import NodeReference
@@ -108,7 +109,7 @@ def _size(component: Component) -> str:
 def _svd(component: Component, name: str, line: ConfigLine) -> tuple[Tensor, Tensor, Tensor]:
     """W = U diag(s) V^T in float64, singular values in decreasing order."""
     matrix = component.parameters()[_MATRIX].double()
-    if not bool(matrix.isfinite().all()):
+    if not is_finite(matrix):
         raise line.error(f"component '{name}' has a NaN or an infinity in its parameters", "name")
     u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
     return u, s, vt.t()

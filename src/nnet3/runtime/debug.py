@@ -14,6 +14,7 @@ from nnet3.errors import NumericalError
 from nnet3.index import NO_TIME, N, T, distinct, format_time_span
 from nnet3.ir.commands import AccessKind, Backprop, Propagate
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.matrices import is_finite
 from nnet3.ir.printer import commands_in_bodies, format_submatrix, numbered_command
 from nnet3.runtime.link import LinkedComputation
 from nnet3.runtime.plan import SegmentPlan
@@ -51,7 +52,7 @@ class Tracer:
             norms[_MAX_SHOWN:] = ["..."]
         print("  ".join([text, *norms]), file=self.stream)
         for submatrix, value in written:
-            if not torch.isfinite(value).all():
+            if not is_finite(value):
                 what = describe_rows(self.computation, submatrix, bad_rows(value), turn, self._node(number))
                 raise NumericalError(f"{_kind(value)} in {text}: written to {what}")
         self._look_at_update(number, text)
@@ -76,7 +77,7 @@ class Tracer:
         kernel = self.linked.kernels.for_update(planned, self.computation.need_model_derivative)
         parameters: dict[str, Tensor] = getattr(kernel, "parameters", dict)()
         for name, value in parameters.items():
-            if not torch.isfinite(value).all():
+            if not is_finite(value):
                 raise NumericalError(f"{_kind(value)} in {text}: in the update of {name} of '{info.name}'")
 
 

@@ -15,6 +15,7 @@ from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import LostError, Nnet3Error, TrainingError
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.matrices import is_finite
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.nnet import Nnet, device_of
 from nnet3.options import CompileOptions
@@ -62,7 +63,7 @@ class MatrixTarget:
     def is_finite(self) -> bool:
         if isinstance(self.matrix, SparseMatrix):
             return bool(np.isfinite(self.matrix.values).all())
-        return bool(self.matrix.sum().isfinite()) or bool(self.matrix.isfinite().all())
+        return is_finite(self.matrix)
 
     def dense(self) -> Tensor:
         """The matrix, (rows, columns)."""
