@@ -20,6 +20,7 @@ from nnet3.asr.audio_file import open_raw
 from nnet3.cli.transcribing import _heard, _Interrupt, _Progress
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.cli.run_command import Cli
+from tests.patience import PATIENCE
 
 AUDIO = audio(2.0)
 
@@ -243,6 +244,6 @@ def test_ctrl_c_ends_the_program(folder: Path, programs: Path) -> None:
         process.stdin.flush()
         assert process.stdout.readline().decode().strip() == expected(folder / "model")[0]
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 130
+        assert process.wait(PATIENCE) == 130
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()

@@ -105,17 +105,17 @@ class _Interrupt:
 
     def until(self, parts: Iterator[Samples]) -> Iterator[Samples]:
         """Yields the parts that come before Ctrl-C."""
-        while not self.came:
-            try:
-                self._is_waiting = True
-                part = next(parts, None)
-            except KeyboardInterrupt:
-                return
-            finally:
-                self._is_waiting = False
-            if part is None:
-                return
+        while (part := self._next(parts)) is not None:
             yield part
+
+    def _next(self, parts: Iterator[Samples]) -> Samples | None:
+        part = None
+        with contextlib.suppress(KeyboardInterrupt):
+            self._is_waiting = True
+            if not self.came:  # asked when one that comes now would raise
+                part = next(parts, None)
+        self._is_waiting = False
+        return part
 
 
 def _heard(
