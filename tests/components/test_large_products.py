@@ -96,7 +96,7 @@ def rows_by_panels(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             super().multiply(x, y, addend)
 
     monkeypatch.setattr(large_products, "Panels", Counted)
-    monkeypatch.setattr(large_products, "_is_amd", lambda: True)
+    monkeypatch.setattr(large_products, "is_amd", lambda: True)
     monkeypatch.setattr(large_products, "_MANY_ROWS", 1)
     monkeypatch.setattr(large_products, "_LARGE_FOR_PANELS", 1)
     return rows

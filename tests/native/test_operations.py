@@ -70,12 +70,32 @@ def test_operations_by_element(rows: int, columns: int, seed: int) -> None:
         (native.tanh(y, y), torch.tanh(torch.sigmoid(a))),
         (native.relu(y, a), a.clamp_min(0.0)),
         (native.copy(y, y), a.clamp_min(0.0)),
+        (native.add(y, a, -0.5, vector), vector - a / 2),
+        (native.multiply(y, a, b, vector.view(1, -1), 2.0), vector + 2 * a * b),
+        (native.multiply(y, a, b, y, -1.0), vector + a * b),
+        (native.sigmoid_backward(y, a, b, None), a * b * (1 - b)),
+        (native.sigmoid_backward(y, a, a, y), a * b * (1 - b) + a * a * (1 - a)),
+        (native.tanh_backward(y, a, b, None), a * (1 - b * b)),
+        (native.tanh_backward(y, y, b, y), a * (1 - b * b) * (2 - b * b)),
+        (native.relu_backward(y, a, b, None), a * (b > 0)),
+        (native.relu_backward(y, a, a, y), a * (b > 0) + a * (a > 0)),
         (native.normalize(y, b, 0.5), b / (b.norm(dim=1, keepdim=True) / math.sqrt(columns) / 0.5)),
         (native.zero(y), torch.zeros_like(a)),
     ]
     for operations, expected in cases:
         run_once(operations)
         torch.testing.assert_close(y, expected, rtol=2e-6, atol=2e-6)
+
+
+@given(st.integers(0, 9), st.integers(1, 70), st.integers(0, 10**6))
+def test_sums_of_rows(rows: int, columns: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    a, b, addend, y = matrix(rows, columns), matrix(rows, columns), matrix(1, columns), matrix(1, columns)
+    for other, added, factor in ((None, None, 1.0), (b, addend, -2.0), (None, y, 0.5)):
+        expected = factor * (a if other is None else a * other).double().sum(0, keepdim=True)
+        expected += 0.0 if added is None else added.double()
+        run_once(native.sum_rows(y, a, other, added, factor))
+        torch.testing.assert_close(y.double(), expected, rtol=2e-6, atol=1e-5)
 
 
 def test_nothing_but_the_columns_is_written() -> None:
@@ -89,17 +109,42 @@ def test_nothing_but_the_columns_is_written() -> None:
         assert float(wide.sum()) == 7.0 * wide.numel() - 4.0 * part.numel()
 
 
+def check_product(x: Tensor, weights: Tensor, added: str, factor: float) -> Operations | None:
+    """A product with an addend of some shape; returns its operations."""
+    rows, columns = len(x), len(weights)
+    y = matrix(rows, columns)
+    y.normal_()
+    addends = {"none": None, "bias": torch.randn(columns), "row": matrix(1, columns), "itself": y}
+    addend = addends[added] if added in addends else matrix(rows, columns)
+    expected = factor * (x.double() @ weights.double().t()) + (0.0 if addend is None else addend.double())
+    found = native.product(y, x, weights, addend, factor)
+    run_once(found)
+    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=3e-5)
+    return found
+
+
+ADDED = st.sampled_from(["none", "bias", "row", "matrix", "itself"])
+
+
 @given(
-    st.integers(0, 8), st.integers(1, 40), st.integers(0, 150), st.sampled_from(["none", "bias", "matrix"]),
-    st.integers(0, 10**6),
+    st.integers(0, 20), st.integers(1, 80), st.integers(0, 40), ADDED, st.sampled_from([1.0, -0.5]),
+    st.booleans(), st.booleans(), st.integers(0, 10**6),
 )  # fmt: skip
-def test_products(rows: int, columns: int, inner: int, added: str, seed: int) -> None:
+def test_products(
+    rows: int, columns: int, inner: int, added: str, factor: float, turn_x: bool, turn_weights: bool, seed: int
+) -> None:
+    """However the weights lie; x lies row by row unless the weights lie the other way."""
     torch.manual_seed(seed)
-    x, weights, y = matrix(rows, inner), matrix(columns, inner), matrix(rows, columns)
-    addend = {"none": None, "bias": torch.randn(columns), "matrix": matrix(rows, columns)}[added]
-    run_once(native.product(y, x, weights, addend))
-    expected = x.double() @ weights.double().t() + (0.0 if addend is None else addend.double())
-    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=1e-5)
+    weights = matrix(inner, columns).t() if turn_weights else matrix(columns, inner)
+    x = matrix(inner, rows).t() if turn_x and turn_weights and columns > 1 < inner else matrix(rows, inner)
+    check_product(x, weights, added, factor)
+
+
+@given(st.integers(9, 40), ADDED, st.sampled_from([1.0, -0.5]), st.booleans(), st.integers(0, 10**6))
+def test_products_by_panels(rows: int, added: str, factor: float, turn: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    x, weights = matrix(rows, 150), (matrix(150, 77).t() if turn else matrix(77, 150))
+    assert len(check_product(x, weights, added, factor) or ()) == 2 + (added == "none")
 
 
 def test_products_with_what_is_not_finite() -> None:
@@ -147,8 +192,11 @@ def test_what_native_code_does_not_take() -> None:
     assert native.copy(y.view(2, 2, 3), x.view(2, 2, 3)) is None
     assert native.copy(y.to("meta"), x.to("meta")) is None
     assert native.copy(torch.empty(2, 2**15), torch.empty(2, 2**15)) is None
-    assert native.product(torch.empty(9, 2), torch.randn(9, 6), torch.randn(2, 6), None) is None
-    assert native.product(y, x, torch.randn(6, 6), torch.randn(1, 6)) is None
+    assert native.product(torch.empty(9, 2**12), torch.randn(9, 6), torch.randn(2**12, 6), None) is None
+    assert native.product(torch.empty(9, 200), torch.randn(200, 9).t(), torch.randn(200, 200), None) is None
+    assert native.sum_rows(torch.empty(2, 6), x) is None
+    assert native.sum_rows(torch.empty(1, 6), x, torch.randn(1, 6)) is None
+    assert native.product(y, x, torch.randn(6, 6), torch.randn(2, 1)) is None
     assert native.lstm(torch.empty(1, 2**16), torch.empty(1, 5 * 2**15), torch.empty(3, 2**15), False) is None
     assert native.lstm(torch.empty(1, 4), torch.empty(1, 10), torch.empty(2, 3).t(), False) is None
     assert native.in_a_row(native.copy(y, x), None) is None

@@ -22,11 +22,13 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.products import Times
 from nnet3.cn.nodes.scaling import DiagTimes
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
-from nnet3.cn.operation import Matrices, Operation, put_scaled
+from nnet3.cn.operation import Matrices, Operation, native_put, put_scaled
 from nnet3.cn.order import Composite
 from nnet3.cn.shape import Shape
 from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
 from nnet3.ir.kernel import KernelInfo
+from nnet3.native import operations as native
+from nnet3.native.operations import Operations
 
 PRODUCT, ELEMENTS, VALUE = "product", "elements", "value"
 _SUMS = (Plus, Minus)
@@ -141,6 +143,33 @@ class SumOfProducts(Operation):
             torch.mul(gradient, inputs[number], out=dx)
             if factor != 1.0:
                 dx.mul_(factor)
+
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        found, total = list[Operations | None](), None
+        if self._first[0] == VALUE:
+            total = inputs[self._first[2]]
+        for kind, factor, one, other in self._others if total is not None else (self._first, *self._others):
+            if kind == PRODUCT:
+                found.append(native.product(output, inputs[other], inputs[one].t(), total, factor))
+            elif kind == ELEMENTS:
+                found.append(native.multiply(output, inputs[one], inputs[other], total, factor))
+            else:
+                found.append(native.add(output, inputs[one], factor, total))
+            total = output
+        return native.in_a_row(*found)
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        kind, factor, number = self._of_operand[child]
+        before, other = dx if accumulate else None, inputs[number]
+        if kind == PRODUCT and child < number:
+            return native.product(dx, other.t(), gradient.t(), before, factor)
+        if kind == PRODUCT:
+            return native.product(dx, gradient, other, before, factor)
+        return native_put(dx, gradient, accumulate, factor, other if kind == ELEMENTS else None)
 
 
 def find_sums(

@@ -22,6 +22,8 @@ from nnet3.errors import ArgumentError, GradientError, ShapeError
 from nnet3.index import IndexTable
 from nnet3.ir.kernel import InputPromises, Kernel, KernelInfo
 from nnet3.lowering.source import NodeKind
+from nnet3.native import operations as native
+from nnet3.native.operations import Operations
 
 Matrices: TypeAlias = Sequence[Tensor]
 OWN_VALUE = -1
@@ -231,7 +233,43 @@ class Operation:
         """
         raise GradientError(f"{self.type} has no gradient")
 
+    # ---- the same by native code: operations of `nnet3.native`, None where there are none ----
+
+    is_native: ClassVar[bool] = False  # whether there are some
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        """As `evaluate`."""
+        return None
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        """As `compute_partial_gradient`."""
+        return None
+
     # ---- the kernel protocol ----
+
+    def native_forward(self, inputs: Matrices, output: Tensor, indexes: Any) -> Operations | None:
+        return self.native_value(inputs, output)
+
+    def native_backward(
+        self,
+        inputs: Matrices,
+        output: Tensor,
+        output_deriv: Tensor,
+        memo: Any,
+        to_update: Any,
+        input_derivs: Sequence[Tensor | None],
+        accumulate: Sequence[bool],
+        indexes: Any,
+    ) -> Operations | None:
+        return native.in_a_row(
+            *(
+                self.native_gradient(child, inputs, output, output_deriv, deriv, accumulate[child])
+                for child, deriv in enumerate(input_derivs)
+                if deriv is not None and deriv.numel()
+            )
+        )
 
     def run_forward(self, inputs: Matrices, output: Tensor, indexes: Any) -> Any:
         return self.evaluate(inputs, output)
@@ -286,6 +324,18 @@ def put_scaled(dest: Tensor, value: Tensor, factor: float | Tensor, accumulate: 
         dest.add_(value, alpha=factor)
     else:
         torch.mul(value, factor, out=dest)
+
+
+def native_put(
+    dest: Tensor, value: Tensor, accumulate: bool, factor: float = 1.0, other: Tensor | None = None
+) -> Operations | None:
+    """dest = factor * value, times `other` if there is one, or dest += that; a row gets the sum of a value's rows."""
+    before = dest if accumulate else None
+    if dest.shape != value.shape:
+        return native.sum_rows(dest, value, other, before, factor)
+    if other is not None:
+        return native.multiply(dest, value, other, before, factor)
+    return native.add(dest, value, factor) if accumulate else native.scaled_copy(dest, value, factor)
 
 
 def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int = 0) -> None:

@@ -9,12 +9,11 @@ for native code.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from nnet3.native.library import library
+from nnet3.native.library import is_amd, library
 from nnet3.native.panels import Panels
 
 _LARGE = 2**25  # multiplications from which it pays to copy the product to where it is wanted
@@ -22,7 +21,6 @@ _MANY_ROWS, _LARGE_FOR_PANELS = 2**11, 2**28  # rows and multiplications from wh
 _TALL = 2**20  # multiplications from which a matrix of few columns is better made row by row
 _ROWS_AT_ONCE = 512  # whose products are copied while they are in the cache
 _FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
-_CPU_INFO = Path("/proc/cpuinfo")
 
 
 def is_by_onednn(left: Tensor, right: Tensor) -> bool:
@@ -55,7 +53,7 @@ def add_product(y: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None = N
 def _is_by_panels(x: Tensor, weights: Tensor) -> bool:
     if x.size(0) < _MANY_ROWS or x.size(0) * weights.numel() < _LARGE_FOR_PANELS or x.dtype != torch.float32:
         return False
-    return x.is_cpu and _is_amd() and library() is not None
+    return x.is_cpu and is_amd() and library() is not None
 
 
 def is_tall(left: Tensor, right: Tensor) -> bool:
@@ -101,21 +99,16 @@ def product_with_packed(left: Tensor, weights: Tensor, bias: Tensor | None = Non
 
 def packing_is_faster() -> bool:
     """True if products with packed weights are faster than those by MKL."""
-    return _is_amd() and (library() is not None or onednn_is_faster())
+    return is_amd() and (library() is not None or onednn_is_faster())
 
 
 @cache
 def onednn_is_faster() -> bool:
     """True on processors of AMD that have AVX-512, where this PyTorch has the function."""
-    if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512" or not _is_amd():
+    if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512" or not is_amd():
         return False
     left, right = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(3, 4)
     try:
         return torch.equal(product_with_packed(left, right.T, torch.ones(4)), left @ right + 1)
     except (AttributeError, RuntimeError):
         return False
-
-
-@cache
-def _is_amd() -> bool:
-    return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")

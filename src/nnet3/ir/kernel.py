@@ -48,7 +48,8 @@ class Kernel(Protocol):
     # operands and the contents of the tensors named, so that equal states (the same objects) mean the same arithmetic.
     # None, as for a kernel without it: on anything, for instance random numbers.
     # A kernel with `is_native` has `native_forward(inputs, output, indexes)`: operations of `nnet3.native` that do as
-    # `run_forward` does, and depend on no more than `replay_state` says; None if there are none.
+    # `run_forward` does, and depend on no more than `replay_state` says; None if there are none. The same for
+    # `run_backward` is `native_backward`, with its operands, if there is one. Operations keep nothing that moves.
     # A kernel that promises `has_parts` has `part(first, end, adds)`: see `part_name`.
 
 

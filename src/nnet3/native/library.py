@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 
 from nnet3.native.operations import BYTES
@@ -28,7 +29,8 @@ _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-
 #: Flags that a compiler may not know; the first set that it takes is used.
 _FLAGS_OF_CPU = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
 _SECONDS = 60.0  # for the compiler
-_ABOUT_CPU = 4096  # bytes of /proc/cpuinfo, which tell of the first core
+_CPU_INFO = Path("/proc/cpuinfo")
+_ABOUT_CPU = 4096  # bytes of it, which tell of the first core
 
 _lock = threading.Lock()
 _found: list[ctypes.CDLL | None] = []  # when it has been looked for
@@ -44,6 +46,12 @@ def library() -> ctypes.CDLL | None:
                 _LOG.debug("no native code, PyTorch computes all: %s", error)
                 _found.append(None)
         return _found[0]
+
+
+@cache
+def is_amd() -> bool:
+    """True on processors of AMD, on which products by panels are faster than those of MKL."""
+    return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")
 
 
 def _built() -> Path:
@@ -79,10 +87,10 @@ def _folder() -> Path:
 
 def _digest(compiler: list[str], program: str) -> str:
     """Returns what the library depends on: source, flags, compiler, processor."""
-    status, cpu = os.stat(program), Path("/proc/cpuinfo")
+    status = os.stat(program)
     about = platform.processor().encode()
-    if cpu.exists():
-        with cpu.open("rb") as file:
+    if _CPU_INFO.exists():
+        with _CPU_INFO.open("rb") as file:
             about = file.read(_ABOUT_CPU)
     # Its frequency changes all the time.
     about = b"\n".join(line for line in about.splitlines()[:-1] if not line.startswith((b"cpu MHz", b"bogomips")))
@@ -105,7 +113,7 @@ def _load(path: Path) -> ctypes.CDLL:
     """Returns the library of a file. Raises OSError or RuntimeError if it is none of ours."""
     found = ctypes.CDLL(str(path))
     try:
-        found.nnet3_run.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 4
+        found.nnet3_run.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
         found.nnet3_run.restype = None
         size, place = ctypes.c_int64, ctypes.c_void_p
         # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.

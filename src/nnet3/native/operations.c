@@ -1,13 +1,16 @@
 /* Operations on float32 matrices of few rows, and the loop that runs a row of them: the steps of a recurrence.
 
    A matrix is rows of floats; rows lie `stride` floats apart (0: each row is the same one). An operation writes matrix 0,
-   which lies where a matrix that it reads lies, or nowhere near. nnet3/native/operations.py makes the tables. */
+   which lies where a matrix that it reads lies, or nowhere near. nnet3/native/operations.py makes the tables. Panels of
+   PACK and PANELS lie in scratch memory, from `stride[SCRATCH]` on. */
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define MATRICES 6
+#define SCRATCH 5
+#define FEWEST_FOR_THREADS (1 << 21) /* multiplications */
 
 typedef struct {
     int64_t code, rows, columns, inner;
@@ -16,7 +19,14 @@ typedef struct {
     int64_t stride[MATRICES];
 } Operation;
 
-enum { COPY, FILL, ADD, SCALE, MULTIPLY, SIGMOID, TANH, RELU, NORMALIZE, PRODUCT, LSTM, GRU };
+enum {
+    COPY, FILL, ADD, SCALE, MULTIPLY, SIGMOID, TANH, RELU, NORMALIZE, PRODUCT, LSTM, GRU, SIGMOID_BACK, TANH_BACK, RELU_BACK,
+    SUM_ROWS, COMBINE, PACK, PANELS
+};
+
+void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
+                         const float *a, int64_t of_a, const float *panels, int64_t threads);
+int64_t nnet3_columns_of_panel(void);
 
 /* Turns of the next loop do not depend on each other, though it may write where it reads. */
 #if defined(__clang__)
@@ -104,11 +114,52 @@ INLINED void dots(const int rows, const int chains, const float *x, int64_t stri
     }
 }
 
-/* y = a + x W^T; matrices y (rows, columns), x (rows, inner), W (columns, inner), a (rows, columns) or none. A row of W
+/* A row of y = a + n x W^T for W whose columns of y lie side by side: (inner, columns) in memory. Those of x lie
+   `of_x` apart. */
+INLINED void combine(int64_t columns, int64_t inner, float n, float *y, const float *a, const float *x, int64_t of_x,
+                     const float *w, int64_t of_w) {
+    int64_t j = 0;
+    for (; j + 2 * LANES <= columns; j += 2 * LANES) {
+        Lanes left = {0.0f}, right = {0.0f};
+        for (int64_t i = 0; i < inner; i++) {
+            left += x[i * of_x] * load(w + i * of_w + j);
+            right += x[i * of_x] * load(w + i * of_w + j + LANES);
+        }
+        left = a ? load(a + j) + n * left : n * left;
+        right = a ? load(a + j + LANES) + n * right : n * right;
+        memcpy(y + j, &left, sizeof left);
+        memcpy(y + j + LANES, &right, sizeof right);
+    }
+    for (int64_t end; j < columns; j = end) { /* eight at a time, then what is left */
+        end = j + LANES / 2 <= columns ? j + LANES / 2 : columns;
+        float sums[LANES / 2] = {0.0f};
+        const int64_t count = end - j;
+        for (int64_t i = 0; i < inner; i++)
+            EACH (int64_t k = 0; k < count; k++) sums[k] += x[i * of_x] * w[i * of_w + j + k];
+        for (int64_t k = 0; k < count; k++) y[j + k] = (a ? a[j + k] : 0.0f) + n * sums[k];
+    }
+}
+
+#define SOME 64
+
+/* y = a + n x W^T; matrices y (rows, columns), x (rows, inner), W (columns, inner), a (rows, columns) or none. A row of W
    comes from memory once and is multiplied by all rows of x. */
 static void product(const Operation *op, float *const *at) {
     const int64_t *stride = op->stride, inner = op->inner;
+    const float number = (float)op->number;
     float sums[4];
+    if (inner < LANES && op->rows > 4) { /* too short for dots: some columns of y at a time, with W turned round */
+        float turned[LANES * SOME];
+        for (int64_t j = 0; j < op->columns; j += SOME) {
+            const int64_t some = op->columns - j < SOME ? op->columns - j : SOME;
+            for (int64_t i = 0; i < inner; i++)
+                for (int64_t k = 0; k < some; k++) turned[i * some + k] = at[2][(j + k) * stride[2] + i];
+            for (int64_t row = 0; row < op->rows; row++)
+                combine(some, inner, number, at[0] + row * stride[0] + j, at[3] ? at[3] + row * stride[3] + j : 0,
+                        at[1] + row * stride[1], 1, turned, some);
+        }
+        return;
+    }
     for (int64_t j = 0; j < op->columns; j++)
         for (int64_t row = 0, some; row < op->rows; row += some) {
             const int64_t left = op->rows - row;
@@ -118,8 +169,40 @@ static void product(const Operation *op, float *const *at) {
             else if (some == 2) dots(2, 2, x, stride[1], w, inner, sums);
             else dots(1, 2, x, stride[1], w, inner, sums);
             for (int64_t k = 0; k < some; k++)
-                at[0][(row + k) * stride[0] + j] = sums[k] + (at[3] ? at[3][(row + k) * stride[3] + j] : 0.0f);
+                at[0][(row + k) * stride[0] + j] = number * sums[k] + (at[3] ? at[3][(row + k) * stride[3] + j] : 0.0f);
         }
+}
+
+/* Panels of number W, as panels.c has them; columns of y lie `stride[2]` apart in W, those of x `stride[3]`. */
+static void pack(const Operation *op, const float *w, float *panels) {
+    const int64_t width = nnet3_columns_of_panel(), of_column = op->stride[2], of_inner = op->stride[3];
+    const float number = (float)op->number;
+    for (int64_t first = 0; first < op->columns; first += width, panels += width * op->inner, w += width * of_column) {
+        const int64_t count = op->columns - first < width ? op->columns - first : width;
+        if (count < width) memset(panels, 0, (size_t)(width * op->inner) * sizeof(float));
+        if (of_column == 1)
+            for (int64_t i = 0; i < op->inner; i++)
+                EACH (int64_t k = 0; k < count; k++) panels[i * width + k] = number * w[i * of_inner + k];
+        else
+            for (int64_t i = 0; i < op->inner; i++)
+                for (int64_t k = 0; k < count; k++) panels[i * width + k] = number * w[i * of_inner + k * of_column];
+    }
+}
+
+/* y = a + n sum of rows of x, by element times those of z if there is z */
+static void sum_rows(const Operation *op, float *const *at) {
+    float *y = at[0], *const a = at[3];
+    const float number = (float)op->number;
+    for (int64_t first = 0; first < op->columns; first += LANES) {
+        const int64_t count = op->columns - first < LANES ? op->columns - first : LANES;
+        float sums[LANES] = {0.0f};
+        for (int64_t row = 0; row < op->rows; row++) {
+            const float *x = at[1] + row * op->stride[1] + first, *z = at[2] ? at[2] + row * op->stride[2] + first : 0;
+            if (z) EACH (int64_t k = 0; k < count; k++) sums[k] += x[k] * z[k];
+            else EACH (int64_t k = 0; k < count; k++) sums[k] += x[k];
+        }
+        for (int64_t k = 0; k < count; k++) y[first + k] = (a ? a[first + k] : 0.0f) + number * sums[k];
+    }
 }
 
 /* ---- rows ---- */
@@ -160,39 +243,62 @@ static void gru(int64_t columns, float *h, const float *part, const float *w, co
 }
 
 #define ELEMENTS(value) EACH (int64_t j = 0; j < columns; j++) y[j] = value
+/* The same, added to matrix 3 if there is one. */
+#define ADDING(value) if (c) ELEMENTS(c[j] + (value)); else ELEMENTS(value)
 
 static void run_row(const Operation *op, float *const *at) {
     const int64_t columns = op->columns;
     const float number = (float)op->number;
     float *y = at[0];
-    const float *a = at[1], *b = at[2];
+    const float *a = at[1], *b = at[2], *c = at[3];
     switch (op->code) {
     case COPY: if (y != a) memcpy(y, a, (size_t)columns * sizeof(float)); break;
     case FILL: ELEMENTS(number); break;
-    case ADD: ELEMENTS(y[j] + number * a[j]); break;
+    case ADD: ELEMENTS(b[j] + number * a[j]); break;
     case SCALE: ELEMENTS(number * a[j]); break;
-    case MULTIPLY: ELEMENTS(a[j] * b[j]); break;
+    case MULTIPLY: ADDING(number * a[j] * b[j]); break;
     case SIGMOID: ELEMENTS(sigmoid(a[j])); break;
     case TANH: ELEMENTS(hyperbolic_tangent(a[j])); break;
     case RELU: ELEMENTS(a[j] < 0.0f ? 0.0f : a[j]); break;
+    case SIGMOID_BACK: ADDING(a[j] * b[j] * (1.0f - b[j])); break;
+    case TANH_BACK: ADDING(a[j] * (1.0f - b[j] * b[j])); break;
+    case RELU_BACK: ADDING(a[j] * (b[j] > 0.0f ? 1.0f : 0.0f)); break;
     case NORMALIZE: normalize(op, y, a); break;
     case LSTM: lstm(op, y, a, b); break;
     case GRU: gru(columns, y, a, b, at[3], at[4], at[5]); break;
     }
 }
 
+/* Runs an operation on whole matrices; returns 0 if it is one on rows. */
+static int run_whole(const Operation *op, float *const *at, float *scratch, int64_t threads) {
+    const int64_t *stride = op->stride, rows = op->rows, columns = op->columns, inner = op->inner;
+    switch (op->code) {
+    case PRODUCT: product(op, at); return 1;
+    case SUM_ROWS: sum_rows(op, at); return 1;
+    case PACK: pack(op, at[2], scratch + stride[SCRATCH]); return 1;
+    case COMBINE:
+        for (int64_t row = 0; row < rows; row++)
+            combine(columns, inner, (float)op->number, at[0] + row * stride[0], at[3] ? at[3] + row * stride[3] : 0,
+                    at[1] + row * stride[1], stride[4], at[2], stride[2]);
+        return 1;
+    case PANELS:
+        if (rows * columns * inner < FEWEST_FOR_THREADS) threads = 1;
+        nnet3_panel_product(rows, columns, inner, at[0], stride[0], at[1], stride[1], at[3], stride[3],
+                            scratch + stride[SCRATCH], threads);
+        return 1;
+    }
+    return 0;
+}
+
 /* Runs operations [first, end) in each of the turns [turn, end_turn). Matrices move on by `steps` floats a turn. */
 void nnet3_run(const Operation *operations, const int64_t (*steps)[MATRICES], int64_t first, int64_t end, int64_t turn,
-               int64_t end_turn) {
+               int64_t end_turn, float *scratch, int64_t threads) {
     for (; turn < end_turn; turn++)
         for (int64_t number = first; number < end; number++) {
             const Operation *op = &operations[number];
             float *at[MATRICES];
             for (int m = 0; m < MATRICES; m++) at[m] = op->matrix[m] ? op->matrix[m] + turn * steps[number][m] : 0;
-            if (op->code == PRODUCT) {
-                product(op, at);
-                continue;
-            }
+            if (run_whole(op, at, scratch, threads)) continue;
             for (int64_t row = 0; row < op->rows; row++) {
                 run_row(op, at);
                 for (int m = 0; m < MATRICES; m++)

@@ -7,6 +7,7 @@ takes float32 on the CPU, whose columns lie side by side, and no more rows than 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from torch import Tensor, float32
 
@@ -21,8 +22,12 @@ ADDRESSES = slice(5, 5 + NUM_MATRICES)
 BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of one operation
 
 _COPY, _FILL, _ADD, _SCALE, _MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, _PRODUCT, _LSTM, _GRU = range(12)
+_SIGMOID_BACK, _TANH_BACK, _RELU_BACK, _SUM_ROWS, _COMBINE, _PACK, _PANELS = range(12, 19)
+#: The columns of a row that say where the panels of these lie in scratch memory, and of which matrix they are.
+SCRATCH, WEIGHTS = 16, 7
 _MOST_ROWS = 8  # of a product; with more MKL is faster
 _MOST_ELEMENTS = 2**15  # of a matrix; with more PyTorch uses several threads
+_SMALL = 2**16  # multiplications for which it does not matter how the weights lie
 
 
 def copy(dest: Tensor, source: Tensor) -> Operations | None:
@@ -38,9 +43,9 @@ def zero(dest: Tensor) -> Operations | None:
     return fill(dest, 0.0)
 
 
-def add(dest: Tensor, source: Tensor, alpha: float = 1.0) -> Operations | None:
-    """dest += alpha source"""
-    return _by_element(_ADD, dest, source, number=alpha)
+def add(dest: Tensor, source: Tensor, alpha: float = 1.0, addend: Tensor | None = None) -> Operations | None:
+    """dest = addend + alpha source; by default dest is added to."""
+    return _by_element(_ADD, dest, source, dest if addend is None else addend, number=alpha)
 
 
 def scale(dest: Tensor, number: float) -> Operations | None:
@@ -53,9 +58,24 @@ def scaled_copy(dest: Tensor, source: Tensor, number: float) -> Operations | Non
     return _by_element(_SCALE, dest, source, number=number)
 
 
-def multiply(dest: Tensor, one: Tensor, other: Tensor) -> Operations | None:
-    """dest = one * other, by element"""
-    return _by_element(_MULTIPLY, dest, one, other)
+def multiply(
+    dest: Tensor, one: Tensor, other: Tensor, addend: Tensor | None = None, factor: float = 1.0
+) -> Operations | None:
+    """dest = addend + factor one * other, by element"""
+    return _by_element(_MULTIPLY, dest, one, other, addend, number=factor)
+
+
+def sum_rows(
+    dest: Tensor, one: Tensor, other: Tensor | None = None, addend: Tensor | None = None, factor: float = 1.0
+) -> Operations | None:
+    """dest = addend + factor times the sum of the rows of one, or of one * other; dest and addend have one row."""
+    others = [each for each in (dest, addend) if each is not None]
+    if one.numel() > _MOST_ELEMENTS or any(each.shape != (1, one.shape[1]) for each in others):
+        return None
+    if other is not None and other.shape != one.shape:
+        return None
+    rows, columns = one.shape
+    return _operation(_SUM_ROWS, rows, columns, (dest, one, other, addend), number=factor)
 
 
 def sigmoid(dest: Tensor, source: Tensor) -> Operations | None:
@@ -70,17 +90,61 @@ def relu(dest: Tensor, source: Tensor) -> Operations | None:
     return _by_element(_RELU, dest, source)
 
 
+def sigmoid_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor | None) -> Operations | None:
+    """dest = addend + gradient * value * (1 - value)"""
+    return _by_element(_SIGMOID_BACK, dest, gradient, value, addend)
+
+
+def tanh_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor | None) -> Operations | None:
+    """dest = addend + gradient * (1 - value^2)"""
+    return _by_element(_TANH_BACK, dest, gradient, value, addend)
+
+
+def relu_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor | None) -> Operations | None:
+    """dest = addend + gradient where the value is positive"""
+    return _by_element(_RELU_BACK, dest, gradient, value, addend)
+
+
 def normalize(dest: Tensor, source: Tensor, target_rms: float) -> Operations | None:
     """Scales each row to this root mean square."""
     return _by_element(_NORMALIZE, dest, source, number=target_rms)
 
 
-def product(dest: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None) -> Operations | None:
-    """dest = addend + x weights^T; weights (columns of dest, columns of x), addend a vector or as large as dest."""
-    rows, columns = dest.shape
-    if rows > _MOST_ROWS or (addend is not None and addend.shape not in (dest.shape, dest.shape[1:])):
+def product(dest: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None, factor: float = 1.0) -> Operations | None:
+    """dest = addend + factor x weights^T; weights (columns of dest, columns of x), in any order in memory.
+
+    The addend is a vector, a row, or as large as dest. A large product of many rows is two operations: its weights are
+    packed into panels, which may be done once for many turns, and multiplied.
+    """
+    (rows, columns), inner = dest.shape, x.shape[1]
+    addend = None if addend is None else addend if addend.shape == dest.shape else _row_for_all(addend)
+    if addend is not None and addend.shape not in (dest.shape, dest.shape[1:]):
         return None
-    return _operation(_PRODUCT, rows, columns, (dest, x, weights, addend), x.shape[1])
+    of_column, of_inner = weights.stride()
+    by_inner, by_column = of_inner == 1 or inner == 1, of_column == 1 or columns == 1
+    is_small = rows * columns * inner <= _SMALL
+    if by_inner and (rows <= _MOST_ROWS or is_small):
+        return _operation(_PRODUCT, rows, columns, (dest, x, weights, addend), inner, factor)
+    if by_column and is_small:
+        matrices = dest, x[:, :1], weights.t(), addend
+        return _operation(_COMBINE, rows, columns, matrices, inner, factor, {4: x.stride(1)})
+    if dest.numel() > _MOST_ELEMENTS:
+        return None
+    return in_a_row(
+        _operation(_PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner}),
+        zero(dest) if addend is None else (),
+        _operation(_PANELS, rows, columns, (dest, x, None, dest if addend is None else addend), inner),
+    )
+
+
+def size_of_panels(row: Row, width: int) -> int:
+    """Returns how many floats the panels take that an operation makes, `width` columns each; 0 if it makes none."""
+    code, _, columns, inner = row[:4]
+    return -(-columns // width) * width * inner if code == _PACK else 0
+
+
+def reads_panels(row: Row) -> bool:
+    return row[0] == _PANELS
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> Operations | None:
@@ -110,13 +174,25 @@ def _by_element(code: int, dest: Tensor, *sources: Tensor | None, number: float 
     shape = dest.shape
     if len(shape) != 2 or dest.numel() > _MOST_ELEMENTS:
         return None
-    if any(source is not None and source.shape != shape and source.shape != shape[1:] for source in sources):
+    places = [source if source is None or source.shape == shape else _row_for_all(source) for source in sources]
+    if any(place is not None and place.shape not in (shape, shape[1:]) for place in places):
         return None
-    return _operation(code, *shape, (dest, *sources), number=number)
+    return _operation(code, *shape, (dest, *places), number=number)
+
+
+def _row_for_all(matrix: Tensor) -> Tensor:
+    """Returns a matrix of one row as a vector."""
+    return matrix[0] if matrix.dim() == 2 and len(matrix) == 1 else matrix
 
 
 def _operation(
-    code: int, rows: int, columns: int, matrices: tuple[Tensor | None, ...], inner: int = 0, number: float = 0.0
+    code: int,
+    rows: int,
+    columns: int,
+    matrices: tuple[Tensor | None, ...],
+    inner: int = 0,
+    number: float = 0.0,
+    strides: Mapping[int, int] | None = None,
 ) -> Operations | None:
     places = [0] * (2 * NUM_MATRICES)
     for at, matrix in enumerate(matrices):
@@ -126,5 +202,7 @@ def _operation(
         if (unit != 1 and matrix.shape[-1] != 1) or matrix.dtype != float32 or not matrix.is_cpu or len(outer) > 1:
             return None
         places[at], places[NUM_MATRICES + at] = matrix.data_ptr(), outer[0] if outer else 0
+    for at, stride in (strides or {}).items():
+        places[NUM_MATRICES + at] = stride
     bits = struct.unpack("q", struct.pack("d", number))[0]
     return ((code, rows, columns, inner, bits, *places),)

@@ -18,7 +18,7 @@ from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.memory import Arena
-from nnet3.runtime.native_runs import in_groups, native_kernels
+from nnet3.runtime.native_runs import constant_memory, in_groups, native_kernels
 from nnet3.runtime.plan import Plan, SegmentPlan
 from nnet3.runtime.replay import CudaGraphs, Replay, is_same_state, state_of
 from nnet3.runtime.view_tensors import ViewTensors
@@ -190,6 +190,8 @@ class LinkedComputation:
         self.storage, self.linker = storage, linker
         self._with_tables, self._version = list[int](), linker.constants.version
         self._natives = native_kernels(linker.plan, linker.kernels)
+        self._with_state = [kernel for kernel in self._natives if kernel.replay_state() != []]
+        self._constant = constant_memory(linker.plan, linker.outside) if self._natives else []
         self._native_state: list[object] | None = None
         self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
@@ -273,9 +275,9 @@ class LinkedComputation:
 
     def _forget_old_addresses(self) -> None:
         """Forget the calls that were kept if native code would read parameters where they were."""
-        if not self._natives:
+        if not self._with_state:
             return
-        state = state_of(self._natives)
+        state = state_of(self._with_state)
         if state is None or not is_same_state(self._native_state, state):
             self._kept.clear()
             self._native_state = state
@@ -337,7 +339,7 @@ class LinkedComputation:
         for turn in sorted({turns[0], turns[min(1, len(turns) - 1)], turns[-1]}):
             [(_, numbers, each)] = self.linker.bind_loop(calls, range(turn, turn + 1), steps)
             bound.append(list(chain.from_iterable(each)))
-        groups = in_groups(bound, len(turns), together=together)
+        groups = in_groups(bound, len(turns), self._constant, together=together)
         if together and len(groups) == 1 and groups[0].run is not None:
             yield _ONCE, numbers[:1], [[partial(groups[0].run, turns.start, turns.stop)]]
             return

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, put, put_product, put_scaled
+from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, native_put, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
+from nnet3.native import operations as native
+from nnet3.native.operations import Operations
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward  # (g, v): g v (1 - v)
 _tanh_backward = torch.ops.aten.tanh_backward  # (g, v): g (1 - v^2)
@@ -27,8 +29,22 @@ class Elementwise(Operation):
         return operands[0]
 
 
+class Multiple(Elementwise):
+    """Base: the operand times a factor."""
+
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native_put(output, inputs[0], False, self.linear_factors[0])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return native_put(dx, gradient, accumulate, self.linear_factors[0])
+
+
 @dataclass(frozen=True)
-class Negate(Elementwise):
+class Negate(Multiple):
     type: ClassVar[str] = "negate"
     linear_factors: ClassVar[tuple[float, ...]] = (-1.0,)
 
@@ -61,6 +77,16 @@ class Sigmoid(Elementwise):
         else:
             _sigmoid_backward.grad_input(gradient, output, grad_input=dx)
 
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native.sigmoid(output, inputs[0])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return native.sigmoid_backward(dx, gradient, output, dx if accumulate else None)
+
 
 @dataclass(frozen=True)
 class Tanh(Elementwise):
@@ -80,6 +106,16 @@ class Tanh(Elementwise):
         else:
             _tanh_backward.grad_input(gradient, output, grad_input=dx)
 
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native.tanh(output, inputs[0])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return native.tanh_backward(dx, gradient, output, dx if accumulate else None)
+
 
 @dataclass(frozen=True)
 class Relu(Elementwise):
@@ -96,6 +132,16 @@ class Relu(Elementwise):
     ) -> None:
         # dX += dV * delta(X > 0), and X > 0 exactly where V > 0 (1.20)
         put_product(dx, gradient, (output > 0).to(gradient.dtype), accumulate)
+
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native.relu(output, inputs[0])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return native.relu_backward(dx, gradient, output, dx if accumulate else None)
 
 
 @dataclass(frozen=True)
@@ -135,7 +181,7 @@ class Exp(Elementwise):
 
 
 @dataclass(frozen=True)
-class Copy(Elementwise):
+class Copy(Multiple):
     """The operand itself: where a name is wanted for it, or rows of it elsewhere."""
 
     type: ClassVar[str] = "copy"

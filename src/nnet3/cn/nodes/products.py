@@ -15,6 +15,8 @@ from nnet3.cn.operation import Matrices, Operation, equal_columns, put
 from nnet3.cn.shape import Shape
 from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
 from nnet3.errors import ShapeError
+from nnet3.native import operations as native
+from nnet3.native.operations import Operations
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,17 @@ class Times(Operation):
             dx.addmm_(left, right)
         else:
             torch.mm(left, right, out=dx)
+
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native.product(output, inputs[1], inputs[0].t(), None)
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        left, right = (inputs[1].t(), gradient.t()) if child == 0 else (gradient, inputs[0])
+        return native.product(dx, left, right, dx if accumulate else None)
 
 
 @dataclass(frozen=True)

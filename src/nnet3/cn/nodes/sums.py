@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Matrices, Operation, put, put_product, put_scaled
+from nnet3.cn.operation import Matrices, Operation, native_put, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
+from nnet3.native import operations as native
+from nnet3.native.operations import Operations
 
 
 class Expanding(Operation):
@@ -44,8 +46,22 @@ class Expanding(Operation):
         return Shape(rows, more)
 
 
+class LinearSum(Expanding):
+    """Base: the first operand plus the second times its factor."""
+
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native.add(output, inputs[1], self.linear_factors[1], inputs[0])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return native_put(dx, gradient, accumulate, self.linear_factors[child])
+
+
 @dataclass(frozen=True)
-class Plus(Expanding):
+class Plus(LinearSum):
     type: ClassVar[str] = "plus"
     linear_factors: ClassVar[tuple[float, ...]] = (1.0, 1.0)
     num_operands: ClassVar[int] = 2
@@ -67,7 +83,7 @@ class Plus(Expanding):
 
 
 @dataclass(frozen=True)
-class Minus(Expanding):
+class Minus(LinearSum):
     type: ClassVar[str] = "minus"
     linear_factors: ClassVar[tuple[float, ...]] = (1.0, -1.0)
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
@@ -107,6 +123,16 @@ class ElementTimes(Expanding):
         product = torch.empty_like(gradient)
         apply(torch.mul, (gradient, other), product)
         put(dx, fold(product, dx), accumulate)
+
+    is_native: ClassVar[bool] = True
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return native.multiply(output, inputs[0], inputs[1])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return native_put(dx, gradient, accumulate, other=inputs[1 - child])
 
 
 def apply(function: Callable[..., Tensor], inputs: Matrices, output: Tensor) -> None:
