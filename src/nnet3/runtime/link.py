@@ -201,6 +201,7 @@ class LinkedComputation:
 
     def _begin(self, plan: Plan) -> None:
         self.plan = plan
+        self._is_native = bool(self._natives) and not plan.uneven  # of several lengths each turn has other rows
         self._loops = {
             first: (range(first, end), range(turns), (memo_step, precomputed_step))
             for first, end, turns, memo_step, precomputed_step in plan.loops.tolist()
@@ -325,14 +326,14 @@ class LinkedComputation:
         """Returns calls that run once."""
         runs = [(call, run) for call in calls for run in self._bound[call] or ()]
         numbers, bound = [call for call, _ in runs], [run for _, run in runs]
-        if not self._natives:
+        if not self._is_native:
             return _ONCE, numbers, [[run] for run in bound]
         groups = in_groups([bound], 1, together=together)
         made = [bound[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
         return _ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
 
     def _loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[_Part]:
-        if not self._natives:
+        if not self._is_native:
             yield from self.linker.bind_loop(calls, turns, steps)
             return
         bound = []

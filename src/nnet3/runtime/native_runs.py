@@ -143,8 +143,13 @@ def _is_constant(row: Row, step: Sequence[int], constant: Sequence[Stretch]) -> 
 def constant_memory(plan: Plan, outside: Mapping[str, Tensor]) -> list[Stretch]:
     """Returns where the outside memory lies that the program only reads."""
     tensors = [outside[memory.name] for memory in plan.outside if not memory.writable]
-    starts = [(each.data_ptr(), each) for each in tensors if each.numel()]
-    return [(start, start + each.untyped_storage().nbytes()) for start, each in starts]
+    return [(each.data_ptr(), each.data_ptr() + _num_bytes(each)) for each in tensors if each.numel()]
+
+
+def _num_bytes(tensor: Tensor) -> int:
+    """Returns how far a tensor's memory goes."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.itemsize
 
 
 def _function(call: BoundCall) -> Any:
