@@ -97,6 +97,7 @@ def test_errors_of_workers_are_raised(monkeypatch) -> None:
         raise NumericalError("no")
 
     monkeypatch.setattr("nnet3.cn.nodes.activations.Sigmoid.evaluate", fail)
+    monkeypatch.setattr("nnet3.cn.nodes.activations.Sigmoid.is_native", False)
     with pytest.raises(NumericalError, match="no"):
         cn.AsynchronousEvaluator(net, 3).evaluate("out", inputs)
 
