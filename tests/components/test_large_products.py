@@ -1,6 +1,8 @@
-"""Large products by oneDNN: the same numbers, and only where they are large."""
+"""Large products by native code: the same numbers, and only where they are large."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,72 +11,85 @@ import torch
 import nnet3
 from nnet3 import cn
 from nnet3.components import large_products
-from nnet3.components.large_products import add_product, is_by_onednn, is_tall, product_by_onednn, tall_product
-from nnet3.native.panels import Panels
+from nnet3.components.large_products import add_product
+from nnet3.native import operations
+from nnet3.native.panels import product
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
-
-needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 
 
 def matrix(rows: int, columns: int) -> torch.Tensor:
     return torch.from_numpy(RANDOM.normal(size=(rows, columns)).astype(np.float32))
 
 
-@needs_onednn
-@pytest.mark.parametrize("rows", [1, 7])
-def test_products_of_matrices_however_they_lie(rows: int) -> None:
-    left, right, bias = matrix(rows, 5), matrix(5, 6), matrix(1, 6)[0]
-    wide = matrix(rows, 9)
-    wide[:, 2:7] = left
-    for one, other in ((left, right), (wide[:, 2:7], right.T.contiguous().T)):
-        torch.testing.assert_close(product_by_onednn(one, other), left @ right)
-        torch.testing.assert_close(product_by_onednn(one, other, bias), left @ right + bias)
-
-
-def test_small_ones_and_other_types_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_products, "onednn_is_faster", lambda: True)
-    assert is_by_onednn(matrix(256, 512), matrix(512, 256))
-    assert not is_by_onednn(matrix(256, 512), matrix(512, 255))
-    assert not is_by_onednn(matrix(256, 512).double(), matrix(512, 256).double())
-    monkeypatch.setattr(large_products, "onednn_is_faster", lambda: False)
-    assert not is_by_onednn(matrix(256, 512), matrix(512, 256))
-
-
 @pytest.fixture
-def _all_by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_products, "onednn_is_faster", lambda: True)
-    monkeypatch.setattr(large_products, "_LARGE", 1)
+def by_native_code(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Native code multiplies whatever the size and the processor; returns the shapes of the products."""
+    shapes: list[tuple[int, ...]] = []
+
+    def counted(y: torch.Tensor, *given: Any) -> None:
+        shapes.append(tuple(y.shape))
+        product(y, *given)
+
+    monkeypatch.setattr(large_products.panels, "product", counted)
+    monkeypatch.setattr(large_products, "is_amd", lambda: True)
+    for bound in ("_MANY_ROWS", "_LONG", "_LARGE"):
+        monkeypatch.setattr(large_products, bound, 1)
+    return shapes
 
 
-def test_products_of_few_columns() -> None:
-    left, right = matrix(2048, 80).double(), matrix(2048, 10).double()
-    assert is_tall(left, right)
-    torch.testing.assert_close(tall_product(left, right), left.T @ right)
-    assert not is_tall(left[:, 1:], right)  # it has more columns
-    assert not is_tall(left[:400], right[:400])  # it is small
+@pytest.mark.parametrize("is_native", [False, pytest.param(True, marks=needs_native_code)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_of_matrices(is_native: bool, dtype: torch.dtype, request: pytest.FixtureRequest) -> None:
+    made = request.getfixturevalue("by_native_code") if is_native else []
+    left, right, bias = (matrix(*shape).to(dtype) for shape in ((9, 5), (5, 40), (1, 40)))
+    exact = left.double() @ right.double()
+    y = torch.full((9, 40), torch.nan, dtype=dtype)
+    for one, other in ((left, right), (left.t().contiguous().t(), right.t().contiguous().t())):
+        for addend in (None, bias, bias[0], matrix(9, 40).to(dtype)):
+            add_product(y, one, other, addend)
+            torch.testing.assert_close(y.double(), exact + (0 if addend is None else addend), rtol=1e-5, atol=1e-5)
+            add_product(y, one, other, addend, -0.5)
+            torch.testing.assert_close(y.double(), -exact / 2 + (0 if addend is None else addend), rtol=1e-5, atol=1e-5)
+        before = y.double().clone()
+        add_product(y, one, other, y, 2.0)
+        torch.testing.assert_close(y.double(), before + 2 * exact, rtol=1e-5, atol=1e-5)
+    assert made == (18 * [(9, 40)] if is_native and dtype == torch.float32 else [])
 
 
+@needs_native_code
+@pytest.mark.usefixtures("by_native_code")
+def test_results_that_lie_by_columns() -> None:
+    y, left, right = torch.empty(40, 9).t(), matrix(9, 5), matrix(5, 40)
+    add_product(y, left, right)
+    torch.testing.assert_close(y, left @ right)
+
+
+@needs_native_code
+def test_only_large_ones_and_only_on_amd(
+    by_native_code: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for bound, number in (("_MANY_ROWS", 7), ("_LONG", 6), ("_LARGE", 8**3)):
+        monkeypatch.setattr(large_products, bound, number)
+
+    def multiply(rows: int, terms: int, columns: int) -> None:
+        add_product(torch.empty(rows, columns), matrix(rows, terms), matrix(terms, columns))
+
+    for sizes in ((8, 8, 8), (8, 8, 7), (6, 8, 16), (8, 5, 16)):
+        multiply(*sizes)
+    monkeypatch.setattr(large_products, "is_amd", lambda: False)
+    multiply(8, 8, 8)
+    assert by_native_code == [(8, 8)]
+
+
+@needs_native_code
 @pytest.mark.parametrize("optimize", [False, True])
-def test_gradients_of_few_rows(optimize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a sum with a bias, and of two products of the same matrix, whose gradients are added."""
-    x, W = cn.input("x", 9), cn.parameter("W", (1, 9))
-    total = cn.tanh(W @ x + cn.parameter("b", (1, 1))) - W @ cn.tanh(x)
-    net = cn.Network(cn.squared_norm(total), optimize=optimize, dtype=torch.float64)
-    batch = {"x": RANDOM.normal(size=(9, 6))}
-    expected = net.gradients(batch)["W"]
-    made: list[torch.Tensor] = []
-    monkeypatch.setattr(large_products, "_TALL", 1)
-    monkeypatch.setattr(torch, "mm", lambda *given, mm=torch.mm, **out: made.append(mm(*given, **out)) or made[-1])
-    np.testing.assert_allclose(net.gradients(batch)["W"], expected, rtol=1e-12)
-    assert sum(product.shape == (1, 9) for product in made) == 2  # (9, 1) otherwise
-
-
-@needs_onednn
-@pytest.mark.usefixtures("_all_by_onednn")
-@pytest.mark.parametrize("optimize", [False, True])
-def test_networks_give_the_same_numbers(optimize: bool) -> None:
+def test_computational_networks_give_the_same_numbers(
+    optimize: bool, by_native_code: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a bias, with a value that is added, subtracted, and to a gradient that others have given."""
+    # operations of small matrices stay with PyTorch
+    monkeypatch.setattr(operations, "_operation", lambda *given, **named: None)
     x = cn.input("x", 4)
     h = cn.tanh(cn.macros.affine(x, 5, name="a"))
     total = cn.tanh(h - cn.macros.affine(h, 5, name="b")) - cn.parameter("R", (5, 5)) @ h
@@ -83,43 +98,12 @@ def test_networks_give_the_same_numbers(optimize: bool) -> None:
     exact = net.copy().to(torch.float64)
     for name, gradient in exact.gradients(batch).items():
         np.testing.assert_allclose(net.gradients(batch)[name], gradient, rtol=1e-4, atol=1e-5)
-
-
-@pytest.fixture
-def rows_by_panels(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Multiplies by panels whatever the size and the processor; returns how many rows each product had."""
-    rows: list[int] = []
-
-    class Counted(Panels):
-        def multiply(self, x: torch.Tensor, y: torch.Tensor, addend: torch.Tensor) -> None:
-            rows.append(len(x))
-            super().multiply(x, y, addend)
-
-    monkeypatch.setattr(large_products, "Panels", Counted)
-    monkeypatch.setattr(large_products, "is_amd", lambda: True)
-    monkeypatch.setattr(large_products, "_MANY_ROWS", 1)
-    monkeypatch.setattr(large_products, "_LARGE_FOR_PANELS", 1)
-    return rows
-
-
-@needs_native_code
-def test_products_by_panels_are_those_of_matrices(rows_by_panels: list[int]) -> None:
-    x, weights, bias = matrix(9, 5), matrix(40, 5), matrix(1, 40)[0]
-    for given in (weights, weights.t().contiguous().t()):
-        y = torch.empty(9, 40)
-        add_product(y, x, given)
-        torch.testing.assert_close(y, x @ weights.t())
-        add_product(y, x, given, bias)
-        torch.testing.assert_close(y, x @ weights.t() + bias)
-        before = y.clone()
-        add_product(y, x, given, y)
-        torch.testing.assert_close(y, before + x @ weights.t())
-    assert rows_by_panels == 6 * [9]
+    assert by_native_code, "nothing was multiplied by native code"
 
 
 @needs_native_code
 @pytest.mark.parametrize("kind", ["NaturalGradientAffineComponent", "LinearComponent", "TdnnComponent"])
-def test_training_steps_by_panels_give_the_same(kind: str, rows_by_panels: list[int]) -> None:
+def test_training_steps_give_the_same(kind: str, by_native_code: list[tuple[int, ...]]) -> None:
     config = f"component name=c type={kind} input-dim=6 output-dim=35"
     config += " time-offsets=-1,0,2" if kind == "TdnnComponent" else ""
     nnet = nnet3.Nnet.from_config(
@@ -135,13 +119,13 @@ def test_training_steps_by_panels_give_the_same(kind: str, rows_by_panels: list[
     given = {"input": matrix(26, 6)}
     deriv = {"output": matrix(20, 35)}
 
-    def step(of: nnet3.Nnet) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        computer = nnet3.NnetComputer(nnet3.compile(of, request), of, of.copy())
-        return computer.compute(given), computer.compute(deriv)["input"]
+    def step(of: nnet3.Nnet) -> list[torch.Tensor]:
+        trained = of.copy()
+        computer = nnet3.NnetComputer(nnet3.compile(of, request), of, trained)
+        output, derivative = computer.compute(given)["output"], computer.compute(deriv)["input"]
+        return [output, derivative, *trained.components["c"].parameters().values()]
 
-    exact = nnet.copy().to(torch.float64)
-    outputs, derivative = step(nnet)
-    assert rows_by_panels, "nothing was multiplied by panels"
-    exact_outputs, exact_derivative = step(exact)
-    torch.testing.assert_close(outputs["output"].double(), exact_outputs["output"], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(derivative.double(), exact_derivative, rtol=1e-5, atol=1e-5)
+    found, expected = step(nnet), step(nnet.copy().to(torch.float64))
+    assert {(20, 35), (35, 18 if kind == "TdnnComponent" else 6)} <= set(by_native_code)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-5)

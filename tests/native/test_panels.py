@@ -1,4 +1,4 @@
-"""Products with weights in panels: any shapes, strides and threads, against products of float64."""
+"""Products by panels: any shapes, strides and threads, against products of float64."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import threading
 
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3.native import panels as room
-from nnet3.native.panels import Panels
+from nnet3.native.panels import Panels, product
 from tests.components.finite_differences import strided
 from tests.native.native_code import needs_native_code
 
@@ -105,3 +106,121 @@ def test_without_native_code_there_are_no_panels(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(room, "library", lambda: None)
     with pytest.raises(RuntimeError, match="no native code"):
         Panels(numbers(2, 2))
+    with pytest.raises(RuntimeError, match="no native code"):
+        product(numbers(2, 2), numbers(2, 2), numbers(2, 2))
+
+
+LAYOUTS = ("rows", "columns", "part of rows", "part of columns", "every other", "one row for all")
+
+
+def laid(matrix: Tensor, layout: str) -> Tensor:
+    """Returns the matrix with its numbers elsewhere in memory, not aligned; for `one row for all`, its first row."""
+    rows, columns = matrix.shape
+    if layout == "one row for all":
+        return matrix[:1].expand(rows, columns)
+    shape, view = {
+        "rows": ((rows, columns), lambda wide: wide),
+        "columns": ((columns, rows), lambda wide: wide.t()),
+        "part of rows": ((rows + 2, columns + 3), lambda wide: wide[1:-1, 2:-1]),
+        "part of columns": ((columns + 3, rows + 2), lambda wide: wide[1:-2, 1:-1].t()),
+        "every other": ((2 * rows, 3 * columns), lambda wide: wide[::2, ::3]),
+    }[layout]
+    found: Tensor = view(torch.full(shape, torch.nan))
+    return found.copy_(matrix)
+
+
+SIZES = st.sampled_from([1, 2, 11, 12, 13, 16, 17, 25, 31, 32, 33, 64, 95, 200])
+
+
+@given(
+    rows=SIZES,
+    columns=SIZES,
+    inner=st.sampled_from([1, 2, 15, 16, 17, 100, 383, 384, 385, 800]),
+    of_left=st.sampled_from(LAYOUTS),
+    of_right=st.sampled_from(LAYOUTS),
+    added=st.sampled_from(["nothing", "y", "matrix", "row", "vector"]),
+    alpha=st.sampled_from([1.0, -1.0, 0.25]),
+    threads=st.sampled_from([1, 2, 3]),
+)
+def test_products_of_any_matrices(
+    rows: int, columns: int, inner: int, of_left: str, of_right: str, added: str, alpha: float, threads: int
+) -> None:
+    left, right = laid(numbers(rows, inner), of_left), laid(numbers(inner, columns), of_right)
+    around = torch.full((rows + 2, columns + 3), torch.nan)
+    y = around[1:-1, 1:-2]
+    addend = None
+    if added == "y":
+        addend = y.copy_(numbers(rows, columns))
+    elif added != "nothing":
+        addend = {"matrix": numbers(rows, columns), "row": numbers(1, columns), "vector": numbers(columns)}[added]
+    expected = alpha * (left.double() @ right.double()) + (0.0 if addend is None else addend.double())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "_FEWEST_FOR_THREADS", 1)
+        patch.setattr(torch, "get_num_threads", lambda: threads)
+        product(y, left, right, addend, alpha)
+    torch.testing.assert_close(y, expected.float(), rtol=1e-5, atol=1e-5 * inner**0.5)
+    assert around.isnan().sum() == around.numel() - y.numel(), "what is beside the result must stay"
+
+
+def test_numbers_depend_on_their_row_and_column_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_FEWEST_FOR_THREADS", 1)
+    left, right, bias = numbers(400, 900), numbers(900, 1100), numbers(1100)
+    of_all = torch.empty(400, 1100)
+    product(of_all, left, right, bias, 0.5)
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        for rows, columns in (
+            (slice(0, 400), slice(0, 1100)),
+            (slice(7, 30), slice(3, 40)),
+            (slice(390, 391), slice(1000)),
+        ):
+            some, right_of_some = strided(left[rows]), right[:, columns].t().contiguous().t()
+            y = torch.empty(len(some), right_of_some.shape[1])
+            product(y, some, right_of_some, bias[columns], 0.5)
+            assert torch.equal(y, of_all[rows, columns])
+
+
+@pytest.mark.parametrize("rows", [4, 30])
+def test_rows_that_share_places_of_the_cache(rows: int) -> None:
+    left, right = numbers(rows, 2048)[:, :1000], numbers(1000, 40)
+    y = torch.empty(rows, 40)
+    product(y, left, right)
+    torch.testing.assert_close(y, (left.double() @ right.double()).float(), rtol=1e-5, atol=3e-4)
+
+
+def test_nothing_to_multiply() -> None:
+    y = torch.full((3, 4), torch.nan)
+    product(y, torch.empty(3, 0), torch.empty(0, 4))
+    assert (y == 0).all()
+    product(y, torch.empty(3, 0), torch.empty(0, 4), torch.arange(4.0))
+    assert (y == torch.arange(4.0)).all()
+    product(torch.empty(0, 4), torch.empty(0, 5), torch.empty(5, 4))
+    product(torch.empty(3, 0), torch.empty(3, 5), torch.empty(5, 0))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_numbers_that_are_not_finite_go_where_they_must(transposed: bool) -> None:
+    left, right = torch.rand(30, 500) + 1, torch.rand(500, 50) + 1
+    left[3, 2], right[450, 7] = torch.nan, torch.inf
+    if transposed:
+        left, right = left.t().contiguous().t(), right.t().contiguous().t()
+    y = torch.full((30, 50), torch.nan)
+    product(y, left, right)
+    assert y[3].isnan().all()
+    others = torch.arange(30) != 3
+    assert y[others, 7].isposinf().all()
+    assert y[others][:, torch.arange(50) != 7].isfinite().all()
+
+
+def test_other_shapes_of_products_are_refused() -> None:
+    y = torch.empty(2, 4)
+    for result, left, right, addend, fault in (
+        (y, numbers(2, 3), numbers(4, 4), None, "a product of matrices"),
+        (y.t(), numbers(2, 3), numbers(3, 4), None, "a product of matrices"),
+        (y, numbers(2, 3), numbers(3, 4), numbers(3), "cannot be added"),
+        (y, numbers(2, 3), numbers(3, 4), numbers(3, 4), "cannot be added"),
+        (torch.empty(4, 2).t(), numbers(2, 3), numbers(3, 4), None, "side by side"),
+        (y, numbers(2, 3), numbers(3, 4), numbers(4, 2).t(), "side by side"),
+    ):
+        with pytest.raises(ValueError, match=fault):
+            product(result, left, right, addend)

@@ -25,7 +25,7 @@ from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
 from nnet3.cn.operation import Matrices, Operation, native_put, put_scaled
 from nnet3.cn.order import Composite
 from nnet3.cn.shape import Shape
-from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
+from nnet3.components.large_products import add_product
 from nnet3.ir.kernel import KernelInfo
 from nnet3.native import operations as native
 from nnet3.native.operations import Operations
@@ -100,16 +100,12 @@ class SumOfProducts(Operation):
         if kind == VALUE:
             total = inputs[one]
         elif kind == PRODUCT:
-            torch.mm(inputs[other], inputs[one], out=output)
+            add_product(output, inputs[other], inputs[one])
         else:
             torch.mul(inputs[one], inputs[other], out=output)
         for kind, factor, one, other in self._others:
-            if kind == PRODUCT and is_by_onednn(inputs[other], inputs[one]):
-                bias = total[0] if factor == 1.0 and total.size(0) == 1 < output.size(0) else None
-                found = product_by_onednn(inputs[other], inputs[one], bias)
-                torch.add(total, found, alpha=factor, out=output) if bias is None else output.copy_(found)
-            elif kind == PRODUCT:
-                torch.addmm(total, inputs[other], inputs[one], alpha=factor, out=output)
+            if kind == PRODUCT:
+                add_product(output, inputs[other], inputs[one], total, factor)
             elif kind == ELEMENTS:
                 torch.addcmul(total, inputs[one], inputs[other], value=factor, out=output)
             else:
@@ -123,14 +119,7 @@ class SumOfProducts(Operation):
         if kind == PRODUCT:
             # dX += dV Y^T (1.58), dY += X^T dV (1.59)
             left, right = (inputs[number].T, gradient) if child < number else (gradient, inputs[number].T)
-            if child > number and is_by_onednn(left, right):
-                put_scaled(dx, product_by_onednn(left, right), factor, accumulate)
-            elif child < number and is_tall(inputs[number], gradient):
-                put_scaled(dx, tall_product(inputs[number], gradient), factor, accumulate)
-            elif accumulate or factor != 1.0:
-                torch.addmm(dx, left, right, beta=float(accumulate), alpha=factor, out=dx)
-            else:
-                torch.mm(left, right, out=dx)
+            add_product(dx, left, right, dx if accumulate else None, factor)
         elif kind == VALUE and (dx.size(0) == gradient.size(0) or accumulate or factor != 1.0):
             put_scaled(dx, fold(gradient, dx), factor, accumulate)
         elif kind == VALUE:

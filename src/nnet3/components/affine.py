@@ -79,7 +79,7 @@ class AffineComponent(OrthonormalComponent):
         return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
-        add_product(y, x, self.linear_params, self.bias_params)
+        add_product(y, x, self.linear_params.t(), self.bias_params)
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
         return operations.product(y, x, self.linear_params, self.bias_params)
@@ -88,14 +88,14 @@ class AffineComponent(OrthonormalComponent):
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
-            add_product(x_deriv, y_deriv, self.linear_params.t())
+            add_product(x_deriv, y_deriv, self.linear_params)
         if to_update is not None:
             assert isinstance(to_update, AffineComponent)
             to_update.update(x, y_deriv)
 
     def update(self, x: Tensor, y_deriv: Tensor) -> None:
         """W += rate G^T X, b += rate sum_n g."""
-        self.linear_params.addmm_(y_deriv.t(), x, alpha=self.learning_rate)
+        add_product(self.linear_params, y_deriv.t(), x, self.linear_params, self.learning_rate)
         self.bias_params.add_(y_deriv.sum(0), alpha=self.learning_rate)
 
 
@@ -231,7 +231,7 @@ class LinearComponent(NaturalGradientPair):
         return AffinePart(self, "params", "", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
-        add_product(y, x, self.params)
+        add_product(y, x, self.params.t())
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
         return operations.product(y, x, self.params, None)
@@ -240,7 +240,7 @@ class LinearComponent(NaturalGradientPair):
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
-            add_product(x_deriv, y_deriv, self.params.t())
+            add_product(x_deriv, y_deriv, self.params)
         if to_update is not None:
             assert isinstance(to_update, LinearComponent)
             to_update.update(x, y_deriv)
@@ -248,7 +248,7 @@ class LinearComponent(NaturalGradientPair):
     def update(self, x: Tensor, y_deriv: Tensor) -> None:
         """W += rate s1 s2 G'^T X' with (X', s1) = PD(X), (G', s2) = PD(G)."""
         if self.is_gradient:
-            self.params.addmm_(y_deriv.t(), x, alpha=self.learning_rate)
+            add_product(self.params, y_deriv.t(), x, self.params, self.learning_rate)
             return
         add_natural_gradient(
             self.params, None, self.learning_rate, x, self.preconditioner_in, y_deriv, self.preconditioner_out

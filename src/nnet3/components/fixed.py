@@ -11,6 +11,7 @@ from torch import Tensor
 from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import MATRIX, VECTOR, Vector, load_matrix_key, load_vector_key
+from nnet3.components.large_products import add_product
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
@@ -59,10 +60,7 @@ class AffinePart:
                 rows.copy_(weights)
             return
         x, weights, addend = self._operands(*inputs)
-        if addend is None:
-            torch.mm(x, weights.t(), out=output)
-        else:
-            torch.addmm(addend, x, weights.t(), out=output)
+        add_product(output, x, weights.t(), addend)
 
     def _operands(self, x: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Returns x, W_c and what is added to their product."""
@@ -94,7 +92,7 @@ class AffinePart:
         accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
-        torch.mm(output_deriv, self.linear_params, out=input_derivs[0])
+        add_product(input_derivs[0], output_deriv, self.linear_params)
 
     def replay_state(self) -> list[object] | None:
         state: list[object] | None = self._component.replay_state()
@@ -136,10 +134,10 @@ class FixedAffineComponent(Component):
         return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
-        torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
+        add_product(y, x, self.linear_params.t(), self.bias_params)
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
-        torch.mm(y_deriv, self.linear_params, out=x_deriv)
+        add_product(x_deriv, y_deriv, self.linear_params)
 
 
 @register

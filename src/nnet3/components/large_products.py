@@ -1,9 +1,9 @@
 """Products of float32 matrices by others than MKL, by which PyTorch multiplies, on processors where they are faster.
 
-MKL is slow on processors of AMD. oneDNN, which is part of PyTorch, uses their AVX-512. Measured on an EPYC, one thread:
-256 x 1024 by 1024 x 1024 takes 6.3 ms by MKL and 5.4 ms by oneDNN. Weights that are multiplied many times can be packed
-before: 17 x 3072 by 3072 x 160 takes 0.39 ms by MKL, 0.29 ms with weights in the order of oneDNN, 0.19 ms with panels
-for native code.
+MKL is slow on processors of AMD. Native code multiplies there, if there is a compiler. Weights that are multiplied many
+times can be packed before, for native code or for oneDNN, which is part of PyTorch and uses their AVX-512. Measured on
+an EPYC, one thread: 17 x 3072 by 3072 x 160 takes 0.39 ms by MKL, 0.29 ms with weights in the order of oneDNN, 0.19 ms
+with panels for native code.
 """
 
 from __future__ import annotations
@@ -13,61 +13,35 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from nnet3.native import panels
 from nnet3.native.library import is_amd, library
 from nnet3.native.panels import Panels
 
-_LARGE = 2**25  # multiplications from which it pays to copy the product to where it is wanted
-_MANY_ROWS, _LARGE_FOR_PANELS = 2**11, 2**28  # rows and multiplications from which it pays to make panels for a product
-_TALL = 2**20  # multiplications from which a matrix of few columns is better made row by row
+_MANY_ROWS, _LONG, _LARGE = 2**6, 2**7, 2**22  # rows, terms of a sum, multiplications from which native code is faster
 _ROWS_AT_ONCE = 512  # whose products are copied while they are in the cache
 _FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
 
 
-def is_by_onednn(left: Tensor, right: Tensor) -> bool:
-    """True if oneDNN multiplies these matrices faster than MKL does."""
-    if left.size(0) * right.size(0) * right.size(1) < _LARGE or left.dtype != torch.float32:
-        return False
-    return left.device.type == "cpu" and left.size(0) > 1 and onednn_is_faster()
+def add_product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0) -> None:
+    """y = addend + alpha left right; `addend` is y itself, a matrix like y, a row for each row, or nothing.
 
-
-def product_by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """left right, (rows, columns), plus a bias (columns,)."""
-    return product_with_packed(left, right.T, bias)
-
-
-def add_product(y: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None = None) -> None:
-    """y = addend + x weights^T; `addend` is y itself, a vector for each row, or nothing.
-
-    Native code multiplies large matrices on processors of AMD, with panels that are made of the weights for this once.
+    Native code multiplies large matrices of float32 on processors of AMD.
     """
-    if _is_by_panels(x, weights):
-        if addend is None:
-            addend = weights.new_zeros(len(weights))
-        Panels(weights).multiply(x, y, addend)
-    elif addend is None:
-        torch.mm(x, weights.t(), out=y)
+    if _is_by_native_code(y, left, right):
+        panels.product(y, left, right, addend, alpha)
+    elif addend is None and alpha == 1.0:
+        torch.mm(left, right, out=y)
     else:
-        torch.addmm(addend, x, weights.t(), out=y)
+        torch.addmm(y if addend is None else addend, left, right, beta=float(addend is not None), alpha=alpha, out=y)
 
 
-def _is_by_panels(x: Tensor, weights: Tensor) -> bool:
-    if x.size(0) < _MANY_ROWS or x.size(0) * weights.numel() < _LARGE_FOR_PANELS or x.dtype != torch.float32:
+def _is_by_native_code(y: Tensor, left: Tensor, right: Tensor) -> bool:
+    rows, terms = left.shape
+    if rows < _MANY_ROWS or terms < _LONG or rows * right.numel() < _LARGE:
         return False
-    return x.is_cpu and is_amd() and library() is not None
-
-
-def is_tall(left: Tensor, right: Tensor) -> bool:
-    """True if left^T right is large and has few columns: MKL is slow then, as for gradients of a last layer's weights.
-
-    Of 1,600 samples, 512 numbers each, by 1,600 x 10 it takes 1.7 ms, the other way round 0.3.
-    """
-    rows, columns = left.size(1), right.size(1)
-    return rows >= 8 * columns and rows * columns * left.size(0) >= _TALL
-
-
-def tall_product(left: Tensor, right: Tensor) -> Tensor:
-    """left^T right, (columns of left, columns of right), made as its transpose."""
-    return torch.mm(right.T, left).T
+    if not left.dtype == right.dtype == y.dtype == torch.float32 or not y.is_cpu or y.stride(1) != 1:
+        return False
+    return is_amd() and library() is not None
 
 
 class OneDnnWeights:

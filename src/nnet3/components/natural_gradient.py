@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nnet3.components.large_products import add_product
 from nnet3.components.row_matrix import RowMatrix
 from nnet3.components.row_sums import sum_and_count, sum_over_processes_, take_those_of_first_
 
@@ -37,7 +38,8 @@ class Directions:
         ones = x.new_ones(len(x))
         if self.w.shape[1] == 0:
             return x, ones, torch.ones_like(self.norm)
-        x_hat = torch.addmm(x, self.projection, self.w[:columns].t(), alpha=-1)
+        x_hat = torch.empty_like(x)
+        add_product(x_hat, self.projection, self.w[:columns].t(), x, -1.0)
         norm_hat = RowMatrix(x_hat).sum_of_squares()
         if self.has_ones:
             ones.addmv_(self.projection, self.w[columns], alpha=-1)
@@ -291,13 +293,13 @@ def add_natural_gradient(
         return
     product, column = weight.new_zeros(weight.shape), g.t() @ ones  # G^T [X 1]
     of_rows.add_product(product, g, 1.0)
-    product.addmm_(v, v.t() @ product, alpha=-1)
+    add_product(product, v, v.t() @ product, product, -1.0)
     column.addmv_(v, v.t() @ column, alpha=-1)
     of_w = product @ w[:input_dim]
     if bias is not None:
         of_w.addr_(column, w[input_dim])
         bias.add_(column, alpha=rate).addmv_(of_w, w[input_dim], alpha=-rate)
-    weight.add_(product, alpha=rate).addmm_(of_w, w[:input_dim].t(), alpha=-rate)
+    add_product(weight.add_(product, alpha=rate), of_w, w[:input_dim].t(), weight, -rate)
 
 
 def _precise_scale(directions: Directions) -> Tensor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from nnet3.components.large_products import add_product
 from nnet3.components.time_blocks import TimeBlocks
 
 
@@ -21,15 +22,19 @@ class RowMatrix:
 
     def times(self, w: Tensor) -> Tensor:
         """X W, (rows, columns of W)."""
-        return self.x @ w
+        result = self.x.new_empty(len(self.x), w.shape[1])
+        add_product(result, self.x, w)
+        return result
 
     def left_times(self, a: Tensor) -> Tensor:
         """A X, (rows of A, columns)."""
-        return a @ self.x
+        result = self.x.new_empty(len(a), self.shape[1])
+        add_product(result, a, self.x)
+        return result
 
     def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
         """target += alpha G^T X, with G (rows, rows of the target)."""
-        target.addmm_(g.t(), self.x, alpha=alpha)
+        add_product(target, g.t(), self.x, target, alpha)
 
     def sum_of_squares(self) -> Tensor:
         """tr(X X^T), a float64 scalar."""
@@ -56,19 +61,21 @@ class SplicedMatrix(RowMatrix):
     def times(self, w: Tensor) -> Tensor:
         result = self.x.new_zeros(self.shape[0], w.shape[1])
         for block in self.blocks.blocks:
-            block.of_output(result).addmm_(block.of_input(self.x), w[self._part(block.offset)])
+            target = block.of_output(result)
+            add_product(target, block.of_input(self.x), w[self._part(block.offset)], target)
         return result
 
     def left_times(self, a: Tensor) -> Tensor:
         result = self.x.new_zeros(a.shape[0], self.shape[1])
         for block in self.blocks.blocks:
-            torch.mm(block.of_output(a.t()).t(), block.of_input(self.x), out=result[:, self._part(block.offset)])
+            part = result[:, self._part(block.offset)]
+            add_product(part, block.of_output(a.t()).t(), block.of_input(self.x))
         return result
 
     def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
         for block in self.blocks.blocks:
             part = target[:, self._part(block.offset)]
-            part.addmm_(block.of_output(g).t(), block.of_input(self.x), alpha=alpha)
+            add_product(part, block.of_output(g).t(), block.of_input(self.x), part, alpha)
 
     def sum_of_squares(self) -> Tensor:
         of_row = _squared_norms(self.x).unsqueeze(1)

@@ -142,7 +142,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
             addend = y
         for block in indexes.blocks:
             target, weights = block.of_output(y), self.linear_params[:, self._part(block.offset)]
-            add_product(target, block.of_input(x), weights, target if addend is y else addend)
+            add_product(target, block.of_input(x), weights.t(), target if addend is y else addend)
             addend = y
 
     def backward(
@@ -161,7 +161,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
             x_deriv.index_fill_(0, indexes.uncovered, 0.0)
         for number, block in enumerate(indexes.blocks):
             target, weights = block.of_input(x_deriv), self.linear_params[:, self._part(block.offset)]
-            add_product(target, block.of_output(y_deriv), weights.t(), None if number < indexes.num_fresh else target)
+            add_product(target, block.of_output(y_deriv), weights, None if number < indexes.num_fresh else target)
 
     def _update(self, x: Tensor, y_deriv: Tensor, indexes: TimeBlocks) -> None:
         if self.learning_rate == 0.0:
@@ -175,7 +175,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
         """W_i += lr sum_t g(t)^T x(t + o_i), b += lr sum_t g(t)"""
         for block in indexes.blocks:
             part = self.linear_params[:, self._part(block.offset)]
-            part.addmm_(block.of_output(y_deriv).t(), block.of_input(x), alpha=self.learning_rate)
+            add_product(part, block.of_output(y_deriv).t(), block.of_input(x), part, self.learning_rate)
         if self.has_bias:
             self.bias_params.add_(y_deriv.sum(0), alpha=self.learning_rate)
 

@@ -119,6 +119,11 @@ def _load(path: Path) -> ctypes.CDLL:
         # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.
         found.nnet3_panel_product.argtypes = [size, size, size, place, size, place, size, place, size, place, size]
         found.nnet3_panel_product.restype = None
+        # Rows, columns, inner size; y, x, weights and addend, and the numbers that stand behind each; the factor.
+        found.nnet3_product.argtypes = [
+            size, size, size, place, size, place, size, size, place, size, size, place, size, ctypes.c_float, size
+        ]  # fmt: skip
+        found.nnet3_product.restype = None
         found.nnet3_columns_of_panel.restype = ctypes.c_int64
         found.nnet3_size_of_operation.restype = ctypes.c_int64
         num_bytes = found.nnet3_size_of_operation()

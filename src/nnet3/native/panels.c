@@ -1,6 +1,7 @@
-/* Products y = a + x W^T of float32 with weights in panels: W (columns, inner) is cut into stretches of PANEL columns of
-   y, each of which lies as (inner, PANEL), filled up with zeros. One panel times ROWS rows of x is a tile of y that stays
-   in registers, so that a panel is read once for so many rows. nnet3/native/panels.py makes panels and calls. */
+/* Products y = a + alpha x W^T of float32 with weights in panels: W (columns, inner) is cut into stretches of PANEL
+   columns of y, each of which lies as (inner, PANEL), filled up with zeros. One panel times ROWS rows of x is a tile of
+   y that stays in registers, so that a panel is read once for so many rows. nnet3/native/panels.py makes panels of
+   weights that are multiplied many times; others are made here, some columns and steps of the sums at a time. */
 
 #include <stdint.h>
 #include <string.h>
@@ -19,6 +20,10 @@
 #define PANEL (2 * LANES)
 #define AHEAD 24 /* steps for which a panel is asked for before it is read */
 #define ROWS_AT_ONCE (16 * ROWS)
+#define COLUMNS_AT_ONCE 512
+#define STEPS_AT_ONCE 384
+#define OF_COPY (STEPS_AT_ONCE + LANES)
+#define SAME_PLACE 1024 /* rows that lie so many floats apart have the same few places in the first cache */
 
 typedef float Vector __attribute__((vector_size(LANES * sizeof(float))));
 #define INLINED static inline __attribute__((always_inline))
@@ -29,38 +34,52 @@ INLINED Vector load(const float *from) {
     return vector;
 }
 
+INLINED int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
+
+/* Matrices x (rows, inner), W (columns, inner), `a` and y (rows, columns). `of_`: floats from one row to the next, 0 if
+   each is the same one; `step_`: floats from one of the inner numbers to the next, 1 where there are panels. */
 typedef struct {
     int64_t rows, columns, inner;
     float *y;
-    const float *x, *a, *panels;
-    int64_t of_y, of_x, of_a; /* floats from one row to the next; 0: each row is the same one */
+    const float *x, *a, *w, *panels;
+    int64_t of_y, of_x, of_a, of_w, step_of_x, step_of_w;
+    float alpha;
 } Product;
 
-/* A tile of y: some rows, which is a constant, of one panel's columns. */
-INLINED void tile(const int rows, int64_t inner, const float *panel, const float *x, int64_t of_x, const float *a,
-                  int64_t of_a, float *y, int64_t of_y) {
+/* A tile of y: some rows, of one or both halves of a panel's columns; both numbers are constants. */
+INLINED void tile(const int rows, const int halves, const Product *p, const float *panel, const float *x,
+                  const float *a, int64_t of_a, float *y, int64_t of_y) {
+    const int64_t of_x = p->of_x, inner = p->inner;
     Vector sums[ROWS][2];
     for (int row = 0; row < rows; row++)
-        for (int half = 0; half < 2; half++) sums[row][half] = load(a + row * of_a + half * LANES);
+        for (int half = 0; half < halves; half++) sums[row][half] = (Vector){0.0f};
     for (int row = 0; row < rows; row++)
-        for (int half = 0; half < 2; half++) __builtin_prefetch(y + row * of_y + half * LANES, 1);
+        for (int half = 0; half < halves; half++) {
+            __builtin_prefetch(a + row * of_a + half * LANES);
+            __builtin_prefetch(y + row * of_y + half * LANES, 1);
+        }
     for (int64_t i = 0; i < inner; i++) {
-        const Vector left = load(panel + i * PANEL), right = load(panel + i * PANEL + LANES);
-        __builtin_prefetch(panel + (i + AHEAD) * PANEL);
-        __builtin_prefetch(panel + (i + AHEAD) * PANEL + LANES);
+        for (int half = 0; half < halves; half++) __builtin_prefetch(panel + (i + AHEAD) * PANEL + half * LANES);
+        const Vector left = load(panel + i * PANEL), right = load(panel + i * PANEL + (halves - 1) * LANES);
         for (int row = 0; row < rows; row++) {
             const float factor = x[row * of_x + i];
             sums[row][0] += factor * left;
-            sums[row][1] += factor * right;
+            if (halves == 2) sums[row][1] += factor * right;
         }
     }
-    for (int row = 0; row < rows; row++) memcpy(y + row * of_y, sums[row], sizeof sums[row]);
+    for (int row = 0; row < rows; row++)
+        for (int half = 0; half < halves; half++) {
+            const Vector sum = load(a + row * of_a + half * LANES) + p->alpha * sums[row][half];
+            memcpy(y + row * of_y + half * LANES, &sum, sizeof sum);
+        }
 }
 
-static void tile_of(int64_t rows, int64_t inner, const float *panel, const float *x, int64_t of_x, const float *a,
+static void tile_of(int64_t rows, int halves, const Product *p, const float *panel, const float *x, const float *a,
                     int64_t of_a, float *y, int64_t of_y) {
-#define TILE(count) case count: tile(count, inner, panel, x, of_x, a, of_a, y, of_y); break
-    switch (rows) {
+#define TILE(count) \
+    case count: tile(count, 1, p, panel, x, a, of_a, y, of_y); break; \
+    case count + ROWS: tile(count, 2, p, panel, x, a, of_a, y, of_y); break
+    switch (rows + (halves - 1) * ROWS) {
         TILE(1); TILE(2); TILE(3); TILE(4); TILE(5); TILE(6);
 #if ROWS == 12
         TILE(7); TILE(8); TILE(9); TILE(10); TILE(11); TILE(12);
@@ -68,43 +87,158 @@ static void tile_of(int64_t rows, int64_t inner, const float *panel, const float
     }
 }
 
-/* The rows [first_row, end_row) of the columns of some panels. Tiles have about equally many rows. */
-static void rows_of(const Product *p, int64_t panel, int64_t end_panel, int64_t first_row, int64_t end_row) {
+/* Some rows, which stay in the cache while panels come and go. Tiles have about equally many rows. */
+static void rows_of(const Product *p) {
+    static const float nothing[PANEL];
     float edge[ROWS * PANEL] = {0}; /* for the last panel, which may have columns that y has not */
-    for (; panel < end_panel; panel++) {
-        const int64_t column = panel * PANEL, left = p->columns - column;
+    for (int64_t column = 0; column < p->columns; column += PANEL) {
+        const int64_t left = least(p->columns - column, PANEL);
+        const int halves = left > LANES ? 2 : 1;
         const float *weights = p->panels + column * p->inner;
         const size_t bytes = (size_t)left * sizeof(float);
-        int64_t row = first_row, rows;
-        for (int64_t tiles = (end_row - row + ROWS - 1) / ROWS; tiles > 0; tiles--, row += rows) {
-            const float *x = p->x + row * p->of_x, *a = p->a + row * p->of_a + column;
+        int64_t row = 0, rows;
+        for (int64_t tiles = (p->rows + ROWS - 1) / ROWS; tiles > 0; tiles--, row += rows) {
+            const float *x = p->x + row * p->of_x, *a = p->a ? p->a + row * p->of_a + column : nothing;
             float *y = p->y + row * p->of_y + column;
-            rows = (end_row - row + tiles - 1) / tiles;
-            if (left >= PANEL) {
-                tile_of(rows, p->inner, weights, x, p->of_x, a, p->of_a, y, p->of_y);
+            rows = (p->rows - row + tiles - 1) / tiles;
+            if (left == halves * LANES) {
+                tile_of(rows, halves, p, weights, x, a, p->of_a, y, p->of_y);
                 continue;
             }
             for (int64_t k = 0; k < rows; k++) memcpy(edge + k * PANEL, a + k * p->of_a, bytes);
-            tile_of(rows, p->inner, weights, x, p->of_x, edge, PANEL, edge, PANEL);
+            tile_of(rows, halves, p, weights, x, edge, PANEL, edge, PANEL);
             for (int64_t k = 0; k < rows; k++) memcpy(y + k * p->of_y, edge + k * PANEL, bytes);
         }
     }
 }
 
-/* The same for any number of rows: some at a time, so that they stay in the cache while panels come and go. */
-static void part(const Product *p, int64_t panel, int64_t end_panel, int64_t row, int64_t end_row) {
-    for (; row < end_row; row += ROWS_AT_ONCE)
-        rows_of(p, panel, end_panel, row, end_row - row < ROWS_AT_ONCE ? end_row : row + ROWS_AT_ONCE);
+/* Returns a product of some of the rows and columns; `column` is the first one of a panel. */
+static Product some_of(const Product *p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    Product some = *p;
+    some.rows = least(rows, p->rows - row);
+    some.columns = least(columns, p->columns - column);
+    some.y += row * p->of_y + column;
+    some.x += row * p->of_x;
+    if (p->a) some.a += row * p->of_a + column;
+    if (p->panels) some.panels += column * p->inner;
+    else some.w += column * p->of_w;
+    return some;
 }
 
-/* What one of the threads does: some of the rows if there are many, else some of the panels. */
+/* ---- panels that are made for one product ---- */
+
+#if defined(__GNUC__) && !defined(__clang__)
+typedef int32_t Places __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+/* Exchanges the blocks beside the diagonal of each square of 2 `size` rows and lanes; `size` is a constant. */
+INLINED void exchange(Vector *rows, const int size) {
+    Places low, high;
+    for (int lane = 0; lane < LANES; lane++) {
+        low[lane] = lane & size ? LANES + lane - size : lane;
+        high[lane] = lane & size ? LANES + lane : lane + size;
+    }
+    for (int row = 0; row < LANES; row++) {
+        if (row & size) continue;
+        const Vector one = rows[row], other = rows[row + size];
+        rows[row] = __builtin_shuffle(one, other, low);
+        rows[row + size] = __builtin_shuffle(one, other, high);
+    }
+}
+
+/* to[j][i] = from[i][j] for LANES rows and columns */
+INLINED void transpose(const float *from, int64_t of_from, float *to, int64_t of_to) {
+    Vector rows[LANES];
+    for (int row = 0; row < LANES; row++) rows[row] = load(from + row * of_from);
+    exchange(rows, 1);
+    exchange(rows, 2);
+#if LANES >= 8
+    exchange(rows, 4);
+#endif
+#if LANES >= 16
+    exchange(rows, 8);
+#endif
+    for (int row = 0; row < LANES; row++) memcpy(to + row * of_to, &rows[row], sizeof rows[row]);
+}
+#else
+static void transpose(const float *from, int64_t of_from, float *to, int64_t of_to) {
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < LANES; j++) to[j * of_to + i] = from[i * of_from + j];
+}
+#endif
+
+/* to[i][j] = from[i][j]; columns of `to` lie side by side, those of `from` lie `step` floats apart. */
+static void copy(int64_t rows, int64_t columns, float *to, int64_t of_to, const float *from, int64_t of_from,
+                 int64_t step) {
+    if (step == 1) {
+        for (int64_t i = 0; i < rows; i++, to += of_to, from += of_from)
+            if (columns == PANEL) memcpy(to, from, PANEL * sizeof(float));
+            else memcpy(to, from, (size_t)columns * sizeof(float));
+        return;
+    }
+    const int64_t in_blocks = of_from == 1 ? rows / LANES * LANES : 0;
+    for (int64_t j = 0, count; j < columns; j += count) {
+        count = least(LANES, columns - j);
+        int64_t i = 0;
+        if (count == LANES)
+            for (; i < in_blocks; i += LANES) transpose(from + i + j * step, step, to + i * of_to + j, of_to);
+        for (; i < rows; i++)
+            for (int64_t k = j; k < j + count; k++) to[i * of_to + k] = from[i * of_from + k * step];
+    }
+}
+
+/* Panels of all columns, one after the other. */
+static void make_panels(const Product *p, float *panels) {
+    for (int64_t column = 0; column < p->columns; column += PANEL, panels += PANEL * p->inner) {
+        const int64_t columns = least(p->columns - column, PANEL);
+        if (columns < PANEL) memset(panels, 0, (size_t)(PANEL * p->inner) * sizeof(float));
+        copy(p->inner, columns, panels, PANEL, p->w + column * p->of_w, p->step_of_w, p->of_w);
+    }
+}
+
+/* A product of any size, by blocks that the second cache holds. Where rows of x do not lie well they are copied. */
+static void in_blocks(const Product *p) {
+    static _Thread_local float panels[COLUMNS_AT_ONCE * STEPS_AT_ONCE], copied[ROWS_AT_ONCE * OF_COPY];
+    const int64_t blocks = 1 + (p->inner - 1) / STEPS_AT_ONCE;
+    for (int64_t column = 0; column < p->columns; column += COLUMNS_AT_ONCE) {
+        Product block = some_of(p, 0, p->rows, column, COLUMNS_AT_ONCE);
+        int64_t step = 0;
+        for (int64_t left = blocks; left > 0; left--, step += block.inner) {
+            block.inner = (p->inner - step + left - 1) / left;
+            block.panels = 0;
+            make_panels(&block, panels);
+            block.panels = panels;
+            for (int64_t row = 0; row < p->rows; row += ROWS_AT_ONCE) {
+                Product some = some_of(&block, row, ROWS_AT_ONCE, 0, block.columns);
+                if (p->step_of_x != 1 || p->of_x % SAME_PLACE == 0) {
+                    copy(some.rows, some.inner, copied, OF_COPY, some.x, p->of_x, p->step_of_x);
+                    some.x = copied;
+                    some.of_x = OF_COPY;
+                }
+                rows_of(&some);
+            }
+            block.x += block.inner * p->step_of_x;
+            block.w += block.inner * p->step_of_w;
+            block.a = block.y;
+            block.of_a = block.of_y;
+        }
+    }
+}
+
+/* What one of the threads does: some of the rows if there are many, else some of the columns. */
 static void share(const Product *p, int64_t number, int64_t threads) {
     const int64_t panels = (p->columns + PANEL - 1) / PANEL, tiles = (p->rows + ROWS - 1) / ROWS;
     const int by_rows = tiles >= panels;
-    const int64_t parts = by_rows ? tiles : panels;
-    const int64_t first = parts * number / threads, end = parts * (number + 1) / threads;
-    if (by_rows) part(p, 0, panels, first * ROWS, end * ROWS < p->rows ? end * ROWS : p->rows);
-    else part(p, first, end, 0, p->rows);
+    const int64_t parts = by_rows ? tiles : panels, first = parts * number / threads;
+    const int64_t count = parts * (number + 1) / threads - first;
+    if (count == 0) return;
+    const Product mine = by_rows ? some_of(p, first * ROWS, count * ROWS, 0, p->columns)
+                                 : some_of(p, 0, p->rows, first * PANEL, count * PANEL);
+    if (!p->panels) in_blocks(&mine);
+    else
+        for (int64_t row = 0; row < mine.rows; row += ROWS_AT_ONCE) {
+            const Product some = some_of(&mine, row, ROWS_AT_ONCE, 0, mine.columns);
+            rows_of(&some);
+        }
 }
 
 /* The threads are those of OpenMP that PyTorch has loaded and computes with: others would wait for them, as they go on
@@ -124,20 +258,33 @@ static void do_shares(void *given) {
 }
 #endif
 
-/* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. */
-void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
-                         int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t threads) {
-    const Product product = {rows, columns, inner, y, x, a, panels, of_y, of_x, of_a};
+static void multiply(const Product *product, int64_t threads) {
 #if defined(__linux__)
     if (threads > 1 && HAS_TEAM) {
-        Work work = {&product, threads};
+        Work work = {product, threads};
         GOMP_parallel(do_shares, &work, (unsigned)threads, 0);
         return;
     }
 #else
     (void)threads;
 #endif
-    share(&product, 0, 1);
+    share(product, 0, 1);
+}
+
+/* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. */
+void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
+                         int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t threads) {
+    const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, 1.0f};
+    multiply(&product, threads);
+}
+
+/* y = a + alpha x W^T of matrices that may lie in any way, but for y and `a`; `a` may be y itself, or none. A number of
+   y depends on its row of x and its row of W alone. */
+void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
+                   int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
+                   float alpha, int64_t threads) {
+    const Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, alpha};
+    multiply(&product, threads);
 }
 
 int64_t nnet3_columns_of_panel(void) { return PANEL; }

@@ -1,4 +1,4 @@
-"""Panels: weights of float32 in the order in which panels.c multiplies them."""
+"""Products of float32 matrices by panels.c, which cuts what is multiplied into panels, or is given them."""
 
 from __future__ import annotations
 
@@ -45,6 +45,37 @@ class Panels:
             raise ValueError("columns of the result do not lie side by side")
         x = x if x.stride(1) == 1 else x.contiguous()
         of_y, of_addend = y.stride(0), addend.stride(0) if addend.dim() == 2 else 0
-        threads = torch.get_num_threads() if rows * self._panels.numel() >= _FEWEST_FOR_THREADS else 1
+        threads = _num_threads(rows * self._panels.numel())
         operands = y.data_ptr(), of_y, x.data_ptr(), x.stride(0), addend.data_ptr(), of_addend
         self._multiply(rows, self.columns, inner, *operands, self._panels.data_ptr(), threads)
+
+
+def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0) -> None:
+    """y = addend + alpha left right for matrices (rows, inner) and (inner, columns), which may lie in any way.
+
+    `addend` is y itself, a matrix (rows, columns), a row for each row, or nothing. Columns of it and of y lie side by
+    side. All tensors are of float32 and on the CPU. Element (i, j) of y depends on row i of `left`, column j of `right`
+    and the addend alone, neither on threads nor on how many rows and columns there are. Raises ValueError for other
+    shapes, RuntimeError where there is no native code.
+    """
+    functions = library()
+    if functions is None:
+        raise RuntimeError("there is no native code for products")
+    (rows, inner), columns = left.shape, right.shape[1]
+    if len(right) != inner or y.shape != (rows, columns):
+        raise ValueError(f"a product of matrices {left.shape}, {right.shape} and a result {y.shape}")
+    of_addend = 0
+    if addend is not None:
+        if addend.shape[-1] != columns or addend.shape[:-1] not in ((), (1,), (rows,)):
+            raise ValueError(f"{addend.shape} cannot be added to a product {y.shape}")
+        of_addend = addend.stride(0) if addend.shape == y.shape else 0
+    if columns > 1 and not 1 == y.stride(1) == (1 if addend is None else addend.stride(-1)):
+        raise ValueError("columns of the result or the addend do not lie side by side")
+    operands = y.data_ptr(), y.stride(0), left.data_ptr(), *left.stride(), right.data_ptr(), *right.stride()[::-1]
+    added = 0 if addend is None else addend.data_ptr(), of_addend
+    threads = _num_threads(rows * columns * inner)
+    functions.nnet3_product(rows, columns, inner, *operands, *added, alpha, threads)
+
+
+def _num_threads(multiplications: int) -> int:
+    return torch.get_num_threads() if multiplications >= _FEWEST_FOR_THREADS else 1

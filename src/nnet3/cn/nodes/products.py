@@ -13,7 +13,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.embedding import embedding, is_sparse_input
 from nnet3.cn.operation import Matrices, Operation, equal_columns, put
 from nnet3.cn.shape import Shape
-from nnet3.components.large_products import is_by_onednn, is_tall, product_by_onednn, tall_product
+from nnet3.components.large_products import add_product
 from nnet3.errors import ShapeError
 from nnet3.native import operations as native
 from nnet3.native.operations import Operations
@@ -36,24 +36,14 @@ class Times(Operation):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # V = X Y (1.57); what lies in memory is V^T = Y^T X^T
-        if is_by_onednn(inputs[1], inputs[0]):
-            output.copy_(product_by_onednn(inputs[1], inputs[0]))
-        else:
-            torch.mm(inputs[1], inputs[0], out=output)
+        add_product(output, inputs[1], inputs[0])
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += dV Y^T (1.58), dY += X^T dV (1.59)
         left, right = (inputs[1].T, gradient) if child == 0 else (gradient, inputs[0].T)
-        if child == 1 and is_by_onednn(left, right):
-            put(dx, product_by_onednn(left, right), accumulate)
-        elif child == 0 and is_tall(inputs[1], gradient):
-            put(dx, tall_product(inputs[1], gradient), accumulate)
-        elif accumulate:
-            dx.addmm_(left, right)
-        else:
-            torch.mm(left, right, out=dx)
+        add_product(dx, left, right, dx if accumulate else None)
 
     is_native: ClassVar[bool] = True
 
