@@ -77,6 +77,16 @@ def test_a_large_mean_does_not_spoil_the_variance() -> None:
     torch.testing.assert_close(y, expected.float(), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("config", CONFIGS)
+def test_going_backward_the_input_serves_as_well_as_the_output(config: str) -> None:
+    component, x, y_deriv = create(config), torch.randn(500, 6), torch.randn(500, 6)
+    y, memo = component.propagate(x)
+    given = [component.backward(*values, y_deriv, memo, None, found := torch.empty(500, 6)) or found
+             for values in ((x, y), (x, y[:0]), (x[:0], y))]  # fmt: skip
+    assert torch.equal(given[1], given[0])
+    assert torch.equal(given[2], given[0])
+
+
 def test_statistics_are_sums() -> None:
     first, second = torch.randn(10, 3) + 2, torch.randn(6, 3)
     component = create("dim=3")

@@ -49,3 +49,4 @@ def test_what_else_a_kernel_says() -> None:
     assert (info.name, info.inputs, info.needs_indexes, info.backprop_needs_sign_only) == ("k", (), True, False)
     assert kernel_info("k", P.NONE, 1, False, False, True, False).backprop_needs_sign_only
     assert kernel_info("k", P.NONE, 1, False, False, False, True).has_parts
+    assert kernel_info("k", P.NONE, 1, False, False, False, False, True).backprop_takes_input

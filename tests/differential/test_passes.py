@@ -30,10 +30,10 @@ _BLOCK = 25
 _JOINS = 52300197  # a seed whose network has rows of a matrix that live longer than the whole
 _POOLS_IN_DELAY = 70002107
 _ILL_CONDITIONED = (52300234, 88100002, 52300481)
-# Seeds whose networks are small, and show what is broken in a pass; 37 keeps signs that something else reads too.
+# Seeds whose networks are small, and show what is broken in a pass; 48 keeps signs that something else reads too.
 _SHOWN_BY = {
     "hoist_products": 17, "postpone_derivatives": 5, "copy_derivatives": 3, "dead_code": 4, "share_copies": 5,
-    "work_in_place": 3, "compress_signs": 37, "pack_weights": 17, "remove_unneeded_zeroing": 16,
+    "work_in_place": 3, "compress_signs": 48, "keep_inputs": 37, "pack_weights": 17, "remove_unneeded_zeroing": 16,
 }  # fmt: skip
 
 

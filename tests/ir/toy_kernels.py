@@ -117,6 +117,17 @@ class Centre:
         return [deriv - deriv.mean(axis=0) + 0 * memo]
 
 
+class Deviation(Centre):
+    """y = x minus the mean of its columns, squared backward: it takes its output, or its input and the memo."""
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        value = inputs[0] - memo if output is None and inputs[0] is not None else output
+        assert value is not None
+        return [2 * deriv * value]
+
+
 class Wide(Affine):
     """y = x W + b for rows of twice the columns; what some columns give can be had alone."""
 
@@ -157,6 +168,9 @@ _IN_PLACE = InputPromises(propagate_in_place=True, backprop_in_place=True)
 RECTIFIER = KernelInfo(
     "rectifier", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True, backprop_needs_sign_only=True
 )
+DEVIATION = KernelInfo(
+    "deviation", (_IN_PLACE,), row_by_row=True, uses_memo=True, backprop_needs_output=True, backprop_takes_input=True
+)
 _BACK_IN_PLACE = InputPromises(backprop_in_place=True)
 KERNELS = [
     KernelInfo("affine", (_ADDS,), updatable=True, row_by_row=True),
@@ -183,4 +197,5 @@ def new_kernels() -> dict[str, ToyKernel]:
         "wide": Wide(),
         "sum": Sum(),
         "rectifier": Rectifier(),
+        "deviation": Deviation(),
     }

@@ -72,6 +72,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     properties: Properties = Properties.NONE
     #: `backward` uses only the signs of the output value.
     backprop_needs_sign_only: ClassVar[bool] = False
+    #: Given an empty output, `backward` makes it again of input and memo, to the same bits.
+    backprop_takes_input: ClassVar[bool] = False
     #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
     largest_derivs: ClassVar[tuple[float, ...]] = ()
 

@@ -55,6 +55,7 @@ class BatchNormComponent(Component):
 
     statistic_names = ("count", "stats_sum", "stats_sumsq")
     has_running_statistics = True
+    backprop_takes_input = True
 
     fields = (
         Field("dim", SIZE),
@@ -180,12 +181,18 @@ class BatchNormComponent(Component):
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
             return
         # g_x = scale (g_y - mean(g_y) - mean(y g_y) / tau^2 y)
-        sums = torch.stack([y_deriv.sum(0, dtype=type_of_sums(y)), sum_of_rows(torch.mul, y, y_deriv)])
-        means, mean_products = self._mean(sums, len(y))
-        of_g, of_product = self._columns(means, y), self._columns(mean_products / self.target_rms**2, y)
-        scale = self._columns(memo.scale, y)
-        for rows, g, derivative in blocks_of_rows(y, y_deriv, x_deriv):
-            torch.sub(g, of_g, out=derivative).addcmul_(rows, of_product, value=-1).mul_(scale)
+        of_x, scale = self._columns(memo.mean, y_deriv), self._columns(memo.scale, y_deriv)
+        values = y if len(y) else x
+
+        def output(rows: Tensor) -> Tensor:
+            return rows if values is y else torch.sub(rows, of_x).mul_(scale)
+
+        products = sum_of_rows(lambda rows, g: torch.mul(output(rows), g), values, y_deriv)
+        sums = torch.stack([y_deriv.sum(0, dtype=type_of_sums(y_deriv)), products])
+        means, mean_products = self._mean(sums, len(y_deriv))
+        of_g, of_product = self._columns(means, y_deriv), self._columns(mean_products / self.target_rms**2, y_deriv)
+        for rows, g, derivative in blocks_of_rows(values, y_deriv, x_deriv):
+            torch.sub(g, of_g, out=derivative).addcmul_(output(rows), of_product, value=-1).mul_(scale)
 
     # ---- statistics: whatever changes them makes test mode's scale and offset stale ----
 

@@ -17,6 +17,7 @@ def kernel_info(
     indexes_go_on: bool,
     needs_sign_only: bool,
     has_parts: bool,
+    takes_input: bool = False,
 ) -> KernelInfo:
     """Returns what lowering and passes may know of a component that has this many inputs, one or none."""
     has = properties.__contains__
@@ -38,4 +39,5 @@ def kernel_info(
         indexes_go_on=indexes_go_on,
         backprop_needs_sign_only=needs_sign_only,
         has_parts=has_parts,
+        backprop_takes_input=takes_input,
     )

@@ -132,7 +132,8 @@ class Backprop(Command):
                 yield f"the derivative of its input {i} is both overwritten and added to"
             if self.added_derivs[i] and not promises.accumulates_deriv:
                 yield f"kernel '{kernel.name}' does not promise to add to the derivative of its input {i}"
-        if kernel.backprop_needs_output and self.output == 0:
+        takes_input = kernel.backprop_takes_input and self.inputs[0] != 0
+        if kernel.backprop_needs_output and self.output == 0 and not takes_input:
             yield f"kernel '{kernel.name}' needs its output value, but it is empty"
         if kernel.uses_memo and self.memo < 0:
             yield f"kernel '{kernel.name}' needs the memo of its Propagate, but none is given"

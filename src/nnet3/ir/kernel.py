@@ -77,6 +77,7 @@ class KernelInfo:
     merges_updates: bool = False
     backprop_needs_output: bool = False
     backprop_needs_sign_only: bool = False  # of the output: whether each element is positive
+    backprop_takes_input: bool = False  # instead of the output, which it makes again of its one input and the memo
     uses_memo: bool = False
     stores_stats: bool = False
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays

@@ -21,6 +21,7 @@ from nnet3.ir.passes.compress_signs import compress_signs
 from nnet3.ir.passes.copy_derivatives import copy_derivatives
 from nnet3.ir.passes.dead_code import dead_code
 from nnet3.ir.passes.hoist_products import hoist_products
+from nnet3.ir.passes.keep_inputs import keep_inputs
 from nnet3.ir.passes.move_sizing import move_sizing
 from nnet3.ir.passes.pack_weights import pack_weights
 from nnet3.ir.passes.postpone_derivatives import postpone_derivatives
@@ -53,6 +54,7 @@ PIPELINE = (
     Pass("postpone_derivatives", postpone_derivatives, 3, adds_matrices=True),  # likewise, of what they send back
     Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
+    Pass("keep_inputs", keep_inputs, 2),  # so that what reads an output can work where it lies
     Pass("share_copies", share_copies, 2, joins_matrices=True),
     Pass("work_in_place", work_in_place, 2, joins_matrices=True),  # after copies are gone that keep a value alive
     Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
