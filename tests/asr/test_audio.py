@@ -14,9 +14,9 @@ from nnet3.errors import ArgumentError
 from tests.seeds import RANDOM
 
 
-def slow_outputs(samples: np.ndarray, a: int, b: int) -> np.ndarray:
-    """Returns all outputs of a signal at rate a, one after the other, at rate b."""
-    cutoff, zeros = min(a, b) / 2, 6
+def slow_outputs(samples: np.ndarray, a: int, b: int, band: int) -> np.ndarray:
+    """Returns all outputs of a signal at rate a, one after the other, at rate b, with so many hundredths of the band."""
+    cutoff, zeros = min(a, b) / 2 * band / 100, 6
     width = zeros / (2 * cutoff)
     outputs, i = [], 0
     while i * a < len(samples) * b:
@@ -32,10 +32,11 @@ def slow_outputs(samples: np.ndarray, a: int, b: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("a", "b"), [(8000, 16000), (16000, 8000), (22050, 16000), (44100, 8000), (11025, 16000)])
-def test_outputs_are_those_of_the_formula(a: int, b: int) -> None:
+@pytest.mark.parametrize("band", [100, 99])
+def test_outputs_are_those_of_the_formula(a: int, b: int, band: int) -> None:
     samples = (1000 * RANDOM.normal(size=150)).astype(np.float32)
-    outputs = Resampler(a, b).accept(samples, last=True)
-    np.testing.assert_allclose(outputs, slow_outputs(samples, a, b), rtol=1e-5, atol=1e-3)
+    outputs = Resampler(a, b, band).accept(samples, last=True)
+    np.testing.assert_allclose(outputs, slow_outputs(samples, a, b, band), rtol=1e-5, atol=1e-3)
 
 
 @settings(max_examples=15)

@@ -46,10 +46,11 @@ _LEAST_VARIANCE = 1e-20
 class FeatureStream:
     """Computes features of samples at `rate`, which are resampled where the options have another sample frequency.
 
-    The pieces in which samples come make no difference to any bit of the features, unless there is dither.
+    The pieces in which samples come make no difference to any bit of the features, unless there is dither. `band`: the
+    part of the band, in hundredths, that resampling leaves (`Resampler`).
     """
 
-    def __init__(self, options: MfccOptions | FbankOptions, rate: float):
+    def __init__(self, options: MfccOptions | FbankOptions, rate: float, band: int = 100):
         wanted = options.sample_frequency
         for flag, is_refused in (
             ("allow-upsample", rate < wanted and not options.allow_upsample),
@@ -59,7 +60,7 @@ class FeatureStream:
                 raise ArgumentError(f"the audio has {rate:g} Hz, the model {wanted:g} Hz and --{flag}=false")
         self.options = options
         self._computer = _computer(options)
-        self._resampler = None if rate == wanted else Resampler(rate, wanted)
+        self._resampler = None if rate == wanted else Resampler(rate, wanted, band)
         self._done = 0
 
     def accept(self, samples: Samples, last: bool = False) -> Rows:

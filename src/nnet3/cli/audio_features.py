@@ -17,6 +17,7 @@ from nnet3.kaldi_io import NO_TABLE, matrix_writer, real_writer
 from nnet3.options import FbankOptions, MfccOptions
 
 _PIECE_SECONDS = 10.0
+_BAND_OF_WHOLE_RECORDINGS = 99  # what Kaldi's programs leave of the band when they change the rate
 
 
 def write_audio_features(
@@ -59,7 +60,7 @@ def _features(
     seconds = len(samples) / recording.rate
     if seconds < least_seconds:
         raise Nnet3Error(f"it lasts {seconds:g} s, less than --min-duration={least_seconds:g}")
-    rows = FeatureStream(options, recording.rate).accept(samples, last=True)
+    rows = FeatureStream(options, recording.rate, _BAND_OF_WHOLE_RECORDINGS).accept(samples, last=True)
     if not len(rows):
         raise Nnet3Error(f"{seconds:g} s are too short for a frame of {options.frame_length:g} ms")
     return (rows - rows.mean(axis=0) if less_mean else rows), seconds
