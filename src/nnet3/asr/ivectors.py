@@ -69,24 +69,31 @@ class IvectorModel:
         return self.extractor.ivector_dim
 
     def compute(
-        self, features: Rows, speaker: SpeakerState | None = None, weights: Singles | None = None
+        self,
+        features: Rows,
+        speaker: SpeakerState | None = None,
+        weights: Singles | None = None,
+        repeat: bool = False,
     ) -> tuple[Singles, SpeakerState]:
         """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state after it.
 
-        Row r is the estimate from the frames up to r times the period, as networks see them in training. `weights`,
-        (frames,), say how much each frame counts.
+        Row r is the estimate from the frames up to r times the period, as networks see them in training; with `repeat`
+        each is there for all frames of its period, (frames, dim). The state knows the features of all frames, but, as
+        Kaldi's program has it, the statistics of those that an ivector was asked for, and those before: without
+        `repeat` not what comes behind the last ivector. `weights`, (frames,), say how much each frame counts.
         """
-        model = replace(
-            self, options=replace(self.options, use_most_recent_ivector=False, greedy_ivector_extractor=False)
+        stream = OnlineIvectors(
+            replace(self, options=replace(self.options, use_most_recent_ivector=False)),
+            speaker,
+            weighted=weights is not None,
         )
-        stream = OnlineIvectors(model, speaker, weighted=weights is not None)
         if weights is not None:
             stream.weigh(np.arange(len(weights)), np.asarray(weights, np.float64))
         stream.accept(features, last=True)
         if stream.ready == 0:
             return np.zeros((0, self.dim), np.float32), stream.speaker_state()
-        period = self.options.ivector_period
-        rows = [stream.at(frame) for frame in (stream.ready - 1, *range(0, stream.ready, period))]
+        frames = np.arange(0, stream.ready, 1 if repeat else self.options.ivector_period)
+        rows = [stream.at(int(frame)) for frame in (frames[-1], *frames)]
         return np.stack(rows[1:]), stream.speaker_state()
 
 
@@ -200,7 +207,7 @@ class OnlineIvectors:
             if self._weighted and last >= self._first_weight + len(self._weights):
                 raise ExecutionError(f"frame {last} and those after it have no weight yet")
             self._take_in(last)
-        if self._options.use_most_recent_ivector:
+        if self._options.newest_only:
             return self._newest.copy()
         return self._estimates[frame // self._options.ivector_period].copy()
 
@@ -220,13 +227,13 @@ class OnlineIvectors:
         """Adds the frames up to `last`, with an estimate at each point where there is to be one."""
         period = self._options.ivector_period
         points = [last]
-        if not self._options.use_most_recent_ivector:
+        if not self._options.newest_only:
             points = list(range(-(-self._done // period) * period, last + 1, period))
         for point in points:
             self._add_up_to(point)
             self._estimate = self._statistics.estimate(self._estimate)
             self._newest = self._output()
-            if not self._options.use_most_recent_ivector:
+            if not self._options.newest_only:
                 self._estimates.append(self._newest)
         self._add_up_to(last)
         for buffer in (self._rows, self._gaussians, self._log_likelihoods):

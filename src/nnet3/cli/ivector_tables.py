@@ -11,6 +11,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import random_access_vectors
 from nnet3.options import IvectorOptions
 
+_PITCH = 3  # columns of pitch behind those of the features, which extractors do not know
 
 def write_online_ivectors(
     spk2utt: str, features: str, output: str, files: IvectorFiles, options: IvectorOptions, repeat: bool,
@@ -19,8 +20,8 @@ def write_online_ivectors(
     """Writes the ivectors of utterances, one every `ivector_period` frames, or one for each frame if `repeat`.
 
     What is known of a speaker goes on from one utterance to the next. `frame_weights` is a table of how much each frame
-    counts; "" for 1. Lengths may differ by `tolerance`: frames without a weight count nothing. Returns 1, an exit
-    status, if none is written.
+    counts; "" for 1. Lengths may differ by `tolerance`: frames without a weight count nothing. Features with three
+    columns too many are taken for those with pitch, which is left away. Returns 1, an exit status, if none is written.
     """
     model = files.load(options)
     weights_of = random_access_vectors(frame_weights) if frame_weights else None
@@ -29,8 +30,9 @@ def write_online_ivectors(
         if not len(rows) or not np.isfinite(rows).all():
             raise Nnet3Error("its features have a NaN or an infinity" if len(rows) else "it has no frames")
         weights = None if weights_of is None else _fitting(weights_of.get(key), len(rows), tolerance)
-        ivectors, after = model.compute(rows, speaker, weights)
-        return np.repeat(ivectors, options.ivector_period, axis=0)[: len(rows)] if repeat else ivectors, after
+        if rows.shape[1] == model.feature_dim + _PITCH:
+            rows = rows[:, : model.feature_dim]
+        return model.compute(rows, speaker, weights, repeat)
 
     return write_by_speaker(features, output, spk2utt, estimated, "Estimated ivectors for {} files, {} with errors.")
 

@@ -163,13 +163,6 @@ class OnlineCmvnOptions(CmvnOptions):
         -math.inf, Number(finite=False), "C0 of frames with statistics of their own; Vosk: 50.", flag="cmn-min-energy"
     )
 
-    def conflicts(self) -> Iterator[tuple[str, str]]:
-        yield from super().conflicts()
-        if self.speaker_frames > self.cmn_window:
-            yield "speaker_frames", f"speaker_frames must be at most cmn_window, {self.cmn_window}"
-        if self.global_frames > self.speaker_frames:
-            yield "global_frames", f"global_frames must be at most speaker_frames, {self.speaker_frames}"
-
 
 @dataclass(frozen=True)
 class IvectorOptions(Options):
@@ -192,9 +185,10 @@ class IvectorOptions(Options):
     )
     online_cmvn_iextractor: bool = option(False, _BOOLEAN, "Statistics from normalised features.")
 
-    def conflicts(self) -> Iterator[tuple[str, str]]:
-        if self.greedy_ivector_extractor and not self.use_most_recent_ivector:
-            yield "greedy_ivector_extractor", "greedy_ivector_extractor needs use_most_recent_ivector"
+    @property
+    def newest_only(self) -> bool:
+        """Whether a frame gets the newest estimate: taking in all frames that are there implies it."""
+        return self.use_most_recent_ivector or self.greedy_ivector_extractor
 
 
 @dataclass(frozen=True)
