@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from nnet3.asr.feature_changes import spliced, subsampled, with_deltas
-from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from nnet3.kaldi_io import load_matrix, matrix_writer, open_matrix_table
 from tests.cli.run_command import Cli
 
 RNG = np.random.default_rng(11)
@@ -53,3 +55,20 @@ def test_several_tables_side_by_side(cli: Cli) -> None:
     assert "utterance 'c' left out: ark:pitch.ark has no features for it" in outcome.err
     _check({"a": np.concatenate([FEATURES["a"][:-1], FEATURES["a"][1:, :1]], axis=1)})
     assert cli("paste-feats", "ark:pitch.ark", "ark:out.ark").status == 2
+    assert cli("paste-feats", "ark:pitch.ark", "scp:feats.scp", "out.mat").status == 2
+
+
+def test_files_side_by_side(cli: Cli) -> None:
+    Path("1.mat").write_text(" [ 1 2\n 3 4\n 5 6 ]\n")
+    Path("2.mat").write_text(" [ 7\n 8 ]\n")
+    cli.good("paste-feats", "--binary=false", "--length-tolerance=1", "1.mat", "2.mat", "out.mat")
+    assert Path("out.mat").read_text().split() == "[ 1 2 7 3 4 8 ]".split()
+    outcome = cli("paste-feats", "1.mat", "2.mat", "none.mat")
+    assert (outcome.status, "have 3, 2 frames" in outcome.err) == (1, True)
+    cli.good("paste-feats", "1.mat[1:2]", "2.mat", "out.mat")
+    np.testing.assert_array_equal(load_matrix("out.mat"), [[3, 4, 7], [5, 6, 8]])
+
+
+def test_no_utterances_are_a_failure_where_kaldi_has_it_so(cli: Cli) -> None:
+    for verb, status in (("add-deltas", 0), ("splice-feats", 0), ("subsample-feats", 1)):
+        assert cli(verb, "ark:/dev/null", "ark:out.ark").status == status

@@ -56,7 +56,7 @@ def test_statistics_of_utterances_speakers_and_all(cli: Cli) -> None:
     np.testing.assert_array_equal(found["s"], add_to_stats(add_to_stats(None, FEATURES["a"]), FEATURES["b"]))
     cli.good("compute-cmvn-stats", "--binary=false", "scp:feats.scp", "all")
     whole = add_to_stats(None, np.concatenate(list(FEATURES.values())))
-    np.testing.assert_array_equal(load_matrix("all", np.float64), whole)
+    np.testing.assert_array_equal(load_matrix("all"), whole.astype(np.float32))
     weights = {key: RNG.uniform(0, 1, len(matrix)).astype(np.float32) for key, matrix in FEATURES.items()}
     with vector_writer("ark:weights.ark") as writer:
         for key in ("a", "b"):
@@ -77,6 +77,46 @@ def test_statistics_of_many_frames_keep_their_bits(cli: Cli) -> None:
     cli.good("apply-cmvn", "--norm-vars=true", "all", "ark:wide.ark", "ark:out.ark")
     found = dict(open_matrix_table("ark:out.ark"))["a"][:, 0]
     np.testing.assert_allclose(found, [-0.25, 2.75], atol=1e-3)
+
+
+def test_statistics_of_all_are_single_as_kaldis(cli: Cli) -> None:
+    with matrix_writer("ark:few.ark") as writer:
+        writer.write("a", np.full((3, 1), 0.1, np.float32))
+    cli.good("compute-cmvn-stats", "ark:few.ark", "all")
+    header = b"\0BFM \4\2\0\0\0\4\2\0\0\0"  # compute-cmvn-stats of Kaldi wrote these bytes
+    assert Path("all").read_bytes() == header + bytes.fromhex("9a99993e 00004040 90c2f53c 00000000")
+
+
+def test_a_frame_that_counts_nothing_may_be_nan(cli: Cli) -> None:
+    with matrix_writer("ark:nan.ark") as writer:
+        writer.write("a", np.array([[np.nan], [1], [2]], np.float32))
+    with vector_writer("ark:weights.ark") as writer:
+        writer.write("a", np.array([0, 1, 0.5], np.float32))
+    cli.good("compute-cmvn-stats", "--weights=ark:weights.ark", "ark:nan.ark", "ark:cmvn.ark")
+    np.testing.assert_array_equal(_doubles("ark:cmvn.ark")["a"], [[2, 1.5], [3, 0]])
+
+
+def test_more_frames_of_speakers_and_everybody_than_the_window_has(cli: Cli) -> None:
+    """The numbers are those of Kaldi's apply-cmvn-online."""
+    rows = np.array([[1, 5], [2, 3], [4, 4], [8, 0]], np.float32)
+    with matrix_writer("ark:few.ark") as writer:
+        writer.write("a", rows)
+        writer.write("b", rows[::-1])
+    Path("all").write_text(" [ 10 20 4\n 40 120 0 ]\n")
+    Path("spk2utt").write_text("s a b\n")
+    command = ["apply-cmvn-online", "--spk2utt=ark:spk2utt"]
+    cli.good(*command, "--cmn-window=2", "all", "ark:few.ark", "ark:out.ark")
+    _check(
+        {
+            "a": np.array([[-0.75, 0], [0.5, -1], [1, 0.5], [2, -2]]),
+            "b": np.array([[2.125, -1.5], [-2, 2], [-1, -0.5], [-0.5, 1]]),
+        }
+    )
+    more = ["--cmn-window=3", "--speaker-frames=1", "--global-frames=2", "--norm-vars=true"]
+    cli.good(*command, *more, "all", "ark:few.ark", "ark:out.ark")
+    found = dict(open_matrix_table("ark:out.ark"))["b"]
+    expected = [[1.072222, -1.003929], [-0.502519, 0.827606], [-1.069045, 0.392232], [-1.069045, 1.224745]]
+    np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
 def test_normalising_by_what_came_before(cli: Cli) -> None:
@@ -112,7 +152,7 @@ def test_what_is_not_finite_or_empty_does_not_count(cli: Cli) -> None:
     outcome = cli.good("compute-cmvn-stats", "ark:bad.ark", "all")
     assert "utterance 'e' left out: it has no frames" in outcome.err
     assert "utterance 'b' left out: its sums are not finite" in outcome.err
-    np.testing.assert_array_equal(load_matrix("all", np.float64), expected)
+    np.testing.assert_array_equal(load_matrix("all", np.float64), expected.astype(np.float32))
     cli.good("compute-cmvn-stats", "--spk2utt=ark:spk2utt", "ark:bad.ark", "ark:cmvn.ark")
     np.testing.assert_array_equal(_doubles("ark:cmvn.ark")["s"], expected)
     outcome = cli.good("apply-cmvn-online", "--spk2utt=ark:spk2utt", "all", "ark:bad.ark", "ark:out.ark")

@@ -29,8 +29,10 @@ def add_to_stats(stats: Doubles | None, features: Rows, weights: Rows | None = N
     if stats.shape[1] != columns + 1:
         raise Nnet3Error(f"it has {columns} columns, those before it have {stats.shape[1] - 1}")
     counted = np.ones(frames, np.float32) if weights is None else weights.astype(np.float32)
+    counts = counted != 0  # a frame that counts nothing may even be NaN
+    features, counted = features[counts], counted[counts]
     factors = counted[:, np.newaxis]
-    added = np.zeros((frames + 1, 2, columns + 1))
+    added = np.zeros((len(features) + 1, 2, columns + 1))
     added[0] = stats
     with np.errstate(over="ignore", invalid="ignore"):
         added[1:, 0, :-1], added[1:, 0, -1] = features * factors, counted  # products in float32, sums in float64

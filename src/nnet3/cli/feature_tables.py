@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TypeVar
 
+import click
 import numpy as np
 
 from nnet3.asr.cmvn import Normalising, add_to_stats
@@ -13,6 +13,7 @@ from nnet3.asr.feature_changes import pasted, spliced, subsampled, with_deltas
 from nnet3.asr.features import OnlineCmvn
 from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import LeftOut, say
+from nnet3.cli.number_tables import part_of_file
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import (
     RandomAccessTable,
@@ -27,6 +28,7 @@ from nnet3.kaldi_io import (
     random_access_tokens,
     random_access_vectors,
 )
+from nnet3.kaldi_io.general import dense
 from nnet3.options import OnlineCmvnOptions
 
 S = TypeVar("S")
@@ -40,12 +42,12 @@ def add_deltas(source: str, output: str, order: int, window: int, columns: int) 
             raise Nnet3Error(f"it has {rows.shape[1]} columns, fewer than --truncate={columns}")
         return with_deltas(rows[:, : columns or None], order, window)
 
-    return write_changed(source, output, longer)
+    return write_changed(source, output, longer, needs_some=False)
 
 
 def splice(source: str, output: str, left: int, right: int) -> int:
     """Writes frames with their neighbours."""
-    return write_changed(source, output, lambda _, rows: spliced(rows, left, right))
+    return write_changed(source, output, lambda _, rows: spliced(rows, left, right), needs_some=False)
 
 
 def subsample(source: str, output: str, step: int, offset: int) -> int:
@@ -53,8 +55,17 @@ def subsample(source: str, output: str, step: int, offset: int) -> int:
     return write_changed(source, output, lambda _, rows: subsampled(rows, step, offset))
 
 
-def paste(sources: Sequence[str], output: str, tolerance: int) -> int:
-    """Writes features of several tables side by side."""
+def paste(sources: Sequence[str], output: str, tolerance: int, binary: bool) -> int:
+    """Writes features of several tables, or the matrices in several files, side by side; `binary` is about a file.
+
+    Returns 1, an exit status, if there were none. Raises UsageError for tables and files together.
+    """
+    if len({is_table(name) for name in (*sources, output)}) > 1:
+        raise click.UsageError("give tables and a table to write, or files and a file to write")
+    if not is_table(sources[0]):
+        whole = pasted([dense(part_of_file(name)) for name in sources], tolerance)
+        save(output, binary, lambda writer: writer.matrix(whole))
+        return 0
     others = [random_access_matrices(name) for name in sources[1:]]
 
     def beside(key: str, rows: np.ndarray) -> np.ndarray:
@@ -69,11 +80,17 @@ def paste(sources: Sequence[str], output: str, tolerance: int) -> int:
 
 
 def write_changed(
-    source: str, output: str, change: Callable[[str, np.ndarray], np.ndarray], done: str = "Done", empty: bool = False
+    source: str,
+    output: str,
+    change: Callable[[str, np.ndarray], np.ndarray],
+    done: str = "Done",
+    empty: bool = False,
+    needs_some: bool = True,
 ) -> int:
     """Writes changed features of all utterances that can be changed, those of no frames only if `empty`.
 
-    The last message begins with the word `done`. Returns 1, an exit status, if there were no utterances.
+    The last message begins with the word `done`. Returns 1, an exit status, if all were left out, or, if it
+    `needs_some`, there were none.
     """
     left_out = LeftOut()
 
@@ -86,7 +103,7 @@ def write_changed(
         for key, rows in left_out.each(table, changed):
             writer.write(key, rows)
     say(f"{done} {writer.count} utterances, {left_out.failed} left out.")
-    return int(writer.count == 0)
+    return int(writer.count == 0 and (needs_some or left_out.failed > 0))
 
 
 def write_by_speaker(
@@ -198,7 +215,7 @@ def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) 
             found = tally.add(key, matrix, found)
     if found is None:
         raise Nnet3Error(f"{features}: there are no features to make statistics of")
-    save(output, binary, partial(_write_doubles, matrix=found))
+    save(output, binary, lambda writer: writer.matrix(found.astype(np.float32)))
     say(f"Wrote global CMVN stats of {tally.done} utterances to {output}; {tally.failed} had errors.")
     return 0
 

@@ -69,7 +69,9 @@ def copy_features(
         return dense(matrix) if method is None else compress(dense(matrix), CompressionMethod(method))
 
     if not is_table(source):
-        only = changed(_part_of_file(source) if read is None else read(_foreign_file(source)))
+        if lengths:
+            raise Nnet3Error(f"--write-num-frames={lengths} is for tables, and {source} is a file")
+        only = changed(part_of_file(source) if read is None else read(_foreign_file(source)))
         save(output, binary, lambda file: file.general_matrix(only))
         return
     tables: TableReader[Any] = TableReader(source, read, header=False) if read else open_general_matrix_table(source)
@@ -85,7 +87,8 @@ def copy_features(
         _write_numbers(lengths, counts)
 
 
-def _part_of_file(name: str) -> GeneralMatrix:
+def part_of_file(name: str) -> GeneralMatrix:
+    """Returns the matrix in a file, or the part of it that a range behind the name says, as `a.mat[0:9]` does."""
     name, range_ = split_range(name, name)
     matrix = open_file(name).general_matrix()
     return cut(matrix, range_) if range_ else matrix
@@ -141,10 +144,11 @@ def sum_rows(matrices: str, output: str, average: bool) -> None:
         say(f"the rows of {writer.count} matrices summed")
 
 
-def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool) -> None:
+def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool) -> int:
     """Writes a sum of vectors: of all in one table, of equal keys in several tables, or of files.
 
-    `average` acts on one table into a file. Raises UsageError for tables and files together.
+    `average` acts on one table into a file. Returns 1, an exit status, if not most of the vectors are in the sums.
+    Raises UsageError for tables and files together.
     """
     tables, into_table = {is_table(name) for name in sources}, is_table(output)
     is_one_table = tables == {True} and not into_table and len(sources) == 1
@@ -153,31 +157,35 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
     if average and not is_one_table:
         say("warning: --average acts on one table into a file only: these are summed")
     if into_table:
-        _sum_by_key(sources, output)
-    else:
-        total = _sum_of_table(sources[0], average) if is_one_table else _sum_of_files(sources)
-        save(output, binary, lambda writer: writer.vector(total))
+        return _sum_by_key(sources, output)
+    total, status = _sum_of_table(sources[0], average) if is_one_table else (_sum_of_files(sources), 0)
+    save(output, binary, lambda writer: writer.vector(total))
+    return status
 
 
-def _sum_of_table(source: str, average: bool) -> np.ndarray:
-    total, count = np.zeros(0), 0
+def _sum_of_table(source: str, average: bool) -> tuple[np.ndarray, int]:
+    total, count, left_out = np.zeros(0), 0, 0
     with open_vector_table(source) as table:
         for key, vector in table:
-            total = vector.astype(np.float64) if count == 0 else total + _same_length(vector, total, f"{source}: {key}")
+            if len(vector) == 0 or (count and not _fits(vector, total, f"{source}: {key}")):
+                left_out += 1
+                continue
+            total = vector.astype(np.float64) if count == 0 else total + vector
             count += 1
     if count == 0:
         raise Nnet3Error(f"{source}: there are no vectors")
-    say(f"{count} vectors {'averaged' if average else 'summed'}")
-    return total / count if average else total
+    say(f"{count} vectors {'averaged' if average else 'summed'}, {left_out} left out")
+    return (total / count if average else total), int(left_out >= count)
 
 
-def _same_length(vector: np.ndarray, other: np.ndarray, where: str) -> np.ndarray:
+def _fits(vector: np.ndarray, other: np.ndarray, where: str) -> bool:
+    """Returns whether two vectors are equally long, and warns if not."""
     if len(vector) != len(other):
-        raise Nnet3Error(f"{where}: expected a vector of {len(other)} numbers, got {len(vector)}")
-    return vector
+        say(f"warning: {where}: left out: expected a vector of {len(other)} numbers, got {len(vector)}")
+    return len(vector) == len(other)
 
 
-def _sum_by_key(sources: Sequence[str], output: str) -> None:
+def _sum_by_key(sources: Sequence[str], output: str) -> int:
     others = [random_access_vectors(name) for name in sources[1:]]
     missing = 0
     with open_vector_table(sources[0]) as first, vector_writer(output) as writer:
@@ -188,12 +196,13 @@ def _sum_by_key(sources: Sequence[str], output: str) -> None:
                 if other is None:
                     missing += 1
                     say(f"warning: {name} has no vector '{key}': the others are summed")
-                else:
-                    total = total + _same_length(other, vector, f"{name}: {key}")
+                elif _fits(other, vector, f"{name}: {key}"):
+                    total = total + other
             writer.write(key, total)
         if writer.count == 0:
             raise Nnet3Error(f"{sources[0]}: there are no vectors")
         say(f"{writer.count} sums of vectors; {missing} vectors were missing")
+        return int(missing >= writer.count - missing)
 
 
 def _sum_of_files(sources: Sequence[str]) -> np.ndarray:

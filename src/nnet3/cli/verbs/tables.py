@@ -24,7 +24,7 @@ from nnet3.cli.options import (
 )
 from nnet3.cli.verb import Verb, verb
 from nnet3.options import CmvnOptions, FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
-from nnet3.text.values import Number, at_least
+from nnet3.text.values import Integer, Number, at_least, within
 
 _speakers_option = text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
 _KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}
@@ -138,12 +138,12 @@ compute_mfcc_feats = _audio_features_verb("mfcc", "mel frequency cepstral coeffi
 @verb("copy features, compressed or not", program="copy-feats")
 @binary_option
 @flag("--compress", help="Write compressed matrices.")
-@whole_number(
+@click.option(
     "--compression-method",
     "method",
-    least=1,
-    bits=7,
+    type=click_type(Integer(within(1, 7))),
     default=1,
+    show_default=True,
     help="How --compress does it: 1: by the number of rows; 2: speech features; 3 to 7: fixed-size codes.",
 )
 @text_option("--write-num-frames", "lengths", metavar="WSPECIFIER", help="Table of numbers of frames.")
@@ -243,18 +243,18 @@ def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
 
 @verb("put features of several tables side by side", program="paste-feats")
 @tolerance_option
-@ignored("--binary")  # of Kaldi's form with files
-@arguments(names="FEATURES-RSPECIFIER... FEATURES-WSPECIFIER")
-def paste_feats(names: tuple[str, ...], tolerance: int) -> int:
-    """Put features of several tables side by side, for the utterances that all of them have. Of different lengths the
-    shortest counts.
+@binary_option
+@arguments(names="IN... OUT")
+def paste_feats(names: tuple[str, ...], tolerance: int, binary: bool) -> int:
+    """Put features of several tables side by side, for the utterances that all of them have, or matrices in files. Of
+    different lengths the shortest counts. --binary is about a file.
 
     nnet3 paste-feats --length-tolerance=2 scp:mfcc.scp scp:pitch.scp ark:both.ark
     """
     *sources, output = names
     if len(sources) < 2:
         raise click.UsageError("give at least two tables of features, and the one to write")
-    return later.feature_tables.paste(sources, output, tolerance)
+    return later.feature_tables.paste(sources, output, tolerance, binary)
 
 
 @verb("put frames and their neighbours side by side", program="splice-feats")
@@ -288,13 +288,13 @@ def subsample_feats(source: str, output: str, step: int, offset: int) -> int:
 @binary_option
 @flag("--average", help="The mean of the vectors of one table.")
 @arguments(names="IN... OUT")
-def vector_sum(names: tuple[str, ...], binary: bool, average: bool) -> None:
+def vector_sum(names: tuple[str, ...], binary: bool, average: bool) -> int:
     """Sum vectors: all of a table into a file; those of equal keys of several tables into a table; those in files into
-    a file. --binary is about a file.
+    a file. --binary is about a file. Vectors of another length are left out with a warning.
 
     nnet3 vector-sum ark:sums.ark post.1.vec
     nnet3 vector-sum post.1.vec post.2.vec post.vec
     """
     if len(names) < 2:
         raise click.UsageError("give at least one table or file to read, and the one to write")
-    later.number_tables.sum_vectors(names[:-1], names[-1], binary, average)
+    return later.number_tables.sum_vectors(names[:-1], names[-1], binary, average)
