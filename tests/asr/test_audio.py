@@ -15,7 +15,7 @@ from tests.seeds import RANDOM
 
 
 def slow_outputs(samples: np.ndarray, a: int, b: int, band: int) -> np.ndarray:
-    """Returns all outputs of a signal at rate a, one after the other, at rate b, with so many hundredths of the band."""
+    """Returns all outputs of a signal at rate a, one after the other, at rate b, with `band` percent of the band."""
     cutoff, zeros = min(a, b) / 2 * band / 100, 6
     width = zeros / (2 * cutoff)
     outputs, i = [], 0

@@ -62,7 +62,7 @@ def test_files_side_by_side(cli: Cli) -> None:
     Path("1.mat").write_text(" [ 1 2\n 3 4\n 5 6 ]\n")
     Path("2.mat").write_text(" [ 7\n 8 ]\n")
     cli.good("paste-feats", "--binary=false", "--length-tolerance=1", "1.mat", "2.mat", "out.mat")
-    assert Path("out.mat").read_text().split() == "[ 1 2 7 3 4 8 ]".split()
+    assert Path("out.mat").read_text().split() == ["[", "1", "2", "7", "3", "4", "8", "]"]
     outcome = cli("paste-feats", "1.mat", "2.mat", "none.mat")
     assert (outcome.status, "have 3, 2 frames" in outcome.err) == (1, True)
     cli.good("paste-feats", "1.mat[1:2]", "2.mat", "out.mat")

@@ -13,6 +13,7 @@ from nnet3.options import IvectorOptions
 
 _PITCH = 3  # columns of pitch behind those of the features, which extractors do not know
 
+
 def write_online_ivectors(
     spk2utt: str, features: str, output: str, files: IvectorFiles, options: IvectorOptions, repeat: bool,
     frame_weights: str, tolerance: int,
