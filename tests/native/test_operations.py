@@ -109,7 +109,7 @@ def test_nothing_but_the_columns_is_written() -> None:
         assert float(wide.sum()) == 7.0 * wide.numel() - 4.0 * part.numel()
 
 
-def check_product(x: Tensor, weights: Tensor, added: str, factor: float) -> Operations | None:
+def check_product(x: Tensor, weights: Tensor, added: str, factor: float, packs: bool = False) -> Operations | None:
     """A product with an addend of some shape; returns its operations."""
     rows, columns = len(x), len(weights)
     y = matrix(rows, columns)
@@ -117,7 +117,7 @@ def check_product(x: Tensor, weights: Tensor, added: str, factor: float) -> Oper
     addends = {"none": None, "bias": torch.randn(columns), "row": matrix(1, columns), "itself": y}
     addend = addends[added] if added in addends else matrix(rows, columns)
     expected = factor * (x.double() @ weights.double().t()) + (0.0 if addend is None else addend.double())
-    found = native.product(y, x, weights, addend, factor)
+    found = native.product(y, x, weights, addend, factor, packs=packs)
     run_once(found)
     torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=3e-5)
     return found
@@ -140,11 +140,11 @@ def test_products(
     check_product(x, weights, added, factor)
 
 
-@given(st.integers(9, 40), ADDED, st.sampled_from([1.0, -0.5]), st.booleans(), st.integers(0, 10**6))
+@given(st.integers(6, 40), ADDED, st.sampled_from([1.0, -0.5]), st.booleans(), st.integers(0, 10**6))
 def test_products_by_panels(rows: int, added: str, factor: float, turn: bool, seed: int) -> None:
     torch.manual_seed(seed)
     x, weights = matrix(rows, 150), (matrix(150, 77).t() if turn else matrix(77, 150))
-    assert len(check_product(x, weights, added, factor) or ()) == 2 + (added == "none")
+    assert len(check_product(x, weights, added, factor, packs=True) or ()) == 2 + (added == "none")
 
 
 def test_products_with_what_is_not_finite() -> None:
@@ -192,8 +192,9 @@ def test_what_native_code_does_not_take() -> None:
     assert native.copy(y.view(2, 2, 3), x.view(2, 2, 3)) is None
     assert native.copy(y.to("meta"), x.to("meta")) is None
     assert native.copy(torch.empty(2, 2**15), torch.empty(2, 2**15)) is None
-    assert native.product(torch.empty(9, 2**12), torch.randn(9, 6), torch.randn(2**12, 6), None) is None
-    assert native.product(torch.empty(9, 200), torch.randn(200, 9).t(), torch.randn(200, 200), None) is None
+    assert native.product(torch.empty(9, 2**12), torch.randn(9, 6), torch.randn(2**12, 6), None, packs=True) is None
+    assert native.product(torch.empty(9, 200), torch.randn(200, 9).t(), torch.randn(200, 200), None, packs=True) is None
+    assert native.product(torch.empty(9, 200), torch.randn(9, 200), torch.randn(200, 200), None) is None
     assert native.sum_rows(torch.empty(2, 6), x) is None
     assert native.sum_rows(torch.empty(1, 6), x, torch.randn(1, 6)) is None
     assert native.product(y, x, torch.randn(6, 6), torch.randn(2, 1)) is None

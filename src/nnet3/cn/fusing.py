@@ -141,7 +141,7 @@ class SumOfProducts(Operation):
             total = inputs[self._first[2]]
         for kind, factor, one, other in self._others if total is not None else (self._first, *self._others):
             if kind == PRODUCT:
-                found.append(native.product(output, inputs[other], inputs[one].t(), total, factor))
+                found.append(native.product(output, inputs[other], inputs[one].t(), total, factor, packs=True))
             elif kind == ELEMENTS:
                 found.append(native.multiply(output, inputs[one], inputs[other], total, factor))
             else:
@@ -155,9 +155,9 @@ class SumOfProducts(Operation):
         kind, factor, number = self._of_operand[child]
         before, other = dx if accumulate else None, inputs[number]
         if kind == PRODUCT and child < number:
-            return native.product(dx, other.t(), gradient.t(), before, factor)
+            return native.product(dx, other.t(), gradient.t(), before, factor, packs=True)
         if kind == PRODUCT:
-            return native.product(dx, gradient, other, before, factor)
+            return native.product(dx, gradient, other, before, factor, packs=True)
         return native_put(dx, gradient, accumulate, factor, other if kind == ELEMENTS else None)
 
 

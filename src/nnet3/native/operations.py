@@ -110,11 +110,13 @@ def normalize(dest: Tensor, source: Tensor, target_rms: float) -> Operations | N
     return _by_element(_NORMALIZE, dest, source, number=target_rms)
 
 
-def product(dest: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None, factor: float = 1.0) -> Operations | None:
+def product(
+    dest: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None, factor: float = 1.0, *, packs: bool = False
+) -> Operations | None:
     """dest = addend + factor x weights^T; weights (columns of dest, columns of x), in any order in memory.
 
-    The addend is a vector, a row, or as large as dest. A large product of many rows is two operations: its weights are
-    packed into panels, which may be done once for many turns, and multiplied.
+    The addend is a vector, a row, or as large as dest. If it `packs`, a large product is two operations: weights are
+    packed into panels, which may be done once for many turns, and multiplied. Else it has few rows.
     """
     (rows, columns), inner = dest.shape, x.shape[1]
     addend = None if addend is None else addend if addend.shape == dest.shape else _row_for_all(addend)
@@ -123,12 +125,12 @@ def product(dest: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None, fac
     of_column, of_inner = weights.stride()
     by_inner, by_column = of_inner == 1 or inner == 1, of_column == 1 or columns == 1
     is_small = rows * columns * inner <= _SMALL
-    if by_inner and (rows <= _MOST_ROWS or is_small):
+    if by_inner and (is_small or (rows <= _MOST_ROWS and not packs)):
         return _operation(_PRODUCT, rows, columns, (dest, x, weights, addend), inner, factor)
     if by_column and is_small:
         matrices = dest, x[:, :1], weights.t(), addend
         return _operation(_COMBINE, rows, columns, matrices, inner, factor, {4: x.stride(1)})
-    if dest.numel() > _MOST_ELEMENTS:
+    if not packs or dest.numel() > _MOST_ELEMENTS:
         return None
     return in_a_row(
         _operation(_PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner}),

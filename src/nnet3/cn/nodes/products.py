@@ -48,13 +48,13 @@ class Times(Operation):
     is_native: ClassVar[bool] = True
 
     def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        return native.product(output, inputs[1], inputs[0].t(), None)
+        return native.product(output, inputs[1], inputs[0].t(), None, packs=True)
 
     def native_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
     ) -> Operations | None:
         left, right = (inputs[1].t(), gradient.t()) if child == 0 else (gradient, inputs[0])
-        return native.product(dx, left, right, dx if accumulate else None)
+        return native.product(dx, left, right, dx if accumulate else None, packs=True)
 
 
 @dataclass(frozen=True)
