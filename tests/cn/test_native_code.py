@@ -138,6 +138,13 @@ def test_a_whole_small_step_is_a_few_calls() -> None:
         assert turns == [1, 1]
 
 
+def test_other_types_do_not_ask_for_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, batch = network(lstm)
+    net.to(torch.float64)
+    monkeypatch.setattr(native_runs, "library", lambda: pytest.fail("nobody needs it"))
+    net.backward(batch(2, 30))
+
+
 def test_what_is_large_stays_with_pytorch() -> None:
     net, _ = network(lambda cells: cn.sigmoid(cn.macros.affine(cn.input("x", 3), cells, name="h")), 2**12)
     rng = np.random.default_rng(0)

@@ -189,7 +189,7 @@ class LinkedComputation:
         self.kernels, self.outside = linker.kernels, linker.outside
         self.storage, self.linker = storage, linker
         self._with_tables, self._version = list[int](), linker.constants.version
-        self._natives = native_kernels(linker.plan, linker.kernels)
+        self._natives = native_kernels(linker.plan, linker.kernels) if storage.is_cpu else []
         self._with_state = [kernel for kernel in self._natives if kernel.replay_state() != []]
         self._constant = constant_memory(linker.plan, linker.outside) if self._natives else []
         self._native_state: list[object] | None = None

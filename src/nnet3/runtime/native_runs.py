@@ -86,6 +86,8 @@ class Group(NamedTuple):
 
 def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
     """Returns those kernels of a plan that want to be computed by native code, if there is some."""
+    if plan.dtype != "float32":
+        return []
     found = [kernels.find(kernel) for kernel in plan.kernels if kernel.output_width >= 0]
     wanting = [kernel for kernel in found if getattr(kernel, "is_native", False)]
     return wanting if wanting and library() is not None else []
