@@ -173,11 +173,11 @@ def exported(twin: Twin, given: Given, folder: Path) -> timing.Work:
 class Trained:
     """Training steps of a network: ours with plain and with natural gradient, and the twin's."""
 
-    def __init__(self, case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, case: Case, folder: Path, dtype: torch.dtype = torch.float32, level: int = 3) -> None:
         self.nnet, _ = network_of(folder, train=True)
         self.nnet.to(dtype=dtype)
         self.given, self.twin = Given(self.nnet, case, dtype), TWINS[case.name](self.nnet).to(dtype).train()
-        self.computation = nnet3.compile(self.nnet, self.given.request)
+        self.computation = nnet3.compile(self.nnet, self.given.request, nnet3.CompileOptions(level=level))
         self.targets: dict[str, nnet3.Nnet] = {}
 
     def ours(self, *, natural: bool) -> timing.Work:
@@ -224,7 +224,9 @@ class Trained:
 def training(case: Case, folder: Path, seconds: float) -> dict[str, Any]:
     error = Trained(case._replace(sequences=3, frames=12), folder, torch.float64).compare()
     made = Trained(case, folder)
-    works = {"ours": made.ours(natural=False), "PyTorch": made.theirs, "natural gradient": made.ours(natural=True)}
+    saving = Trained(case, folder, level=4)
+    works = {"ours": made.ours(natural=False), "PyTorch": made.theirs, "natural gradient": made.ours(natural=True),
+             "-O4": saving.ours(natural=False)}  # fmt: skip
     for _ in range(10):  # the first minibatches of natural gradient cost more, then every fourth one
         works["natural gradient"]()
     times = timing.in_turns(works, seconds, least_rounds=4, most_rounds=40, period=4)
@@ -233,9 +235,9 @@ def training(case: Case, folder: Path, seconds: float) -> dict[str, Any]:
 
 def memory(case: Case, folder: Path, who: str) -> dict[str, Any]:
     """The most memory beyond the parameters that two training steps take; the gradients count."""
-    made = Trained(case, folder)
+    made = Trained(case, folder, level=4 if who == "-O4" else 3)
     before = timing.memory_now()
-    peak = timing.peak_memory_of(made.ours(natural=False) if who == "ours" else made.theirs, before)
+    peak = timing.peak_memory_of(made.theirs if who == "PyTorch" else made.ours(natural=False), before)
     return {"peak": peak}
 
 
@@ -249,7 +251,7 @@ def graph(name: str, seconds: float) -> dict[str, Any]:
 @click.argument("name", default="")
 @click.argument("sequences", default=1)
 @click.argument("frames", default=50)
-@click.option("--who", default="ours", help="of memory: ours or PyTorch")
+@click.option("--who", default="ours", help="of memory: ours, -O4 or PyTorch")
 @click.option("--threads", default=1, show_default=True)
 @click.option("--seconds", default=10.0, show_default=True, help="of measuring")
 @click.option("--quick", is_flag=True, help="without what takes long to prepare")

@@ -6,13 +6,14 @@ import pytest
 
 from nnet3.cli.show_stages import show_passes
 from nnet3.ir.passes.pipeline import PIPELINE, optimize
+from nnet3.options import HIGHEST_LEVEL
 from tests.ir.programs import training_step
 
 
 def test_each_pass_has_its_line_and_its_changes(capsys: pytest.CaptureFixture[str]) -> None:
     computation = training_step()
-    result = show_passes(computation, frozenset(), 3, None)
-    assert str(result) == str(optimize(computation))
+    result = show_passes(computation, frozenset(), HIGHEST_LEVEL, None)
+    assert str(result) == str(optimize(computation, level=HIGHEST_LEVEL))
     printed = capsys.readouterr().out.splitlines()
     heads = [line.split(":")[0] for line in printed if line.startswith("pass ")]
     assert heads == [f"pass {each.name}" for each in PIPELINE]

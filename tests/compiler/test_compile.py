@@ -81,7 +81,7 @@ def test_programs_are_checked_when_asked(
     [
         ({"optimize": 1}, "optimize"),
         ({"check": "yes"}, "check"),
-        ({"level": 4}, r"level.* must be within \[0, 3\]"),
+        ({"level": 5}, r"level.* must be within \[0, 4\]"),
         ({"level": -1}, "level"),
         ({"disabled_passes": "dead_code"}, "disabled_passes must be a set of names of passes, got 'dead_code'"),
         ({"disabled_passes": b"dead_code"}, "disabled_passes must be a set"),

@@ -119,6 +119,12 @@ class Interpreter:
         if c.store_stats:
             self.stats.append((name, output))
 
+    def do_PropagateAgain(self, c: cmd.PropagateAgain) -> None:
+        assert c.memo < 0 or c.memo in self.memos
+        self.view(c.output)[:], _ = self.kernel(self.computation.kernels[c.kernel].name).forward(
+            [self.view(s).copy() for s in c.inputs]
+        )
+
     def do_Backprop(self, c: cmd.Backprop) -> None:
         kernel = self.kernel(self.computation.kernels[c.kernel].name)
         inputs = [self.maybe(s) for s in c.inputs]

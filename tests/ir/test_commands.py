@@ -25,6 +25,7 @@ DECLARED: list[tuple[Command, Mapping[int, AccessKind], bool]] = [
     (cmd.Propagate(0, "affine", (), 3), {3: WRITE}, False),
     (cmd.Propagate(0, "affine", (1,), 3, memo=0), {1: READ, 3: WRITE}, False),
     (cmd.Propagate(0, "affine", (1,), 3, store_stats=True), {1: READ, 3: WRITE}, True),
+    (cmd.PropagateAgain(0, "affine", (1,), 3, memo=0), {1: READ, 3: WRITE}, False),
     (cmd.Backprop(0, "a", (1,), 2, 3, (4,), (0,), update=True), {1: READ, 2: READ, 3: READ, 4: WRITE}, True),
     (cmd.Backprop(0, "a", (0,), 0, 3, (4,), (0,), update=False), {3: READ, 4: WRITE}, False),
     (cmd.Backprop(0, "a", (1, 2), 0, 3, (0, 0), (0, 0), update=False), {1: READ, 2: READ, 3: READ}, False),

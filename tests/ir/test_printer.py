@@ -59,6 +59,7 @@ COMMANDS = [
         cmd.Propagate(PRODUCT, "gate", (1, 2), 3, memo=2, store_stats=True),
         "product.Propagate((m1, m2), &m3) [node gate, memo 2, store stats]",
     ),
+    (cmd.PropagateAgain(AFFINE, "affine", (1,), 2, memo=3), "affine.Propagate(m1, &m2) [memo 3] again"),
     (
         cmd.Backprop(AFFINE, "affine", (1,), 0, 2, (3,), (0,), update=True),
         "affine.Backprop(m1, [], m2, &m3) [update]",

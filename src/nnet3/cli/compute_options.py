@@ -25,7 +25,7 @@ from nnet3.cli.options import (
 )
 from nnet3.cli.verb import take_internal, take_use_gpu
 from nnet3.options import (
-    HIGHEST_LEVEL,
+    DEFAULT_LEVEL,
     AlignmentOptions,
     BatchOptions,
     CompileOptions,
@@ -64,7 +64,7 @@ def take_compile_options() -> CompileOptions:
     disabled.update(name for name in _take("disable-pass", "").split(",") if name)
     return CompileOptions(
         optimize=_take("optimize", True),
-        level=_take("level", HIGHEST_LEVEL),
+        level=_take("level", DEFAULT_LEVEL),
         disabled_passes=frozenset(disabled),
         check=bool(take_internal("computation.debug", False)),
     )

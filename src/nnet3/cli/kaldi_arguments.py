@@ -33,7 +33,7 @@ _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-rel
 INTERNALS: dict[str, click.ParamType[Any]] = {
     **{f"optimization.{name}": click.BOOL for name in _OPTIMIZATION_SWITCHES},
     **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},
-    "optimization.level": click.INT,  # ours: passes up to -O0 ... -O3
+    "optimization.level": click.INT,  # ours: passes up to -O0 ... -O4
     "optimization.disable-pass": click.STRING,  # ours: names of passes, separated by commas
     "compiler.cache-capacity": click.INT,
     "compiler.use-shortcut": click.BOOL,

@@ -54,6 +54,7 @@ class Operation:
     has_gradient: ClassVar[bool] = True
     gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
+    repeats_forward: ClassVar[bool] = False  # whether `evaluate` costs little and, without a memo, may be called again
     is_given: ClassVar[bool] = False  # whether the value comes from outside with each run
     looked_at: ClassVar[int] = 0  # the operand of which other frames matter, if they do
     is_whole: ClassVar[bool] = False  # whether PyTorch computes it of whole sequences, between programs
@@ -129,6 +130,7 @@ class Operation:
             backprop_needs_output=OWN_VALUE in needed,
             uses_memo=self.uses_memo and any(wanted),
             backprop_needs_sign_only=self.gradient_needs_sign_only,
+            repeats_forward=self.repeats_forward and not self.uses_memo,
         )
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
@@ -273,6 +275,9 @@ class Operation:
 
     def run_forward(self, inputs: Matrices, output: Tensor, indexes: Any) -> Any:
         return self.evaluate(inputs, output)
+
+    def run_again(self, inputs: Matrices, output: Tensor, memo: Any, indexes: Any) -> None:
+        self.evaluate(inputs, output)
 
     def run_stats(self, inputs: Matrices, output: Tensor, memo: Any) -> None:
         """Operations keep no statistics."""

@@ -39,7 +39,7 @@ from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.structure import structure_of
-from nnet3.options import HIGHEST_LEVEL, CompileOptions
+from nnet3.options import DEFAULT_LEVEL, CompileOptions
 from nnet3.runtime import NnetComputer
 
 _NO_ROWS = np.zeros((0, 3), np.int32)
@@ -94,7 +94,7 @@ class Program:
             question.probes,
             question.training,
             question.accumulates,
-            question.apart if options.optimize and options.level >= HIGHEST_LEVEL else None,
+            question.apart if options.optimize and options.level >= DEFAULT_LEVEL else None,
         )
 
     def layout_of(self, node: Node) -> SampleLayout:

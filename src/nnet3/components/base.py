@@ -74,6 +74,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     backprop_needs_sign_only: ClassVar[bool] = False
     #: Given an empty output, `backward` makes it again of input and memo, to the same bits.
     backprop_takes_input: ClassVar[bool] = False
+    #: `forward_again` gives to the same bits what `forward` gave, for little: it multiplies no matrices.
+    repeats_forward: ClassVar[bool] = False
     #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
     largest_derivs: ClassVar[tuple[float, ...]] = ()
 
@@ -85,6 +87,10 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     @abc.abstractmethod
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
         """Fill y (rows, output_dim) from x (rows, input_dim); return the memo for `backward`, or None."""
+
+    def forward_again(self, x: Tensor, y: Tensor, memo: Any, indexes: Any = None) -> None:
+        """Fill y once more, as the `forward` did that returned this memo."""
+        self.forward(x, y, indexes)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -225,6 +231,9 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
         return self.forward(inputs[0] if inputs else output.new_empty(0, self.input_dim), output, indexes)
+
+    def run_again(self, inputs: Sequence[Tensor], output: Tensor, memo: Any, indexes: Any) -> None:
+        self.forward_again(inputs[0], output, memo, indexes)
 
     def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
         self.store_stats(inputs[0] if inputs else output.new_empty(0, self.input_dim), output, memo)

@@ -55,7 +55,7 @@ class BatchNormComponent(Component):
 
     statistic_names = ("count", "stats_sum", "stats_sumsq")
     has_running_statistics = True
-    backprop_takes_input = True
+    backprop_takes_input = repeats_forward = True
 
     fields = (
         Field("dim", SIZE),
@@ -138,6 +138,12 @@ class BatchNormComponent(Component):
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
         y.mul_(self._columns(scale, y))
         return BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)
+
+    def forward_again(self, x: Tensor, y: Tensor, memo: BatchNormMemo | None, indexes: None = None) -> None:
+        if memo is None:
+            self.forward(x, y)
+            return
+        torch.sub(x, self._columns(memo.mean, x), out=y).mul_(self._columns(memo.scale, x))
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Returns scale and offset of test mode, (dim) each, with the dtype and on the device of `like`.

@@ -223,6 +223,7 @@ def _fault_of_blocks(output_dim: int, values: Values) -> str:
 class ElementwiseProductComponent(_Reduction):
     """y = product of the blocks of output_dim inputs, element by element."""
 
+    repeats_forward = True
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT
 
     fields = (Field("input_dim", SIZE), Field("output_dim", SIZE, check=_fault_of_blocks))

@@ -202,6 +202,7 @@ class GeneralDropoutComponent(DropoutBase):
 
     properties = Properties.IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     indexes_type = GeneralDropoutIndexes
+    repeats_forward = True
 
     fields = (
         Field("dim", SIZE),
@@ -283,6 +284,9 @@ class GeneralDropoutComponent(DropoutBase):
         mask = self._mask(indexes.num_mask_rows, x)
         self._multiply(x, mask, y, indexes)
         return mask
+
+    def forward_again(self, x: Tensor, y: Tensor, memo: Any, indexes: Any = None) -> None:
+        self._multiply(x, memo, y, indexes)
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         self._multiply(y_deriv, memo, x_deriv, indexes)

@@ -30,6 +30,7 @@ class NoOpComponent(Component):
     """y = x; the derivative is multiplied by backprop_scale."""
 
     properties = Properties.SIMPLE | Properties.IN_PLACE
+    repeats_forward = True
 
     fields = (
         Field("dim", SIZE),

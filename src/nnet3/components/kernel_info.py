@@ -18,6 +18,7 @@ def kernel_info(
     needs_sign_only: bool,
     has_parts: bool,
     takes_input: bool = False,
+    repeats_forward: bool = False,
 ) -> KernelInfo:
     """Returns what lowering and passes may know of a component that has this many inputs, one or none."""
     has = properties.__contains__
@@ -40,4 +41,5 @@ def kernel_info(
         backprop_needs_sign_only=needs_sign_only,
         has_parts=has_parts,
         backprop_takes_input=takes_input,
+        repeats_forward=repeats_forward,
     )

@@ -221,6 +221,7 @@ def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
 class _Squashing(Nonlinearity):
     """A nonlinearity whose derivative is a function of the output and vanishes where it saturates."""
 
+    repeats_forward = True
     properties = (
         Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     )
@@ -299,7 +300,7 @@ class RectifiedLinearComponent(Nonlinearity):
     properties = (
         Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     )
-    backprop_needs_sign_only = True
+    backprop_needs_sign_only = repeats_forward = True
     has_upper_threshold = True
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:

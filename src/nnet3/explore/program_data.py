@@ -12,6 +12,7 @@ from nnet3.ir.declarations import Command
 from nnet3.ir.passes.pipeline import PIPELINE, optimize
 from nnet3.ir.printer import format_command, introductions, used_matrices
 from nnet3.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
+from nnet3.options import DEFAULT_LEVEL
 from nnet3.runtime.planner import outline
 from nnet3.runtime.profile import ProfileReport, node_of_command
 
@@ -32,7 +33,7 @@ class NumberedTexts:
 
 
 GIVEN, VIEW = -1, -2  # instead of the step of a cindex
-ALL_PASSES = f"all {len(PIPELINE)} passes"
+ALL_PASSES = f"all {sum(each.level <= DEFAULT_LEVEL for each in PIPELINE)} passes"
 MOST_CINDEXES = 40_000  # that a page shows
 MOST_COMMANDS = 20_000  # in all programs together; of longer ones the first and the last are shown
 

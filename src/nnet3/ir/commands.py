@@ -5,7 +5,7 @@ line, a rule in `nnet3.runtime`, and their tests; see docs/writing_a_command.md.
 """
 
 from nnet3.ir.commands_control import AcceptInput, ProvideOutput, Repeat, SegmentMarker
-from nnet3.ir.commands_kernels import Backprop, Propagate
+from nnet3.ir.commands_kernels import Backprop, Propagate, PropagateAgain
 from nnet3.ir.commands_memory import AllocMatrix, CompressMatrix, DeallocMatrix, DecompressMatrix, SetConst
 from nnet3.ir.commands_rows import (
     AddRowRanges,

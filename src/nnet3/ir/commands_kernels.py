@@ -71,6 +71,24 @@ class Propagate(Command):
 
 
 @dataclass(frozen=True)
+class PropagateAgain(Propagate):
+    """output = kernel(inputs) once more, the same numbers: with the memo of the Propagate, and without statistics."""
+
+    memo: UsesMemo = -1
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        yield from super().problems(computation)
+        kernel = computation.kernels[self.kernel]
+        if not kernel.repeats_forward or self.store_stats:
+            yield f"kernel '{kernel.name}' does not promise to repeat its forward pass, or is to store statistics again"
+        if kernel.uses_memo and self.memo < 0:
+            yield f"kernel '{kernel.name}' needs the memo of its Propagate, but none is given"
+
+    def text(self, computation: NnetComputation) -> str:
+        return f"{super().text(computation)} again"
+
+
+@dataclass(frozen=True)
 class Backprop(Command):
     """Compute the derivatives of a kernel's inputs; with `update` change its parameters and statistics.
 

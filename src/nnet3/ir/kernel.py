@@ -21,6 +21,9 @@ class Kernel(Protocol):
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
         """Overwrite `output`; returns the memo for run_stats and run_backward."""
 
+    def run_again(self, inputs: Sequence[Tensor], output: Tensor, memo: Any, indexes: Any) -> None:
+        """Overwrite `output` by what the run_forward did that left this memo; see `KernelInfo.repeats_forward`."""
+
     def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
         """Add this forward pass to the kernel's statistics."""
 
@@ -82,6 +85,7 @@ class KernelInfo:
     stores_stats: bool = False
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
     indexes_go_on: bool = False  # these arrays go on as their rows do, wherever these begin and however many there are
+    repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
     has_parts: bool = False  # there are kernels of some of its columns: see `part_name`
     #: Without inputs it writes its weights, (columns of its first input, columns of its output); it takes them, as it
     #: wrote them, as one more input.

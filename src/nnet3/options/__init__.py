@@ -9,7 +9,7 @@ from nnet3.options.alignment import (
     WordTimesOptions,
 )
 from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
-from nnet3.options.compiling import HIGHEST_LEVEL, CompileOptions, DerivTimes
+from nnet3.options.compiling import DEFAULT_LEVEL, HIGHEST_LEVEL, CompileOptions, DerivTimes
 from nnet3.options.declaring import Option, Options, again, declared, option
 from nnet3.options.examples import (
     WHOLE,

@@ -11,7 +11,9 @@ from nnet3.options.declaring import Options, declared, option
 from nnet3.text.values import Boolean, Integer, within
 
 _FIRST, _LAST = -(2**31), 2**31 - 1
-HIGHEST_LEVEL = 3
+_LEVEL = "optimization.level"
+HIGHEST_LEVEL = 4
+DEFAULT_LEVEL = 3
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class CompileOptions(DerivTimes):
     """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between."""
 
     optimize: bool = option(True, Boolean(), "Run the passes.")
-    level: int = option(HIGHEST_LEVEL, Integer(within(0, HIGHEST_LEVEL)), "Run the passes up to this level; 0: none.")
+    level: int = option(
+        DEFAULT_LEVEL, Integer(within(0, HIGHEST_LEVEL)), "Run the passes up to this level; 0: none.", flag=_LEVEL
+    )
     disabled_passes: frozenset[str] = field(default_factory=frozenset)
     check: bool = option(False, Boolean(), "Run the checker between passes.")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnet3.errors import TrainingError
-from nnet3.options.compiling import CompileOptions, DerivTimes
-from nnet3.options.declaring import Options, option
+from nnet3.options.compiling import DEFAULT_LEVEL, CompileOptions, DerivTimes
+from nnet3.options.declaring import Options, again, option
 from nnet3.text.values import Boolean, Integer, Number, at_least, bounds, within
 
 _COUNT, _SIZE, _NUMBER = Integer(at_least(0)), Integer(at_least(1)), Number(at_least(0))
@@ -33,6 +33,11 @@ class StepOptions(DerivTimes, error=TrainingError):
     max_skipped: int = option(
         100, _COUNT, "Stop if more minibatches than this have numbers that are not finite.", steers=False
     )
+    optimization_level: int = again(
+        *(CompileOptions, "level", DEFAULT_LEVEL),
+        help="Passes of the optimizer up to this level; 4: also those that take time to save memory.",
+        steers=False,
+    )
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         yield from super().conflicts()
@@ -50,8 +55,9 @@ class TrainerOptions(StepOptions):
     seed: int = option(0, Integer(bits=64), "Seed of all that is random.", flag="srand")
 
     def compile_options(self, others: CompileOptions | None = None) -> CompileOptions:
-        """The compiler's options, with these derivative times where they are given."""
+        """The compiler's options, with these derivative times and this level where they are given."""
         given: dict[str, Any] = {name: time for name, time in self.deriv_times().items() if time is not None}
+        given |= {"level": self.optimization_level} if self.optimization_level != DEFAULT_LEVEL else {}
         return replace(others or CompileOptions(), **given)
 
 

@@ -173,6 +173,18 @@ def _run_forward(
         memos[number] = memo
 
 
+@call_kind("propagate again", replayable=False)
+def _propagate_again(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    kernel, precomputed, memo, output, *inputs = args
+    run = partial(_run_again, link.kernels.find(link.plan.kernels[kernel]).run_again, link.memos)
+    columns = link.views(inputs), link.view(output), link.loaded(kernel, precomputed)
+    return link.each(run, link.memo(memo) if memo >= 0 else link.always(-1), *columns)
+
+
+def _run_again(run: Any, memos: list[Any], number: int, inputs: Any, output: Any, rows: Any) -> None:
+    run(inputs, output, memos[number] if number >= 0 else None, rows)
+
+
 @call_kind("backprop", replayable=False)
 def _backprop(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     kernel, precomputed, update, memo, is_last_use, output, output_deriv, count, *operands = args

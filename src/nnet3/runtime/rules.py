@@ -95,6 +95,12 @@ def _propagate(command: cmd.Propagate, planner: Planner) -> None:
     planner.call("propagate and keep", command.kernel, command.precomputed, output, *more, *inputs)
 
 
+@rule(cmd.PropagateAgain)
+def _propagate_again(command: cmd.PropagateAgain, planner: Planner) -> None:
+    views = planner.view(command.output), *[planner.view(s) for s in command.inputs]
+    planner.call("propagate again", command.kernel, command.precomputed, command.memo, *views)
+
+
 @rule(cmd.Backprop)
 def _backprop(command: cmd.Backprop, planner: Planner) -> None:
     """Gives -1 for the views of derivatives that are not computed."""

@@ -64,6 +64,7 @@ def test_passes_have_their_order() -> None:
         "pack_weights",
         "remove_unneeded_zeroing",
         "move_sizing",
+        "rematerialize",
     ]
 
 
@@ -73,10 +74,10 @@ def test_with_all_passes_disabled_nothing_changes() -> None:
 
 
 def test_levels_are_nested() -> None:
-    """Level 0 runs nothing, 1 what is cheap, 3 all; each keeps results."""
+    """Level 0 runs nothing, 1 what is cheap, 4 all; each keeps results."""
     computation = recurrence(3)
     ran: list[list[str]] = []
-    for level in range(4):
+    for level in range(5):
         names: list[str] = []
         result = optimize(computation, dump=lambda name, _, names=names: names.append(name), level=level)
         run(result).check_equals(run(computation))
@@ -84,7 +85,8 @@ def test_levels_are_nested() -> None:
     assert ran[0] == []
     assert ran[1] == ["dead_code", "remove_unneeded_zeroing", "move_sizing"]
     assert [name for name in ran[3] if name in ran[2]] == ran[2]
-    assert ran[3] == [p.name for p in PIPELINE]
+    assert [name for name in ran[4] if name in ran[3]] == ran[3]
+    assert ran[4] == [p.name for p in PIPELINE]
     assert optimize(computation, level=0) is computation
 
 

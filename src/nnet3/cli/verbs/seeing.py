@@ -39,7 +39,7 @@ _request = all_of(
 )
 _optimizing = all_of(
     one(CompileOptions, "optimize"),
-    one(CompileOptions, "level", "", "-O", metavar="LEVEL", help="Run the passes up to -O0 (none), -O1, -O2, -O3."),
+    one(CompileOptions, "level", "", "-O", metavar="LEVEL", help="Run the passes up to -O0 (none), ..., -O4."),
 )
 
 

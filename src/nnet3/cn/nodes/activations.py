@@ -23,6 +23,7 @@ class Elementwise(Operation):
     """Base: the value has the operand's shape, and may lie where the operand lies."""
 
     evaluates_in_place: ClassVar[bool] = True
+    repeats_forward: ClassVar[bool] = True
     gradient_in_place: ClassVar[bool] = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:

@@ -20,6 +20,7 @@ class Scaling(Operation):
     """Base: the second operand, each row times a number, or all times one."""
 
     num_operands: ClassVar[int] = 2
+    repeats_forward: ClassVar[bool] = True
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:

@@ -25,6 +25,7 @@ class Expanding(Operation):
     """
 
     num_operands: ClassVar[int] = 2
+    repeats_forward: ClassVar[bool] = True
     evaluates_in_place: ClassVar[bool] = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:

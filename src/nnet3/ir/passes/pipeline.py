@@ -1,10 +1,11 @@
 """The passes in their order, and the function that runs them.
 
-Each has a level, as a compiler's -O1 to -O3: level n runs all passes of level n or below.
+Each has a level, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
 
 1. What only drops, moves and shortens: fewer commands and less memory for little work.
 2. What lays several matrices into one place, so that copies go and memory is used again, and what packs values.
-3. What computes otherwise: sums may be rounded otherwise, and new matrices may take memory.
+3. What computes otherwise: sums may be rounded otherwise, and new matrices may take memory. This level is the default.
+4. What takes time to save memory.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from nnet3.ir.passes.keep_inputs import keep_inputs
 from nnet3.ir.passes.move_sizing import move_sizing
 from nnet3.ir.passes.pack_weights import pack_weights
 from nnet3.ir.passes.postpone_derivatives import postpone_derivatives
+from nnet3.ir.passes.rematerialize import rematerialize
 from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
 from nnet3.ir.passes.work_in_place import work_in_place
 from nnet3.ir.repeats import unrolled
-from nnet3.options import HIGHEST_LEVEL
+from nnet3.options import DEFAULT_LEVEL
 from nnet3.text.suggest import did_you_mean
 
 
@@ -61,6 +63,7 @@ PIPELINE = (
     Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share a place
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
+    Pass("rematerialize", rematerialize, 4),  # when it is settled what lives how long
 )
 
 
@@ -70,7 +73,7 @@ def optimize(
     disabled: Collection[str] = frozenset(),
     check_between: bool = False,
     dump: Callable[[str, NnetComputation], None] | None = None,
-    level: int = HIGHEST_LEVEL,
+    level: int = DEFAULT_LEVEL,
 ) -> NnetComputation:
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
