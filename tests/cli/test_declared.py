@@ -117,7 +117,7 @@ def test_all_options_of_the_trainer_are_given() -> None:
     words += ["--max-param-change=1.5", "--l2-regularize-factor=0.5", "--batchnorm-stats-scale=0.7"]
     words += ["--backstitch-training-scale=0.3", "--backstitch-training-interval=4", "--max-skipped=5"]
     words += ["--optimization.min-deriv-time=-2", "--optimization.max-deriv-time=9"]
-    words += ["--optimization.max-deriv-time-relative=4"]
+    words += ["--optimization.max-deriv-time-relative=4", "--optimization.level=4"]
     assert command.main(words, standalone_mode=False) == TrainerOptions(
         seed=3,
         zero_component_stats=False,
@@ -132,6 +132,7 @@ def test_all_options_of_the_trainer_are_given() -> None:
         min_deriv_time=-2,
         max_deriv_time=9,
         max_deriv_time_relative=4,
+        optimization_level=4,
     )
     assert command.main([], standalone_mode=False) == TrainerOptions()
 

@@ -34,6 +34,7 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "training.min_deriv_time": (FIRST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
     "training.max_deriv_time": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
     "training.max_deriv_time_relative": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
+    "training.optimization_level": (3, [0, 4], [-1, 5]),
     "training.deriv_truncate_margin": (-1, [-1], [-2]),
     "training.proportional_shrink": (0.0, [0], [-0.1]),
     "training.shrink_value": (1.0, [0.01, 1], [0, 1.01]),
@@ -99,7 +100,8 @@ WITHOUT_EFFECT_ON_PARAMETERS = {
     "lda.rand_prune",
     "lda.within_class_factor",
     "lda.max_singular_value",
-    "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.meeting_timeout",
+    "training.optimization_level", "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep",
+    "distributed.meeting_timeout",
     "distributed.timeout", "distributed.check", "output.folder", "output.print_every", "output.curves",
     "output.tensorboard", "frames.valid", "frames.valid_outputs", "frames.ahead", "priors.adjust", "priors.examples",
 }  # fmt: skip

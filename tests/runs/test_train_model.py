@@ -328,7 +328,7 @@ class _MadeError(Exception):
             "max_param_change": 0.5, "momentum": 0.25, "l2_regularize_factor": 0.75, "batchnorm_stats_scale": 0.5,
             "min_deriv_time": -7, "max_deriv_time": 9, "max_deriv_time_relative": 5, "seed": 3,
         },
-        {"backstitch_training_scale": 0.3, "backstitch_training_interval": 3},
+        {"backstitch_training_scale": 0.3, "backstitch_training_interval": 3, "optimization_level": 4},
         {"deriv_truncate_margin": 2, "threads": 1},
     ],
 )  # fmt: skip
@@ -347,7 +347,7 @@ def test_settings_reach_the_trainer(task: Task, monkeypatch: pytest.MonkeyPatch,
         task.run()
     expected = TrainingSection(**values)
     names = {field.name for field in dataclasses.fields(TrainerOptions) if hasattr(expected, field.name)}
-    assert len(names) == 11
+    assert len(names) == 12
     times = expected.deriv_times_for(1, 1)
     assert {name: getattr(made[0], name) for name in names - {"max_skipped"}} == {
         name: times.get(name, getattr(expected, name)) for name in names - {"max_skipped"}
