@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nnet3 import components
+from nnet3.components import row_matrix
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from tests.components.index_harness import index_case, table
 
@@ -29,3 +30,12 @@ def test_spliced_matrix_multiplies_like_its_dense_form(outputs: np.ndarray) -> N
     spliced.add_product(targets[0], a.t(), 0.5)
     dense.add_product(targets[1], a.t(), 0.5)
     torch.testing.assert_close(targets[0], targets[1])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 9])
+def test_products_of_some_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_matrix, "_ELEMENTS_AT_ONCE", 10)
+    x, w = torch.randn(rows, 4, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
+    product, squares = RowMatrix(x).times(w)
+    torch.testing.assert_close(product, x @ w)
+    torch.testing.assert_close(squares, x.square().sum())

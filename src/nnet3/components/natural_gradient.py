@@ -122,14 +122,17 @@ class OnlineNaturalGradient:
         if isinstance(x, Tensor):
             x = RowMatrix(x)
         rows, dim = x.shape[0], x.shape[1] + has_ones
-        norm, total_rows = sum_and_count(x.sum_of_squares() + (rows if has_ones else 0), rows)
+        self._w = self._w.to(x.device, x.dtype)
+        knows = self._calls > 0 and dim > 1
+        projection, squares = self._project(x, has_ones) if knows else (None, x.sum_of_squares())
+        norm, total_rows = sum_and_count(squares + (rows if has_ones else 0), rows)
         if dim == 1 or total_rows == 0:
             nothing = torch.zeros(rows + dim, 0, dtype=x.dtype, device=x.device)
             return Directions(x, has_ones, nothing[:rows], nothing[rows:], norm, total_rows)
-        self._w = self._w.to(x.device, x.dtype)
-        if self._calls == 0:
+        if projection is None:
             self._start(x, has_ones, norm, total_rows)
-        result = Directions(x, has_ones, self._project(x, has_ones), self._w, norm, total_rows)
+            projection, _ = self._project(x, has_ones)
+        result = Directions(x, has_ones, projection, self._w, norm, total_rows)
         if self._is_time_to_update:
             self._update(result)
         self._calls += 1
@@ -139,9 +142,10 @@ class OnlineNaturalGradient:
     def _is_time_to_update(self) -> bool:
         return not self.frozen and (self._calls <= 10 or (self._calls - 10) % self.update_period == 0)
 
-    def _project(self, x: RowMatrix, has_ones: bool) -> Tensor:
-        """H = X W^T, (rows, rank)."""
-        return x.times(self._w[:-1]).add_(self._w[-1]) if has_ones else x.times(self._w)
+    def _project(self, x: RowMatrix, has_ones: bool) -> tuple[Tensor, Tensor]:
+        """H = X W^T, (rows, rank), and the squares of X without the ones."""
+        projection, squares = x.times(self._w[:-1] if has_ones else self._w)
+        return projection.add_(self._w[-1]) if has_ones else projection, squares
 
     def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor, rows: int) -> None:
         """Begin with a fixed sparse basis, then learn from the first matrix itself (docs/formulas.md, beginning)."""
@@ -155,7 +159,7 @@ class OnlineNaturalGradient:
         basis /= basis.norm(dim=0)
         self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x.device, x.dtype)
         for _ in range(1 if rows <= rank else 3):
-            self._update(Directions(x, has_ones, self._project(x, has_ones), self._w, norm, rows))
+            self._update(Directions(x, has_ones, self._project(x, has_ones)[0], self._w, norm, rows))
 
     def _update(self, directions: Directions) -> None:
         """Move the estimate towards their covariance (docs/formulas.md, updating).

@@ -8,6 +8,8 @@ from torch import Tensor
 from nnet3.components.large_products import add_product
 from nnet3.components.time_blocks import TimeBlocks
 
+_ELEMENTS_AT_ONCE = 2**20  # of a matrix, for each thread: they stay in the cache
+
 
 class RowMatrix:
     """The matrix X (rows, columns) that a tensor holds."""
@@ -20,11 +22,16 @@ class RowMatrix:
     def dense(self) -> Tensor:
         return self.x
 
-    def times(self, w: Tensor) -> Tensor:
-        """X W, (rows, columns of W)."""
-        result = self.x.new_empty(len(self.x), w.shape[1])
-        add_product(result, self.x, w)
-        return result
+    def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X comes from memory once for both."""
+        result, norms = self.x.new_empty(len(self.x), w.shape[1]), self.x.new_empty(len(self.x))
+        rows = max(1, len(self.x))
+        if self.x.is_cpu:
+            rows = 1 + torch.get_num_threads() * _ELEMENTS_AT_ONCE // w.shape[0]
+        for x, product, norm in zip(self.x.split(rows), result.split(rows), norms.split(rows), strict=True):
+            add_product(product, x, w)
+            torch.linalg.vector_norm(x, dim=1, out=norm)
+        return result, norms.double().square().sum()
 
     def left_times(self, a: Tensor) -> Tensor:
         """A X, (rows of A, columns)."""
@@ -58,12 +65,12 @@ class SplicedMatrix(RowMatrix):
             block.of_output(result)[:, self._part(block.offset)] = block.of_input(self.x)
         return result
 
-    def times(self, w: Tensor) -> Tensor:
+    def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
         result = self.x.new_zeros(self.shape[0], w.shape[1])
         for block in self.blocks.blocks:
             target = block.of_output(result)
             add_product(target, block.of_input(self.x), w[self._part(block.offset)], target)
-        return result
+        return result, self.sum_of_squares()
 
     def left_times(self, a: Tensor) -> Tensor:
         result = self.x.new_zeros(a.shape[0], self.shape[1])

@@ -34,6 +34,13 @@ INLINED Vector load(const float *from) {
     return vector;
 }
 
+typedef float Half __attribute__((vector_size(LANES / 2 * sizeof(float))));
+INLINED Half load_half(const float *from) {
+    Half half;
+    memcpy(&half, from, sizeof half);
+    return half;
+}
+
 INLINED int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
 
 /* Matrices x (rows, inner), W (columns, inner), `a` and y (rows, columns). `of_`: floats from one row to the next, 0 if
@@ -46,40 +53,51 @@ typedef struct {
     float alpha;
 } Product;
 
-/* A tile of y: some rows, of one or both halves of a panel's columns; both numbers are constants. */
-INLINED void tile(const int rows, const int halves, const Product *p, const float *panel, const float *x,
+/* A tile of y: some rows of a panel's columns, of which there are a half, three quarters or all; both numbers are
+   constants. */
+INLINED void tile(const int rows, const int columns, const Product *p, const float *panel, const float *x,
                   const float *a, int64_t of_a, float *y, int64_t of_y) {
     const int64_t of_x = p->of_x, inner = p->inner;
-    Vector sums[ROWS][2];
-    for (int row = 0; row < rows; row++)
-        for (int half = 0; half < halves; half++) sums[row][half] = (Vector){0.0f};
-    for (int row = 0; row < rows; row++)
-        for (int half = 0; half < halves; half++) {
-            __builtin_prefetch(a + row * of_a + half * LANES);
-            __builtin_prefetch(y + row * of_y + half * LANES, 1);
-        }
-    for (int64_t i = 0; i < inner; i++) {
-        for (int half = 0; half < halves; half++) __builtin_prefetch(panel + (i + AHEAD) * PANEL + half * LANES);
-        const Vector left = load(panel + i * PANEL), right = load(panel + i * PANEL + (halves - 1) * LANES);
-        for (int row = 0; row < rows; row++) {
-            const float factor = x[row * of_x + i];
-            sums[row][0] += factor * left;
-            if (halves == 2) sums[row][1] += factor * right;
+    Vector sums[ROWS], others[ROWS];
+    Half halves[ROWS];
+    for (int row = 0; row < rows; row++) {
+        sums[row] = others[row] = (Vector){0.0f};
+        halves[row] = (Half){0.0f};
+        for (int column = 0; column < columns; column += LANES) {
+            __builtin_prefetch(a + row * of_a + column);
+            __builtin_prefetch(y + row * of_y + column, 1);
         }
     }
-    for (int row = 0; row < rows; row++)
-        for (int half = 0; half < halves; half++) {
-            const Vector sum = load(a + row * of_a + half * LANES) + p->alpha * sums[row][half];
-            memcpy(y + row * of_y + half * LANES, &sum, sizeof sum);
+    for (int64_t i = 0; i < inner; i++, panel += PANEL) {
+        for (int column = 0; column < columns; column += LANES) __builtin_prefetch(panel + AHEAD * PANEL + column);
+        const Vector left = load(panel), right = load(panel + PANEL - LANES);
+        const Half half = load_half(panel + LANES);
+        for (int row = 0; row < rows; row++) {
+            const float factor = x[row * of_x + i];
+            sums[row] += factor * left;
+            if (columns == PANEL) others[row] += factor * right;
+            else if (columns > LANES) halves[row] += factor * half;
         }
+    }
+    for (int row = 0; row < rows; row++) {
+        const Vector sum = load(a + row * of_a) + p->alpha * sums[row];
+        if (columns == PANEL) {
+            const Vector other = load(a + row * of_a + LANES) + p->alpha * others[row];
+            memcpy(y + row * of_y + LANES, &other, sizeof other);
+        } else if (columns > LANES) {
+            const Half half = load_half(a + row * of_a + LANES) + p->alpha * halves[row];
+            memcpy(y + row * of_y + LANES, &half, sizeof half);
+        }
+        memcpy(y + row * of_y, &sum, sizeof sum);
+    }
 }
 
-static void tile_of(int64_t rows, int halves, const Product *p, const float *panel, const float *x, const float *a,
+static void tile_of(int64_t rows, int quarters, const Product *p, const float *panel, const float *x, const float *a,
                     int64_t of_a, float *y, int64_t of_y) {
-#define TILE(count) \
-    case count: tile(count, 1, p, panel, x, a, of_a, y, of_y); break; \
-    case count + ROWS: tile(count, 2, p, panel, x, a, of_a, y, of_y); break
-    switch (rows + (halves - 1) * ROWS) {
+#define TILE_OF(count, part) \
+    case count + ROWS * part: tile(count, part * PANEL / 4, p, panel, x, a, of_a, y, of_y); break
+#define TILE(count) TILE_OF(count, 2); TILE_OF(count, 3); TILE_OF(count, 4)
+    switch (rows + ROWS * quarters) {
         TILE(1); TILE(2); TILE(3); TILE(4); TILE(5); TILE(6);
 #if ROWS == 12
         TILE(7); TILE(8); TILE(9); TILE(10); TILE(11); TILE(12);
@@ -93,7 +111,7 @@ static void rows_of(const Product *p) {
     float edge[ROWS * PANEL] = {0}; /* for the last panel, which may have columns that y has not */
     for (int64_t column = 0; column < p->columns; column += PANEL) {
         const int64_t left = least(p->columns - column, PANEL);
-        const int halves = left > LANES ? 2 : 1;
+        const int quarters = left <= LANES ? 2 : left <= LANES + LANES / 2 ? 3 : 4;
         const float *weights = p->panels + column * p->inner;
         const size_t bytes = (size_t)left * sizeof(float);
         int64_t row = 0, rows;
@@ -101,12 +119,12 @@ static void rows_of(const Product *p) {
             const float *x = p->x + row * p->of_x, *a = p->a ? p->a + row * p->of_a + column : nothing;
             float *y = p->y + row * p->of_y + column;
             rows = (p->rows - row + tiles - 1) / tiles;
-            if (left == halves * LANES) {
-                tile_of(rows, halves, p, weights, x, a, p->of_a, y, p->of_y);
+            if (left == quarters * PANEL / 4) {
+                tile_of(rows, quarters, p, weights, x, a, p->of_a, y, p->of_y);
                 continue;
             }
             for (int64_t k = 0; k < rows; k++) memcpy(edge + k * PANEL, a + k * p->of_a, bytes);
-            tile_of(rows, halves, p, weights, x, edge, PANEL, edge, PANEL);
+            tile_of(rows, quarters, p, weights, x, edge, PANEL, edge, PANEL);
             for (int64_t k = 0; k < rows; k++) memcpy(y + k * p->of_y, edge + k * PANEL, bytes);
         }
     }
