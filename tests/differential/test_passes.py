@@ -29,6 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 _BLOCK = 25
 _JOINS = 52300197  # a seed whose network has rows of a matrix that live longer than the whole
 _POOLS_IN_DELAY = 70002107
+_ENDS_BEFORE = 71000051
 _ILL_CONDITIONED = (52300234, 88100002, 52300481)
 # Seeds whose networks are small, and show what is broken in a pass; 48 keeps signs that something else reads too.
 _SHOWN_BY = {
@@ -85,6 +86,13 @@ def test_a_memo_has_the_rows_that_are_gone_back_over() -> None:
     made = subject(_POOLS_IN_DELAY)
     assert made is not None
     assert list(problems(made, [each for each in all_variants() if each.name == "all but copy_derivatives"])) == []
+
+
+def test_what_is_made_again_is_there_until_the_last_that_is_made_of_it() -> None:
+    """A value wanted early going backward is what another one is made of, which is wanted when it has ended."""
+    made = subject(_ENDS_BEFORE)
+    assert made is not None
+    assert list(problems(made, [ALL])) == []
 
 
 @pytest.mark.skipif(shifted(0) != 0, reason="the network is that of one seed")

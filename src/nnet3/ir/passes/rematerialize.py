@@ -152,10 +152,11 @@ class _Choice:
             place = places[value.matrix]
             for submatrix, reader in value.sources:
                 source = int(self._analysis.table[submatrix, 0])
-                is_kept = source not in self._compressed and self._analysis.dealloc_command[source] > place
+                if self._analysis.dealloc_command[source] <= place and source not in self._outside:
+                    return {}
                 if source in chosen:
                     places[source] = min(places[source], place)
-                elif not (is_kept or source in self._outside):
+                elif source in self._compressed:
                     return {}
                 if self._analysis.next_write(np.array([submatrix]), np.array([reader + 1]))[0] < place:
                     return {}
