@@ -92,6 +92,14 @@ def test_another_rate_is_that_of_kaldis_programs(cli: Cli, options: list[str], e
     np.testing.assert_allclose(found, expected, atol=1e-3)  # of bins without much in them, 1e-4 else
 
 
+@pytest.mark.parametrize(("bins", "status"), [(100, 1), (90, 0)])
+def test_bins_without_a_frequency_are_an_error(cli: Cli, bins: int, status: int) -> None:
+    """Kaldi's compute-fbank-feats takes 90 bins of frames of 200 samples at 8 kHz, and aborts with 100."""
+    outcome = cli("compute-fbank-feats", "--sample-frequency=8000", f"--num-mel-bins={bins}", "scp:wav.scp", "ark:out")
+    assert outcome.status == status
+    assert ("is too large: bin 1, from 0, has no frequency" in outcome.err) == bool(status)
+
+
 def test_channels_and_what_is_left_out(cli: Cli) -> None:
     both = np.stack([SAMPLES["a"], SAMPLES["a"][::-1]], axis=1)
     Path("a.wav").write_bytes(_wav(both))

@@ -99,6 +99,16 @@ def mel_weights(options: MfccOptions | FbankOptions) -> Rows:
     return np.array(kaldi_native_fbank.MelBanks(theirs.mel_opts, theirs.frame_opts, 1.0).get_matrix())
 
 
+def check_mel_bins(options: MfccOptions | FbankOptions) -> None:
+    """Raises ArgumentError if a mel bin has no frequency of the Fourier transform, so that it is always empty."""
+    empty = np.flatnonzero(~mel_weights(options).any(axis=1))
+    if len(empty):
+        raise ArgumentError(
+            f"--num-mel-bins={options.num_mel_bins} is too large: bin {empty[0]}, from 0, has no frequency of a "
+            f"Fourier transform of {options.transform_samples} samples: take fewer bins, or a longer --frame-length"
+        )
+
+
 def _native_options(options: MfccOptions | FbankOptions) -> Any:
     """Returns the options as those of kaldi-native-fbank. Raises Nnet3Error if it is not installed."""
     if kaldi_native_fbank is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnet3.asr.audio import PcmReader
 from nnet3.asr.audio_file import AudioSource, open_audio
-from nnet3.asr.features import FeatureStream
+from nnet3.asr.features import FeatureStream, check_mel_bins
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.errors import Nnet3Error
@@ -25,8 +25,9 @@ def write_audio_features(
 ) -> int:
     """Writes features of all recordings that can be read. Returns 1, an exit status, if there were none.
 
-    `durations`: a table of seconds to write, "" for none.
+    `durations`: a table of seconds to write, "" for none. Raises ArgumentError for mel bins that are always empty.
     """
+    check_mel_bins(options)
     total, left_out = 0, LeftOut("{}: {}; left out")
     with matrix_writer(output) as writer, real_writer(durations or NO_TABLE) as lengths:
         for key, recording in recordings_of_table(recordings, open_audio):
