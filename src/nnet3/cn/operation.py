@@ -240,13 +240,13 @@ class Operation:
     is_native: ClassVar[bool] = False  # whether there are some
 
     def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        """As `evaluate`."""
+        """Does what `evaluate` does."""
         return None
 
     def native_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
     ) -> Operations | None:
-        """As `compute_partial_gradient`."""
+        """Does what `compute_partial_gradient` does."""
         return None
 
     # ---- the kernel protocol ----

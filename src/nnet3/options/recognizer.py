@@ -187,7 +187,7 @@ class IvectorOptions(Options):
 
     @property
     def newest_only(self) -> bool:
-        """Whether a frame gets the newest estimate: taking in all frames that are there implies it."""
+        """True if a frame gets the newest estimate: taking in all frames that are there implies it."""
         return self.use_most_recent_ivector or self.greedy_ivector_extractor
 
 
