@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from nnet3.cn.shape import Shape
 from nnet3.native import operations as native
 from nnet3.native.operations import Operations
 
+NativeFunctions = tuple[Callable[..., Operations | None], Callable[..., Operations | None]]
 _sigmoid_backward = torch.ops.aten.sigmoid_backward  # (g, v): g v (1 - v)
 _tanh_backward = torch.ops.aten.tanh_backward  # (g, v): g (1 - v^2)
 
@@ -44,6 +45,21 @@ class Multiple(Elementwise):
         return native_put(dx, gradient, accumulate, self.linear_factors[0])
 
 
+class Activation(Elementwise):
+    """Base: a function whose gradient is made of its value. `native_functions`: native code for both."""
+
+    is_native: ClassVar[bool] = True
+    native_functions: ClassVar[NativeFunctions]
+
+    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
+        return self.native_functions[0](output, inputs[0])
+
+    def native_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
+    ) -> Operations | None:
+        return self.native_functions[1](dx, gradient, output, dx if accumulate else None)
+
+
 @dataclass(frozen=True)
 class Negate(Multiple):
     type: ClassVar[str] = "negate"
@@ -61,8 +77,9 @@ class Negate(Multiple):
 
 
 @dataclass(frozen=True)
-class Sigmoid(Elementwise):
+class Sigmoid(Activation):
     type: ClassVar[str] = "sigmoid"
+    native_functions: ClassVar[NativeFunctions] = native.sigmoid, native.sigmoid_backward
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
@@ -78,20 +95,11 @@ class Sigmoid(Elementwise):
         else:
             _sigmoid_backward.grad_input(gradient, output, grad_input=dx)
 
-    is_native: ClassVar[bool] = True
-
-    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        return native.sigmoid(output, inputs[0])
-
-    def native_gradient(
-        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
-    ) -> Operations | None:
-        return native.sigmoid_backward(dx, gradient, output, dx if accumulate else None)
-
 
 @dataclass(frozen=True)
-class Tanh(Elementwise):
+class Tanh(Activation):
     type: ClassVar[str] = "tanh"
+    native_functions: ClassVar[NativeFunctions] = native.tanh, native.tanh_backward
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
@@ -107,20 +115,11 @@ class Tanh(Elementwise):
         else:
             _tanh_backward.grad_input(gradient, output, grad_input=dx)
 
-    is_native: ClassVar[bool] = True
-
-    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        return native.tanh(output, inputs[0])
-
-    def native_gradient(
-        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
-    ) -> Operations | None:
-        return native.tanh_backward(dx, gradient, output, dx if accumulate else None)
-
 
 @dataclass(frozen=True)
-class Relu(Elementwise):
+class Relu(Activation):
     type: ClassVar[str] = "relu"
+    native_functions: ClassVar[NativeFunctions] = native.relu, native.relu_backward
     gradient_needs_sign_only: ClassVar[bool] = True
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
 
@@ -133,16 +132,6 @@ class Relu(Elementwise):
     ) -> None:
         # dX += dV * delta(X > 0), and X > 0 exactly where V > 0 (1.20)
         put_product(dx, gradient, (output > 0).to(gradient.dtype), accumulate)
-
-    is_native: ClassVar[bool] = True
-
-    def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        return native.relu(output, inputs[0])
-
-    def native_gradient(
-        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
-    ) -> Operations | None:
-        return native.relu_backward(dx, gradient, output, dx if accumulate else None)
 
 
 @dataclass(frozen=True)
