@@ -72,9 +72,9 @@ class EvaluatedNetwork(NetworkState):
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
-        """The values to keep: all, but of those inside a loop only what is asked for or used outside of it."""
-        inside = self._nodes.inside_loops
-        return tuple(node for node in computed if node not in inside or node in roots)
+        """The values to keep: all, but of those in a loop, or that only loops use, what is asked for or used outside."""
+        serves = self._nodes.serves_loops
+        return tuple(node for node in computed if node not in serves or node in roots)
 
     def given_values(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[Layouts, dict[Node, Tensor]]:
         """The samples that there are, and the inputs that the roots need as rows."""

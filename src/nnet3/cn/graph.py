@@ -123,11 +123,13 @@ class NodeGraph:
         return {delay.initial: delay.operands[0] for delay in self.delays if delay.initial is not None}
 
     @cached_property
-    def inside_loops(self) -> set[Node]:
-        """The nodes of loops whose values only their own loop uses."""
+    def serves_loops(self) -> set[Node]:
+        """The nodes of loops whose values only their own loop uses, and those outside that only loops use."""
         loop_of = {node: composite for composite in self.composites if composite.is_loop for node in composite.nodes}
-        outside = {o for node in self.nodes for o in node.operands if loop_of.get(o) is not loop_of.get(node)}
-        return set(loop_of) - outside
+        outside = {o for node in self.nodes for o in node.operands if node not in loop_of}
+        elsewhere = {o for node, loop in loop_of.items() for o in node.operands if loop_of.get(o, loop) is not loop}
+        used = {o for node in self.nodes for o in node.operands}
+        return (used | set(loop_of)) - outside - elsewhere
 
     @cached_property
     def read_by_numbers(self) -> set[Node]:

@@ -17,7 +17,7 @@ from nnet3.native import panels
 from nnet3.native.library import is_amd, library
 from nnet3.native.panels import Panels
 
-_MANY_ROWS, _LONG, _LARGE = 2**6, 2**7, 2**22  # rows, terms of a sum, multiplications from which native code is faster
+_MANY_ROWS, _LONG, _LARGE = 2**6, 2**6, 2**22  # rows, terms of a sum, multiplications from which native code is faster
 _ROWS_AT_ONCE = 512  # whose products are copied while they are in the cache
 _FEW_ROWS = 32  # for so many the order of packed weights is chosen; all numbers of rows can be multiplied
 
