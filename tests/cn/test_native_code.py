@@ -119,6 +119,37 @@ def test_all_numbers_of_sequences(make: Callable[[int], cn.Node], threads: int) 
         torch.set_num_threads(before)
 
 
+def both_ways(cells: int) -> cn.Node:
+    after = cn.delay(None, -1, dim=cells)
+    x, before = cn.input("x", 3), cn.delay(None, 1, dim=cells)
+    W, R, b = cn.parameter("W", (cells, 3)), cn.parameter("R", (cells, cells)), cn.parameter("b", (cells, 1))
+    h = cn.tanh(W @ x + R @ before + b)
+    before.connect(h)
+    g = cn.sigmoid(cn.parameter("V", (cells, cells)) @ h + cn.parameter("S", (cells, cells)) @ after)
+    after.connect(g)
+    return cn.plus(h, g)
+
+
+@pytest.mark.usefixtures("_panels")
+@pytest.mark.parametrize("make", [lstm, relus, gated, both_ways])
+def test_sequences_of_several_lengths(make: Callable[[int], cn.Node]) -> None:
+    """Ever new sets of lengths, and known ones again."""
+    (net, _), (twin, _) = network(make, 20), network(make, 20)
+    rng = np.random.default_rng(3)
+    for number in range(12):
+        lengths = rng.integers(1, (60, 15, 4)[number % 3], size=rng.integers(2, 14))
+        x = [rng.normal(size=(3, length)).astype(np.float32) for length in lengths]
+        labels = [rng.integers(0, 4, length) for length in lengths]
+        given = {"x": cn.sequences(x), "labels": cn.sequences(labels)}
+        with without_native_code():
+            expected = twin.criterion_and_gradients(given)
+        for _ in range(3):
+            with counted() as turns:
+                assert_same(net.criterion_and_gradients(given), expected)
+            if np.sort(lengths)[-2] > 40:
+                assert sum(each >= 20 for each in turns) >= 2, "a loop forward, a loop backward"
+
+
 @pytest.mark.usefixtures("_panels")
 def test_threads_share_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     (net, batch), (twin, _) = network(lstm, 300), network(lstm, 300)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nnet3.native.library import library
-from nnet3.native.operations import NUM_MATRICES, Operations
+from nnet3.native.operations import Operations
+from nnet3.runtime.loop_turns import STAYS
 from nnet3.runtime.native_runs import NativeRun
 
 needs_native_code = pytest.mark.skipif(library() is None, reason="there is no C compiler, so no native code")
@@ -14,4 +15,4 @@ needs_native_code = pytest.mark.skipif(library() is None, reason="there is no C 
 def run_once(operations: Operations | None) -> None:
     """Run operations of which there must be some."""
     assert operations is not None
-    NativeRun(operations, [[0] * NUM_MATRICES] * len(operations), 1)(0, 1)
+    NativeRun([(row, STAYS) for row in operations], 1)(0, 1)

@@ -72,7 +72,7 @@ class EvaluatedNetwork(NetworkState):
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
-        """The values to keep: all, but of those in a loop, or that only loops use, what is asked for or used outside."""
+        """The values to keep: all, but of what serves loops only what is asked for."""
         serves = self._nodes.serves_loops
         return tuple(node for node in computed if node not in serves or node in roots)
 

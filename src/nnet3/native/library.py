@@ -113,7 +113,7 @@ def _load(path: Path) -> ctypes.CDLL:
     """Returns the library of a file. Raises OSError or RuntimeError if it is none of ours."""
     found = ctypes.CDLL(str(path))
     try:
-        found.nnet3_run.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
+        found.nnet3_run.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
         found.nnet3_run.restype = None
         size, place = ctypes.c_int64, ctypes.c_void_p
         # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.

@@ -290,19 +290,38 @@ static int run_whole(const Operation *op, float *const *at, float *scratch, int6
     return 0;
 }
 
-/* Runs operations [first, end) in each of the turns [turn, end_turn). Matrices move on by `steps` floats a turn. */
-void nnet3_run(const Operation *operations, const int64_t (*steps)[MATRICES], int64_t first, int64_t end, int64_t turn,
-               int64_t end_turn, float *scratch, int64_t threads) {
+/* How an operation changes from turn to turn: each matrix begins `of_turn` floats further on a turn, and `of_row` times
+   the first of the rows [first, first + count) that stand for the turn in a table; rows, columns and the inner size may be
+   the count of a table. No table is -1. */
+typedef struct {
+    int64_t of_turn[MATRICES], of_row[MATRICES], table[MATRICES], counted[3];
+} Moves;
+typedef int64_t Block[2];
+
+INLINED Operation in_turn(const Operation *op, const Moves *moves, const Block *const *tables, int64_t turn) {
+    Operation now = *op;
+    for (int m = 0; m < MATRICES; m++) {
+        if (!now.matrix[m]) continue;
+        now.matrix[m] += turn * moves->of_turn[m];
+        if (moves->table[m] >= 0) now.matrix[m] += tables[moves->table[m]][turn][0] * moves->of_row[m];
+    }
+    int64_t *const sizes[3] = {&now.rows, &now.columns, &now.inner};
+    for (int k = 0; k < 3; k++)
+        if (moves->counted[k] >= 0) *sizes[k] = tables[moves->counted[k]][turn][1];
+    return now;
+}
+
+/* Runs operations [first, end) in each of the turns [turn, end_turn). */
+void nnet3_run(const Operation *operations, const Moves *moves, const Block *const *tables, int64_t first, int64_t end,
+               int64_t turn, int64_t end_turn, float *scratch, int64_t threads) {
     for (; turn < end_turn; turn++)
         for (int64_t number = first; number < end; number++) {
-            const Operation *op = &operations[number];
-            float *at[MATRICES];
-            for (int m = 0; m < MATRICES; m++) at[m] = op->matrix[m] ? op->matrix[m] + turn * steps[number][m] : 0;
-            if (run_whole(op, at, scratch, threads)) continue;
-            for (int64_t row = 0; row < op->rows; row++) {
-                run_row(op, at);
+            Operation op = in_turn(&operations[number], &moves[number], tables, turn);
+            if (run_whole(&op, op.matrix, scratch, threads)) continue;
+            for (int64_t row = 0; row < op.rows; row++) {
+                run_row(&op, op.matrix);
                 for (int m = 0; m < MATRICES; m++)
-                    if (at[m]) at[m] += op->stride[m];
+                    if (op.matrix[m]) op.matrix[m] += op.stride[m];
             }
         }
 }

@@ -17,7 +17,9 @@ Row = tuple[int, ...]
 Operations = tuple[Row, ...]
 
 NUM_MATRICES = 6
-#: The columns of a row that hold addresses.
+FLOAT_BYTES = 4
+#: The columns of a row that hold rows, columns and the inner size, and those that hold addresses.
+SIZES = slice(1, 4)
 ADDRESSES = slice(5, 5 + NUM_MATRICES)
 BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of one operation
 

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, groupby, repeat
 from typing import Any, TypeAlias
 
+import numpy as np
 from torch import Tensor
 
 from nnet3.errors import ExecutionError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
+from nnet3.native.operations import Operations
 from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
 from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
+from nnet3.runtime.loop_turns import STAYS, Learned, LoopTurns, Sample
 from nnet3.runtime.memory import Arena
-from nnet3.runtime.native_runs import constant_memory, in_groups, native_kernels
+from nnet3.runtime.native_runs import constant_memory, in_groups, native_kernels, operations_of
 from nnet3.runtime.plan import Plan, SegmentPlan
 from nnet3.runtime.replay import CudaGraphs, Replay, is_same_state, state_of
 from nnet3.runtime.view_tensors import ViewTensors
 
-_ONCE = range(1)
+_ONCE, _STRAIGHT_ON = range(1), LoopTurns(1)
 _TURNS_AT_ONCE = 256  # of a loop are bound together
 _MOST_KEPT = 20_000  # calls of loops
+_MOST_LEARNED = 256  # loops
 
 
 #: Some turns, calls, and what runs for each of these in each turn.
@@ -103,10 +107,20 @@ class Linker:
             yield some, list(bound), list(bound.values())
         self._begin(_ONCE, (0, 0))
 
-    def _begin(self, turns: range, steps: tuple[int, int]) -> None:
+    def bind_sample(self, calls: Iterable[int], sample: Sample, steps: tuple[int, int]) -> dict[int, BoundCall]:
+        """Returns the calls that run in a turn of a loop, and what runs for each."""
+        self._begin(range(sample.turn, sample.turn + 1), steps, sample.uneven())
+        bound = {call: each for call in calls if (each := self._bind(call)) is not None}
+        return {call: each for call, made in bound.items() for each in made}
+
+    def kinds_in_use(self) -> set[int]:
+        """Returns which of `Plan.uneven` the sample had that was bound last."""
+        return self._tensors.kinds_in_use
+
+    def _begin(self, turns: range, steps: tuple[int, int], uneven: Sequence[np.ndarray] | None = None) -> None:
         """Bind for these turns from now on."""
         self.turns, self._steps = turns, steps
-        self._tensors.forget_turns()
+        self._tensors.forget_turns(uneven)
 
     def _bind(self, call: int) -> Iterable[BoundCall] | None:
         kind, number = self._kind_and_number[call]
@@ -201,7 +215,7 @@ class LinkedComputation:
 
     def _begin(self, plan: Plan) -> None:
         self.plan = plan
-        self._is_native = bool(self._natives) and not plan.uneven  # of several lengths each turn has other rows
+        self._is_native = bool(self._natives)
         self._loops = {
             first: (range(first, end), range(turns), (memo_step, precomputed_step))
             for first, end, turns, memo_step, precomputed_step in plan.loops.tolist()
@@ -328,7 +342,9 @@ class LinkedComputation:
         numbers, bound = [call for call, _ in runs], [run for _, run in runs]
         if not self._is_native:
             return _ONCE, numbers, [[run] for run in bound]
-        groups = in_groups([bound], 1, together=together)
+        operations = [operations_of(run) for run in bound]
+        moving = [None if each is None else [(row, STAYS) for row in each] for each in operations]
+        groups = in_groups(bound, moving, _STRAIGHT_ON, together=together)
         made = [bound[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
         return _ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
 
@@ -336,11 +352,18 @@ class LinkedComputation:
         if not self._is_native:
             yield from self.linker.bind_loop(calls, turns, steps)
             return
-        bound = []
-        for turn in sorted({turns[0], turns[min(1, len(turns) - 1)], turns[-1]}):
-            [(_, numbers, each)] = self.linker.bind_loop(calls, range(turn, turn + 1), steps)
-            bound.append(list(chain.from_iterable(each)))
-        groups = in_groups(bound, len(turns), self._constant, together=together)
+        samples: list[dict[int, BoundCall]] = []
+
+        def operations_in(sample: Sample) -> list[Operations | None]:
+            samples.append(self.linker.bind_sample(calls, sample, steps))
+            return [operations_of(call) for call in samples[-1].values()]
+
+        learned = _learned(self.plan.key_of_calls(calls))
+        of_turns = LoopTurns(len(turns), self.plan.uneven, learned[-1] if learned else None)
+        with many_objects():
+            moving = of_turns.learn(operations_in, self.linker.kinds_in_use)
+        learned[:], numbers = [of_turns.learned], list(samples[0])
+        groups = in_groups(list(samples[0].values()), moving, of_turns, self._constant, together=together)
         if together and len(groups) == 1 and groups[0].run is not None:
             yield _ONCE, numbers[:1], [[partial(groups[0].run, turns.start, turns.stop)]]
             return
@@ -376,6 +399,12 @@ def link(
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
         return LinkedComputation(linker, arena.storage)
+
+
+@lru_cache(_MOST_LEARNED)
+def _learned(calls: bytes) -> list[Learned]:
+    """What was learned last of a loop with these calls; to be changed."""
+    return []
 
 
 def _kind(name: str) -> Any:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from nnet3.native import operations
 from nnet3.native.library import is_amd, library
-from nnet3.native.operations import ADDRESSES, SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
+from nnet3.native.operations import SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
 from nnet3.runtime.calls import BoundCall, scaled_copy
 from nnet3.runtime.kernels import Kernels
+from nnet3.runtime.loop_turns import STAYS, LoopTurns, Moving
 from nnet3.runtime.plan import Plan
 
 #: What calls do that work on views alone.
@@ -27,11 +28,8 @@ _ON_VIEWS: dict[Any, Callable[..., Operations | None]] = {
     Tensor.mul_: operations.scale,
     scaled_copy: operations.scaled_copy,
 }
-_FLOAT_BYTES = 4
 _FEWEST_TURNS = 8  # for which weights are packed
 
-#: The addresses of an operation, in floats by which they move from turn to turn.
-_Steps = list[int]
 #: Where memory begins and ends.
 Stretch = tuple[int, int]
 
@@ -39,23 +37,26 @@ Stretch = tuple[int, int]
 class NativeRun:
     """Operations that run one after the other in each of some turns. Weights are packed before the first turn."""
 
-    def __init__(self, rows: Operations, steps: Sequence[_Steps], num_turns: int) -> None:
+    def __init__(self, operations: Sequence[Moving], num_turns: int, tables: Sequence[np.ndarray] = ()) -> None:
+        """`tables`: those of `LoopTurns`."""
         found = library()
         assert found is not None
         packing: dict[Row, int] = {}  # where panels begin
-        in_turns: list[tuple[Row, _Steps]] = []
+        in_turns: list[Moving] = []
         self._num_floats, width = 0, found.nnet3_columns_of_panel()
         panels = 0
-        for row, step in zip(rows, steps, strict=True):
+        for row, moves in operations:
             size = size_of_panels(row, width)
             if not size:
-                in_turns.append((_with_scratch(row, panels) if reads_panels(row) else row, step))
+                in_turns.append((_with_scratch(row, panels) if reads_panels(row) else row, moves))
                 continue
             panels = packing.setdefault(row, self._num_floats)
             self._num_floats += size if panels == self._num_floats else 0
-        before = [(_with_scratch(row, place), [0] * operations.NUM_MATRICES) for row, place in packing.items()]
-        self._tables = [np.array(table, np.int64) for table in zip(*before, *in_turns, strict=True)]
-        self._function = partial(found.nnet3_run, *(table.ctypes.data for table in self._tables))
+        before: list[Moving] = [(_with_scratch(row, place), STAYS) for row, place in packing.items()]
+        places = np.array([table.ctypes.data for table in tables], np.int64)
+        self._arrays = [np.array(numbers, np.int64) for numbers in zip(*before, *in_turns, strict=True)]
+        self._arrays += [places, *tables]
+        self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
         self._num_before, self._num_rows, self._num_turns = len(before), len(before) + len(in_turns), num_turns
         self._scratch: Tensor | None = None
 
@@ -94,52 +95,39 @@ def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
 
 
 def in_groups(
-    bound: Sequence[Sequence[BoundCall]], num_turns: int, constant: Sequence[Stretch] = (), *, together: bool
+    calls: Sequence[BoundCall],
+    moving: Sequence[Sequence[Moving] | None],
+    turns: LoopTurns,
+    constant: Sequence[Stretch] = (),
+    *,
+    together: bool,
 ) -> list[Group]:
     """Groups calls by who makes them; unless `together`, each is a group of its own.
 
-    `bound` are the calls of the first turn, the second and the last one, or of as many turns as there are. Native code
-    makes what it can if a kernel is among it, and from turn to turn only addresses change, by equal amounts. Weights
-    are packed if there are many turns and they lie in memory that is `constant` meanwhile.
+    Native code makes what it can, whose operations are `moving`, if a kernel is among it. Weights are packed if there
+    are many turns and they lie in memory that is `constant` meanwhile.
     """
-    found = [_turning(each, num_turns, constant) for each in zip(*bound, strict=True)]
+    is_native = [each is not None and _packs_well(each, turns.num_turns, constant) for each in moving]
     groups: list[Group] = []
-    for is_native, places in groupby(range(len(found)), lambda place: found[place] is not None):
-        calls = list(places)
-        if not is_native or all(_function(bound[0][call]) in _ON_VIEWS for call in calls):
-            groups += [Group([call], None) for call in calls]
+    for are_native, places in groupby(range(len(moving)), lambda place: is_native[place]):
+        numbers = list(places)
+        if not are_native or all(_function(calls[number]) in _ON_VIEWS for number in numbers):
+            groups += [Group([number], None) for number in numbers]
             continue
-        parts = [calls] if together else [[call] for call in calls]
-        for part in parts:
-            rows, steps = zip(*[each for call in part for each in found[call] or ()], strict=True)
-            groups.append(Group(part, NativeRun(rows, steps, num_turns)))
+        for part in [numbers] if together else [[number] for number in numbers]:
+            operations = [each for number in part for each in moving[number] or ()]
+            groups.append(Group(part, NativeRun(operations, turns.num_turns, turns.tables)))
     return groups
 
 
-def _turning(
-    calls: Sequence[BoundCall], num_turns: int, constant: Sequence[Stretch]
-) -> list[tuple[Row, _Steps]] | None:
-    """Returns the operations of a call that is given as it is bound in some turns, with their steps; None without."""
-    found = [_operations_of(call) for call in calls]
-    first, second, last = found[0], found[min(1, len(found) - 1)], found[-1]
-    if first is None or second is None or last is None or not len(first) == len(second) == len(last):
-        return None
-    result = []
-    for row, row_of_second, row_of_last in zip(first, second, last, strict=True):
-        step = [after - before for before, after in zip(row, row_of_second, strict=True)]
-        expected = [start + (num_turns - 1) * each for start, each in zip(row, step, strict=True)]
-        if expected != list(row_of_last) or any(step[: ADDRESSES.start]) or any(step[ADDRESSES.stop :]):
-            return None
-        if size_of_panels(row, 1) and not (
-            num_turns >= _FEWEST_TURNS and is_amd() and _is_constant(row, step, constant)
-        ):
-            return None
-        result.append((row, [each // _FLOAT_BYTES for each in step[ADDRESSES]]))
-    return result
-
-
-def _is_constant(row: Row, step: Sequence[int], constant: Sequence[Stretch]) -> bool:
-    return not step[WEIGHTS] and any(start <= row[WEIGHTS] < end for start, end in constant)
+def _packs_well(operations: Sequence[Moving], num_turns: int, constant: Sequence[Stretch]) -> bool:
+    """True if no weights are packed, or they are for many turns, in which they stay as they are."""
+    packed = [each for each in operations if size_of_panels(each[0], 1)]
+    may_pack = num_turns >= _FEWEST_TURNS and is_amd()
+    return all(
+        may_pack and moves == STAYS and any(start <= row[WEIGHTS] < end for start, end in constant)
+        for row, moves in packed
+    )
 
 
 def constant_memory(plan: Plan, outside: Mapping[str, Tensor]) -> list[Stretch]:
@@ -158,7 +146,8 @@ def _function(call: BoundCall) -> Any:
     return call.func if isinstance(call, partial) else None
 
 
-def _operations_of(call: BoundCall) -> Operations | None:
+def operations_of(call: BoundCall) -> Operations | None:
+    """Returns the operations that do as a call does; None if there are none."""
     if not isinstance(call, partial):
         return None
     on_views = _ON_VIEWS.get(call.func)

@@ -41,10 +41,19 @@ class ViewTensors:
         self.fixed = [made[place] for place in places]
         self.forget_turns()
 
-    def forget_turns(self) -> None:
-        """Forget the tensors of views that move, before others than the present turns are asked for."""
+    def forget_turns(self, uneven: Sequence[np.ndarray] | None = None) -> None:
+        """Forget the tensors of views that move, before others than the present turns are asked for.
+
+        `uneven`: what they have instead of the plan's.
+        """
         self._moving: dict[int, Sequence[Tensor]] = {}
         self._cuts: dict[int, _Cuts] = {}
+        self._uneven = self._plan.uneven if uneven is None else uneven
+
+    @property
+    def kinds_in_use(self) -> set[int]:
+        """Which of `Plan.uneven` views had that were asked for in the present turns."""
+        return {uneven - 1 for uneven in self._cuts}
 
     def of(self, number: int, turns: range) -> Iterable[Tensor]:
         """Returns a view as it lies in each of these turns."""
@@ -94,7 +103,7 @@ class ViewTensors:
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
-                cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][turns.start : turns.stop])
+                cuts = self._cuts[uneven] = _Cuts(self._uneven[uneven - 1][turns.start : turns.stop])
             return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
         turn_step *= int(self._memory[lane, 0])
         start += turns.start * turn_step
