@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,7 +30,7 @@ from nnet3.cli.files import load_acoustic_model
 from nnet3.cli.messages import say
 from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import Fst, int_vector_writer, open_fst_table, open_rxfilename, random_access_matrices
+from nnet3.kaldi_io import NO_TABLE, Fst, int_vector_writer, open_fst_table, open_rxfilename, random_access_matrices
 from nnet3.kaldi_io.graph_file import read_graph
 from nnet3.kaldi_io.lattice_file import lattice_writer
 from nnet3.kaldi_io.specifiers import check_different, is_table
@@ -127,19 +129,12 @@ class _Outputs:
     """The tables that are written: lattices, and words and alignments where these are asked for."""
 
     def __init__(self, tables: DecodedTables):
-        opened: list[ResultWriter] = []
-        opens: list[Callable[[], ResultWriter]] = [partial(lattice_writer, tables.lattices)]
-        opens += [partial(int_vector_writer, name) for name in (tables.words, tables.alignments) if name]
-        try:
-            for each in opens:
-                opened.append(each())
-        except BaseException:
-            for writer in opened:
-                writer.discard()
-            raise
-        self._lattices, *others = self._all = opened
-        self._words = others.pop(0) if tables.words else None
-        self._alignments = others.pop(0) if tables.alignments else None
+        with ExitStack() as opened:
+            self._lattices = opened.enter_context(lattice_writer(tables.lattices))
+            self._words = opened.enter_context(int_vector_writer(tables.words or NO_TABLE))
+            self._alignments = opened.enter_context(int_vector_writer(tables.alignments or NO_TABLE))
+            opened.pop_all()
+        self._all: tuple[ResultWriter, ...] = (self._lattices, self._words, self._alignments)
         self.count = 0
 
     @property
@@ -148,10 +143,8 @@ class _Outputs:
 
     def write(self, key: str, found: DecodedUtterance) -> None:
         self._lattices.write(key, found.lattice)
-        if self._words is not None:
-            self._words.write(key, found.words)
-        if self._alignments is not None:
-            self._alignments.write(key, found.transition_ids)
+        self._words.write(key, found.words)
+        self._alignments.write(key, found.transition_ids)
         self.count += 1
 
     def close(self) -> None:
@@ -159,7 +152,7 @@ class _Outputs:
             writer.close()
 
     def keep(self) -> str:
-        return ", ".join(writer.keep() for writer in self._all)
+        return ", ".join(name for writer in self._all if (name := writer.keep()) != os.devnull)
 
     def discard(self) -> None:
         for writer in self._all:
