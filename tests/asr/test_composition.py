@@ -7,10 +7,8 @@ import pytest
 
 from nnet3.asr import composition
 from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.composition import Composition, LookaheadSearch
-from nnet3.asr.grammar import phrase_model
-from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.lookahead import LookaheadGraph
+from nnet3.asr.composition import Composition, LookaheadGraph, LookaheadSearch
+from nnet3.asr.language_model import BackoffModel, phrase_model
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.grammar import phrase_model
-from nnet3.asr.language_model import BackoffModel
+from nnet3.asr.language_model import BackoffModel, phrase_model
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from tests.asr.toy_lookahead import WORDS, bigram, cost_of_words

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from nnet3.asr.composition import LookaheadGraph
 from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.lookahead import LookaheadGraph
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_const import LabelReach

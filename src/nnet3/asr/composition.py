@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,17 +13,39 @@ import numpy.typing as npt
 from nnet3.asr.arrays import Integers
 from nnet3.asr.columns import joined, part
 from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.lookahead import LookaheadGraph
 from nnet3.asr.number_of_key import NumberOfKey
 from nnet3.asr.search_graph import ArcsOfStates, arcs_between, arcs_leaving
-from nnet3.asr.words_ahead import WordsAhead
+from nnet3.asr.words_ahead import ReachedWords, WordsAhead
 from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_const import LabelReach
 
 Costs = npt.NDArray[np.float32]
 _NO_WORD = 0
 _MOST_STATES = 1_000_000
 _STEP = np.float32(2.0**-10)  # costs of words ahead count in steps of it where they are taken back
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x94D049BB133111EB], np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class LookaheadGraph:
+    """HCLr: transition-ids in, words out, with the words that each state can come to next; `disambiguation` symbols are
+    input labels that take no row."""
+
+    fst: Fst
+    reach: LabelReach
+    disambiguation: Integers
+
+    @cached_property
+    def reached(self) -> ReachedWords:
+        """The words that each state can come to next."""
+        return ReachedWords(self.reach)
+
+    @cached_property
+    def input_labels(self) -> npt.NDArray[np.int32]:
+        """The input labels with 0 in the place of disambiguation symbols, (arcs,)."""
+        labels = self.fst.ilabel
+        return np.where(np.isin(labels, self.disambiguation), 0, labels).astype(np.int32)
 
 
 class _States(NamedTuple):

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.arrays import Integers
 from nnet3.asr.bayes_risk import HeardWord, least_risk_words
 from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.composition import Composition, LookaheadSearch
-from nnet3.asr.grammar import phrase_model
+from nnet3.asr.composition import Composition, LookaheadGraph, LookaheadSearch
 from nnet3.asr.growing_lattice import GrowingLattice
 from nnet3.asr.label_lattice import LabelLattice
-from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.lookahead import LookaheadGraph
+from nnet3.asr.language_model import BackoffModel, phrase_model
+from nnet3.asr.lattice_path import LatticePath, best_paths
 from nnet3.asr.model_folder import GraphFiles
-from nnet3.asr.n_best import Alternative, n_best
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.asr.timed_lattice import timed_lattice
 from nnet3.asr.vosk_json import SpokenText, TextAlternative, TimedWord
 from nnet3.asr.word_lattice import PhoneLabels, narrowed_notices
-from nnet3.asr.word_times import WordBoundaries
+from nnet3.asr.word_times import WordBoundaries, rows_of_states
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
@@ -201,3 +201,31 @@ def _integers(path: Path) -> npt.NDArray[np.integer]:
     if not all(word.isdigit() and len(word) < 10 for word in words):
         raise ModelFormatError("expected integers separated by white space", str(path))
     return np.array([int(word) for word in words], np.int64)
+
+
+class Alternative(NamedTuple):
+    """A path: its cost, and its words with their first rows and the rows behind them."""
+
+    cost: float
+    words: list[tuple[int, int, int]]
+
+
+def n_best(
+    lattice: Lattice, number: int, graph_scale: float = 1.0, boundaries: WordBoundaries | None = None
+) -> list[Alternative]:
+    """Returns the best paths, the best one first; all have different words if the lattice comes from `word_lattice`."""
+    rows = rows_of_states(lattice)
+    found = best_paths(lattice, number, graph_scale)
+    return [Alternative(path.cost, _timed(path, rows, boundaries)) for path in found]
+
+
+def _timed(path: LatticePath, rows: Integers, boundaries: WordBoundaries | None) -> list[tuple[int, int, int]]:
+    """Returns the words of a path with their rows."""
+    fst = path.lattice.fst
+    spoken = path.arcs[fst.ilabel[path.arcs] > 0]
+    begin, end = rows[fst.src[spoken]], rows[fst.dst[spoken]]
+    if boundaries is not None and len(spoken):
+        ids = np.tile(path.transition_ids, (len(spoken), 1))
+        found, behind = boundaries.words(ids, np.arange(len(spoken)))
+        begin, end = np.where(found >= 0, found, begin), np.where(found >= 0, behind, end)
+    return list(zip(fst.ilabel[spoken].tolist(), begin.tolist(), end.tolist(), strict=True))
