@@ -15,11 +15,11 @@ import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.transition_model import TransitionModel
-from nnet3.runs import ending
-from nnet3.runs.ending import finish_run
+from nnet3.runs import train_model as module
 from nnet3.runs.plugs import Placed, RunObjectives
 from nnet3.runs.sections import PriorsSection
 from nnet3.runs.snapshots import Snapshots
+from nnet3.runs.train_model import finish_run
 from nnet3.runs.training_run import Progress
 from nnet3.runs.world import World
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
@@ -111,7 +111,7 @@ def test_the_settings_and_objectives_of_the_run_are_used(tmp_path: Path, monkeyp
         given.update(options, objective=objective(None), models=models)
         return NNET.copy()
 
-    monkeypatch.setattr(ending, "combine", combine)
+    monkeypatch.setattr(module, "combine", combine)
     run = _Run(tmp_path, {3: 5.0, 9: 1.5})
     run.objectives = RunObjectives("train", "compare", "statistics")  # type: ignore[arg-type]
     _finish(run)

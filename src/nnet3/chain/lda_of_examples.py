@@ -8,7 +8,7 @@ from nnet3.chain.example import ChainExample
 from nnet3.chain.numerator import pdf_weights
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.lda_of_examples import Labelled
+from nnet3.train.lda_stats import Labelled
 from nnet3.train.minibatch import Minibatch, WantedOutput
 from nnet3.train.to_minibatch import to_input
 

@@ -27,7 +27,6 @@ from nnet3.cli import (
     files as files,
     get_egs_tables as get_egs_tables,
     graph_making as graph_making,
-    ivector_tables as ivector_tables,
     lattice_reading as lattice_reading,
     lattice_tables as lattice_tables,
     looped_tables as looped_tables,

@@ -19,8 +19,7 @@ from nnet3.nnet import Nnet
 from nnet3.options import FeatureTransformOptions
 from nnet3.train.compute_prob import gradient_lines
 from nnet3.train.evaluation import ExampleOutputs
-from nnet3.train.lda_of_examples import Labelled, accumulated, labelled_by_class
-from nnet3.train.lda_stats import LdaStats, estimate_transform, packed
+from nnet3.train.lda_stats import Labelled, LdaStats, accumulated, estimate_transform, labelled_by_class, packed
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_minibatch, to_unlabelled
 

@@ -16,7 +16,7 @@ from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position,
 from nnet3.nnet import Nnet
 from nnet3.runs.kinds import AS_IT_IS, ArchivesSection, ChainExamplesSection
 from nnet3.runs.plugs import DataSource, Placed, SettingError, Share
-from nnet3.train.lda_of_examples import Labelled, labelled_by_class
+from nnet3.train.lda_stats import Labelled, labelled_by_class
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.to_minibatch import to_minibatch
 

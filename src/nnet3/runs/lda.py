@@ -20,8 +20,7 @@ from nnet3.runs.beginning import config_text
 from nnet3.runs.plugs import DataKind
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.world import World
-from nnet3.train.lda_of_examples import accumulated
-from nnet3.train.lda_stats import LdaStats, beside, estimate_transform
+from nnet3.train.lda_stats import LdaStats, accumulated, beside, estimate_transform
 from nnet3.xconfig import expand_xconfig, is_xconfig
 
 

@@ -16,7 +16,7 @@ from nnet3.runs.settings_text import SettingsText
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
-    from nnet3.train.lda_of_examples import Labelled
+    from nnet3.train.lda_stats import Labelled
     from nnet3.train.objectives import Objective
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from nnet3.errors import ConfigError, Span
 from nnet3.text import did_you_mean
@@ -17,6 +18,8 @@ from nnet3.xconfig.term import Term
 
 DEFAULT_INPUT = "[-1]"
 _CONFIG_WORDS = ("component", "component-node", "input-node", "output-node", "dim-range-node")
+_INPUT_DIMS = (40, 200, 2560, 1536)  # features, images, images with filters, hidden layers
+_NAMES = {"input": "input", "output": "output", "output-layer": "output"}
 
 
 @dataclass(frozen=True)
@@ -109,3 +112,26 @@ def _full_line(layer: Layer, normal: bool) -> str:
         values["input"] = layer.normal_input if normal else layer.written_input
     pairs = (f'{key}="{value}"' if "=" in str(value) else f"{key}={value}" for key, value in sorted(values.items()))
     return " ".join([f"{layer.type.name} name={layer.name}", *pairs])
+
+
+@dataclass(frozen=True)
+class LayerExample:
+    """Lines of an xconfig, the last of which is the layer, and that layer."""
+
+    lines: tuple[str, ...]
+    expanded: ExpandedLayer
+
+
+@cache
+def example_of(layer_type: str) -> LayerExample:
+    """The example of a layer type. An assertion fails if it is none, which the tests exclude."""
+    kind = LAYER_TYPES[layer_type]
+    line = f"{layer_type} name={_NAMES.get(layer_type, 'layer1')} {kind.example}".strip()
+    before = ["input name=ivector dim=100"] if "ivector" in line else []
+    for dim in _INPUT_DIMS:
+        lines = (*before, f"input name=input dim={dim}", line) if kind.has_input else (line,)
+        try:
+            return LayerExample(lines, expand_xconfig("\n".join(lines)).layers[-1])
+        except ConfigError:
+            continue
+    raise AssertionError(f"the example of {layer_type} is wrong")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from nnet3.structure.component_notes import format_offsets
 from nnet3.xconfig.carried import settings_of
 from nnet3.xconfig.describe import written_term
-from nnet3.xconfig.example import example_of
+from nnet3.xconfig.expand import example_of
 from nnet3.xconfig.expansion import REF, Expansion
 from nnet3.xconfig.layer import Key, LayerType
 from nnet3.xconfig.statements import (

@@ -14,7 +14,7 @@ from nnet3.errors import ConfigError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.xconfig.carried import differences, is_config_key, settings_of
-from nnet3.xconfig.example import example_of
+from nnet3.xconfig.expand import example_of
 from nnet3.xconfig.expansion import REF, Expansion, expand_layer
 from nnet3.xconfig.found import Found, SearchedNetwork, normal_text, shown
 from nnet3.xconfig.layer import Layer, LayerType, make_layer

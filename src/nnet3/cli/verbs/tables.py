@@ -225,7 +225,7 @@ def ivector_extract_online2(
     nnet3 ivector-extract-online2 --config=conf/ivector_extractor.conf ark:spk2utt scp:feats.scp ark:ivectors.ark
     """
     chosen = later.ivectors.IvectorFiles(**files)
-    return later.ivector_tables.write_online_ivectors(
+    return later.audio_features.write_online_ivectors(
         spk2utt, features, output, chosen, options, repeat, frame_weights, tolerance
     )
 
