@@ -180,12 +180,29 @@ def test_numbers_depend_on_their_row_and_column_alone(monkeypatch: pytest.Monkey
             assert torch.equal(y, of_all[rows, columns])
 
 
+@pytest.mark.parametrize("columns", [20, 40])
 @pytest.mark.parametrize("rows", [4, 30])
-def test_rows_that_share_places_of_the_cache(rows: int) -> None:
-    left, right = numbers(rows, 2048)[:, :1000], numbers(1000, 40)
-    y = torch.empty(rows, 40)
+def test_rows_that_share_places_of_the_cache(rows: int, columns: int) -> None:
+    left, right = numbers(rows, 2048)[:, :1000], numbers(1000, columns)
+    y = torch.empty(rows, columns)
     product(y, left, right)
     torch.testing.assert_close(y, (left.double() @ right.double()).float(), rtol=1e-5, atol=3e-4)
+
+
+@pytest.mark.parametrize("inner", [6144, 6145, 13000])
+def test_sums_longer_than_one_panel_holds(inner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_FEWEST_FOR_THREADS", 1)
+    left, right = numbers(50, inner), numbers(inner, 20)
+    results = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        results.append(torch.empty(50, 20))
+        product(results[-1], left, right)
+        assert torch.equal(results[-1], results[0])
+    torch.testing.assert_close(results[0], (left.double() @ right.double()).float(), rtol=1e-5, atol=3e-3)
+    some = torch.empty(9, 20)
+    product(some, left[30:39], right)
+    assert torch.equal(some, results[0][30:39])
 
 
 def test_nothing_to_multiply() -> None:

@@ -51,6 +51,7 @@ typedef struct {
     const float *x, *a, *w, *panels;
     int64_t of_y, of_x, of_a, of_w, step_of_x, step_of_w;
     float alpha;
+    int64_t steps, tile; /* most inner numbers of a panel that is made, most rows of a tile */
 } Product;
 
 /* A tile of y: some rows of a panel's columns, of which there are a half, three quarters or all; both numbers are
@@ -115,7 +116,7 @@ static void rows_of(const Product *p) {
         const float *weights = p->panels + column * p->inner;
         const size_t bytes = (size_t)left * sizeof(float);
         int64_t row = 0, rows;
-        for (int64_t tiles = (p->rows + ROWS - 1) / ROWS; tiles > 0; tiles--, row += rows) {
+        for (int64_t tiles = (p->rows + p->tile - 1) / p->tile; tiles > 0; tiles--, row += rows) {
             const float *x = p->x + row * p->of_x, *a = p->a ? p->a + row * p->of_a + column : nothing;
             float *y = p->y + row * p->of_y + column;
             rows = (p->rows - row + tiles - 1) / tiles;
@@ -204,19 +205,23 @@ static void copy(int64_t rows, int64_t columns, float *to, int64_t of_to, const 
     }
 }
 
-/* Panels of all columns, one after the other. */
+/* Panels of all columns, one after the other. Where those of W lie side by side all panels get some steps, then the
+   next ones: memory is read in its order. */
 static void make_panels(const Product *p, float *panels) {
-    for (int64_t column = 0; column < p->columns; column += PANEL, panels += PANEL * p->inner) {
-        const int64_t columns = least(p->columns - column, PANEL);
-        if (columns < PANEL) memset(panels, 0, (size_t)(PANEL * p->inner) * sizeof(float));
-        copy(p->inner, columns, panels, PANEL, p->w + column * p->of_w, p->step_of_w, p->of_w);
-    }
+    const int64_t some = p->of_w == 1 ? LANES : p->inner;
+    const int64_t whole = p->columns / PANEL * PANEL;
+    if (whole < p->columns) memset(panels + whole * p->inner, 0, (size_t)(PANEL * p->inner) * sizeof(float));
+    for (int64_t step = 0; step < p->inner; step += some)
+        for (int64_t column = 0; column < p->columns; column += PANEL)
+            copy(least(some, p->inner - step), least(p->columns - column, PANEL),
+                 panels + column * p->inner + step * PANEL, PANEL,
+                 p->w + column * p->of_w + step * p->step_of_w, p->step_of_w, p->of_w);
 }
 
 /* A product of any size, by blocks that the second cache holds. Where rows of x do not lie well they are copied. */
 static void in_blocks(const Product *p) {
     static _Thread_local float panels[COLUMNS_AT_ONCE * STEPS_AT_ONCE], copied[ROWS_AT_ONCE * OF_COPY];
-    const int64_t blocks = 1 + (p->inner - 1) / STEPS_AT_ONCE;
+    const int64_t blocks = 1 + (p->inner - 1) / p->steps;
     for (int64_t column = 0; column < p->columns; column += COLUMNS_AT_ONCE) {
         Product block = some_of(p, 0, p->rows, column, COLUMNS_AT_ONCE);
         int64_t step = 0;
@@ -227,7 +232,7 @@ static void in_blocks(const Product *p) {
             block.panels = panels;
             for (int64_t row = 0; row < p->rows; row += ROWS_AT_ONCE) {
                 Product some = some_of(&block, row, ROWS_AT_ONCE, 0, block.columns);
-                if (p->step_of_x != 1 || p->of_x % SAME_PLACE == 0) {
+                if (p->step_of_x != 1 || (p->of_x % SAME_PLACE == 0 && p->tile == ROWS)) {
                     copy(some.rows, some.inner, copied, OF_COPY, some.x, p->of_x, p->step_of_x);
                     some.x = copied;
                     some.of_x = OF_COPY;
@@ -292,16 +297,21 @@ static void multiply(const Product *product, int64_t threads) {
 /* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. */
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
                          int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t threads) {
-    const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, 1.0f};
+    const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, 1.0f, STEPS_AT_ONCE, ROWS};
     multiply(&product, threads);
 }
 
-/* y = a + alpha x W^T of matrices that may lie in any way, but for y and `a`; `a` may be y itself, or none. A number of
-   y depends on its row of x and its row of W alone. */
+/* y = a + alpha x W^T of matrices that may lie in any way, but for y and `a`; `a` may be y itself, or none. A row of
+   y does not depend on how many there are, nor its numbers on those beside them, but on whether one panel holds all. */
 void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                    int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
                    float alpha, int64_t threads) {
-    const Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, alpha};
+    Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, alpha,
+                       STEPS_AT_ONCE, ROWS};
+    if (columns <= PANEL && step_of_x == 1) { /* x comes once: few rows side by side, as far as one panel goes */
+        product.steps = COLUMNS_AT_ONCE / PANEL * STEPS_AT_ONCE;
+        if (of_x % SAME_PLACE == 0) product.tile = ROWS / 2;
+    }
     multiply(&product, threads);
 }
 
