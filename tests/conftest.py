@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
+from tests.distribution import BriefWorker, FileScheduling, let_loggers_propagate, long_ones_first
 from tests.effort import EFFORT
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
@@ -54,10 +56,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file run in one process: what they share is made once."""
-    from xdist.scheduler import LoadFileScheduling
-
-    return LoadFileScheduling(config, log) if config.getvalue("dist") == "load" else None
+    return FileScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,6 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.randomly_reset_seed = False
     if SHIFT and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(SHIFT)
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(BriefWorker())
     gc.disable()  # what is imported and collected stays
 
 
@@ -85,10 +86,12 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
 def pytest_collection_finish() -> None:
     """No collection of garbage looks again at what stays."""
+    let_loggers_propagate(logging.Logger.manager.loggerDict)
     gc.freeze()
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say why a test has no case: pytest does not know that its cases are in a folder that is not there."""
     there_is_none = pytest.mark.skip(reason=f"its cases are in the shared folder, which is not at {SHARED}").mark
@@ -96,6 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, mark in enumerate(item.own_markers):
             if str(mark.kwargs.get("reason", "")).startswith("got empty parameter set"):
                 item.own_markers[place] = there_is_none
+    long_ones_first(items)
 
 
 @pytest.fixture(scope="session")

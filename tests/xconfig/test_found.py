@@ -54,9 +54,9 @@ def test_what_is_found_under_a_name(network: SearchedNetwork) -> None:
 
 
 def test_the_input_is_what_does_not_come_from_the_layer(network: SearchedNetwork) -> None:
-    assert str(Found(network, "l").input()) == "Append(input, Offset(input, 1))"
-    assert str(Found(network, "m").input()) == "l.k"
-    assert Found(network, "input").input() is None
+    assert str(Found(network, "l").input) == "Append(input, Offset(input, 1))"
+    assert str(Found(network, "m").input) == "l.k"
+    assert Found(network, "input").input is None
 
 
 def test_what_others_read(network: SearchedNetwork) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nnet3.errors import ConfigError
 from nnet3.structure.descriptor import Descriptor, Simple, SumDescriptor
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference
 from nnet3.structure.nodes import ComponentNode, DimRangeNode, InputNode, NnetNode
@@ -63,6 +64,7 @@ class SearchedNetwork:
 
     def __post_init__(self) -> None:
         self._settings: dict[str, CarriedSettings] = {}
+        self._dims: dict[str, int | None] = {}
         self._members: dict[str, list[str]] = {}
         for number, node in enumerate(self.parts.nodes):
             if node.is_hidden:
@@ -99,6 +101,16 @@ class SearchedNetwork:
         if component not in self._settings:
             self._settings[component] = carried_settings(self.parts.components[component])
         return self._settings[component]
+
+    def dim(self, term: Term) -> int | None:
+        """Returns the dimension of a descriptor; None if it is none of this network."""
+        text = str(term)
+        if text not in self._dims:
+            try:
+                self._dims[text] = parse_descriptor(text).dim(self.parts.dim)
+            except (ConfigError, KeyError):
+                self._dims[text] = None
+        return self._dims[text]
 
 
 def _stems(node_name: str) -> Iterator[str]:
@@ -155,8 +167,9 @@ class Found:
     def is_read_outside(self, suffix: str) -> bool:
         return bool(self.network.readers.get(self.full_name(suffix), set()) - set(self.members))
 
+    @cached_property
     def input(self) -> Term | None:
-        """Returns the layer's input: the parts from outside that its first reading node has."""
+        """The layer's input: the parts from outside that its first reading node has."""
         own = set(self.members)
         for member in self.members:
             node = self.network.nodes[member]

@@ -12,7 +12,6 @@ import numpy as np
 from nnet3.components import Component
 from nnet3.errors import ConfigError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
-from nnet3.structure.normalize import parse_descriptor
 from nnet3.xconfig.carried import differences, is_config_key, settings_of
 from nnet3.xconfig.expand import example_of
 from nnet3.xconfig.expansion import REF, Expansion, expand_layer
@@ -118,15 +117,16 @@ class _Proposal:
         """The layer with as few keys as can be, None if the network has no such layer."""
         if self.type.has_input:
             read = self.type.reads.get("input")
-            self.input = read(self.found) if read else self.found.input()
-            if self.input is None:
+            self.input = read(self.found) if read else self.found.input
+            dim = None if self.input is None else self.found.network.dim(self.input)
+            if dim is None:
                 return None
-            parts = self.found.network.parts
-            try:
-                self.input_dim = parse_descriptor(str(self.input)).dim(parts.dim)
-            except (ConfigError, KeyError):
-                return None
-        values = self._without_passed(self._read_values())
+            self.input_dim = dim
+        values = self._read_values()
+        expansion = self._expand(self._without_passed(values)) or self._expand(values)
+        if expansion is None or not _has_names(self.found.network, expansion):
+            return None
+        values = self._without_explained(values)
         values |= self._options(values)
         layer = self._recognised(values)
         if layer is None:
@@ -150,13 +150,18 @@ class _Proposal:
         return values
 
     def _without_passed(self, values: dict[str, str]) -> dict[str, str]:
-        """The values without those that are handed to components which have them anyway."""
+        """The values without those that are only handed to components."""
         passed = {key.name for key in self.type.keys if key.default == "" and not key.is_options}
-        plain = self._components({key: value for key, value in values.items() if key not in passed})
+        return {key: value for key, value in values.items() if key not in passed}
+
+    def _without_explained(self, values: dict[str, str]) -> dict[str, str]:
+        """The values without those that are handed to components which have them anyway."""
+        own = self._without_passed(values)
+        plain = self._components(own)
         if not plain:
             return values
         missing = {key for statement in plain.values() for key in self._unexplained(statement)}
-        return {key: value for key, value in values.items() if key not in passed or key in missing}
+        return {key: value for key, value in values.items() if key in own or key in missing}
 
     def _is_shown_always(self, key: str) -> bool:
         """Dimensions are told even where they follow from others."""
@@ -208,6 +213,16 @@ class _Proposal:
         if expansion is None or not all(_has(network, statement, expansion) for statement in expansion.config(REF)):
             return None
         return Recognised(self.type, self.found.name, values, self.input, expansion)
+
+
+def _has_names(network: SearchedNetwork, expansion: Expansion) -> bool:
+    """Returns True if a network has the nodes of an expansion, and its components with their types."""
+    return all(
+        network.settings(statement.name).get("type") == statement.type
+        if isinstance(statement, ComponentStatement)
+        else statement.name in network.nodes
+        for statement in expansion.config(REF)
+    )
 
 
 def _has(network: SearchedNetwork, statement: Statement, expansion: Expansion) -> bool:
