@@ -10,9 +10,8 @@ from torch import Tensor
 
 from nnet3 import cn
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.convolution import Convolution, TransposedConvolution
+from nnet3.cn.nodes.convolution import Convolution, Pooling, TransposedConvolution
 from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.nodes.pooling import Pooling
 from nnet3.cn.operation import Operation
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation

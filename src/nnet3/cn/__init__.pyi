@@ -25,13 +25,19 @@ from .nodes.columns import (
     max_rows as max_rows,
     mean_rows as mean_rows,
     min_rows as min_rows,
+    row_slice as row_slice,
+    row_stack as row_stack,
     row_step as row_step,
     sum_rows as sum_rows,
     transpose as transpose,
 )
 from .nodes.component import component as component
-from .nodes.convolution import convolution as convolution, transposed_convolution as transposed_convolution
-from .nodes.cosine import cos as cos
+from .nodes.convolution import (
+    average_pooling as average_pooling,
+    convolution as convolution,
+    max_pooling as max_pooling,
+    transposed_convolution as transposed_convolution,
+)
 from .nodes.criteria import (
     classification_error as classification_error,
     cross_entropy as cross_entropy,
@@ -63,11 +69,14 @@ from .nodes.norms import (
     squared_norm as squared_norm,
     sum_elements as sum_elements,
 )
-from .nodes.pooling import average_pooling as average_pooling, max_pooling as max_pooling
-from .nodes.products import khatri_rao_product as khatri_rao_product, times as times
+from .nodes.products import (
+    cos as cos,
+    diag_times as diag_times,
+    khatri_rao_product as khatri_rao_product,
+    scale as scale,
+    times as times,
+)
 from .nodes.recurrent import lstm_layer as lstm_layer
-from .nodes.rows import row_slice as row_slice, row_stack as row_stack
-from .nodes.scaling import diag_times as diag_times, scale as scale
 from .nodes.sequence import (
     additive_attention as additive_attention,
     attention as attention,

@@ -19,13 +19,12 @@ from torch import Tensor
 
 from nnet3.cn.copying import copy_contents
 from nnet3.cn.differentiation import Differentiated
-from nnet3.cn.layouts import Layouts
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.runners import Runners, UnitRunner
-from nnet3.cn.samples import SampleLayout
+from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.evaluation import EvaluatedNetwork
-from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
+from nnet3.cn.samples import Layouts
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.runtime.memory import unrecorded

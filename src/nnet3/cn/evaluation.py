@@ -8,13 +8,12 @@ from typing import Any
 from torch import Tensor
 
 from nnet3.cn.given import GivenInput
-from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
-from nnet3.cn.samples import SampleLayout
+from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.staged import StagedRun
 from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import warn_of_gradient

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.products import Times
-from nnet3.cn.nodes.scaling import DiagTimes
+from nnet3.cn.nodes.products import DiagTimes, Times
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
 from nnet3.cn.operation import Matrices, Operation, native_put, put_scaled
 from nnet3.cn.order import Composite

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.dependence import Stamps
 from nnet3.cn.gradients import Gradients
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.layouts import Layouts
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.nodes.leaves import ParameterNode
@@ -24,8 +24,7 @@ from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner
 from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runners
-from nnet3.cn.samples import checked_layout
-from nnet3.cn.stamps import Stamps
+from nnet3.cn.samples import Layouts, checked_layout
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
 from nnet3.ir.kernel import Kernel

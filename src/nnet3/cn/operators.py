@@ -8,12 +8,10 @@ from typing import Any
 
 from nnet3.cn.node import OPERATORS, Node, as_node
 from nnet3.cn.nodes.activations import exp, negate
-from nnet3.cn.nodes.columns import row_step, transpose
+from nnet3.cn.nodes.columns import row_slice, row_step, transpose
 from nnet3.cn.nodes.functions import abs, divide, greater, greater_equal, less, less_equal, power
 from nnet3.cn.nodes.leaves import constant
-from nnet3.cn.nodes.products import times
-from nnet3.cn.nodes.rows import row_slice
-from nnet3.cn.nodes.scaling import scale
+from nnet3.cn.nodes.products import scale, times
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.errors import NetworkError, ShapeError
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.cn.layouts import Layouts
 from nnet3.cn.node import Node
 from nnet3.cn.program import Question, Runner
-from nnet3.cn.samples import SampleLayout
+from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.staged_views import StagesProfiler
 from nnet3.cn.stages import Stage
 from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands

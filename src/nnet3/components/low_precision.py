@@ -1,20 +1,135 @@
-"""Affine components for inference whose products are of int8 or bfloat16; everything else in them is float32."""
+"""Affine components for inference: products of int8 or bfloat16, the rest float32; or packed weights of float32."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, Properties
-from nnet3.components.inference_affine import InferenceAffine, dtype_name
-from nnet3.components.packed_affine import PackedAffineComponent, PackedTdnnComponent, is_worth_packing
+from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.large_products import packed
 from nnet3.components.time_blocks import ReadsTimeOffsets, RowBlock, TimeBlocks
 from nnet3.errors import ComponentError
+from nnet3.kaldi_io import Writer
+
+
+class InferenceAffine(Component):
+    """y(t) = b + sum_i W_i x(t + o_i), with the W_i in a form that is multiplied faster.
+
+    It is made from another component by `low_precision`, is not trained and has no form in files.
+    """
+
+    constant_names: ClassVar[tuple[str, ...]] = ("bias_params",)
+    products: ClassVar[torch.dtype]
+
+    def __init__(self, time_offsets: Sequence[int], linear_params: Tensor, bias_params: Tensor | None) -> None:
+        """Takes over W, the W_i side by side, (output_dim, offsets * input_dim), and b (output_dim,) or None."""
+        super().__init__()
+        linear = linear_params.detach().float()
+        self.time_offsets = tuple(time_offsets)
+        self.output_dim, self.input_dim = len(linear), linear.shape[1] // len(self.time_offsets)
+        self.bias_params = linear.new_zeros(self.output_dim)
+        if bias_params is not None and len(bias_params):
+            self.bias_params.copy_(bias_params.detach())
+        self.take_weights(linear)
+
+    def take_weights(self, linear: Tensor) -> None:
+        """Keep weights (output_dim, offsets * input_dim) in their form."""
+        raise NotImplementedError
+
+    def backward(
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
+    ) -> None:
+        raise ComponentError(f"{self.type_name} has no derivatives: {self.inference_only}")
+
+    def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
+        if dtype not in (None, torch.float32):
+            raise ComponentError(f"{self.type_name} cannot be converted to {dtype_name(dtype)}: {self.inference_only}")
+
+    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
+        self.check_target(dtype, device)
+        return super().to(dtype, device)
+
+    def write_body(self, writer: Writer) -> None:
+        raise ComponentError(
+            f"{self.type_name} cannot be written, as Kaldi's files have no such weights: {self.inference_only}"
+        )
+
+
+def dtype_name(dtype: torch.dtype | None) -> str:
+    """Returns "int8" for torch.int8."""
+    return str(dtype).removeprefix("torch.")
+
+
+_FEWEST_WEIGHTS = 2**15  # with fewer, it takes longer to call a product with packed weights than one by MKL
+
+
+class PackedAffineComponent(InferenceAffine):
+    """Weights of float32 in the order in which they are multiplied fastest; a row's result does not depend on others.
+
+    `packed_weights` has each W_i.
+    """
+
+    type_name = "PackedAffineComponent"
+    properties = Properties.SIMPLE
+    products = torch.float32
+
+    def take_weights(self, linear: Tensor) -> None:
+        self.packed_weights = [packed(weights) for weights in linear.split(self.input_dim, 1)]
+
+    def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
+        """y = b + sum_i W_i x(t + o_i); rows of y that are padding are anything finite."""
+        blocks: tuple[RowBlock, ...] = (RowBlock(0, 0, 0, 1, len(y)),)
+        if indexes is not None:
+            x, blocks = indexes.input_without_padding(x), indexes.blocks
+        addend = self.bias_params
+        if not blocks or blocks[0].num_rows < len(y):
+            addend = y.copy_(self.bias_params)
+        for block in blocks:
+            target = block.of_output(y)
+            self.packed_weights[block.offset].multiply(block.of_input(x), target, target if addend is y else addend)
+            addend = y
+
+    @property
+    def inference_only(self) -> str:
+        return "its weights are packed; take the network that was packed"
+
+    def in_low_precision(self, products: torch.dtype) -> Component | None:
+        if products == torch.float32:
+            return None
+        raise ComponentError(self.inference_only)
+
+    def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
+        super().check_target(dtype, device)
+        if device is not None and torch.device(device).type != "cpu":
+            raise ComponentError("weights are packed for the CPU alone: take the network that was packed")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        memo.update((id(weights), weights) for weights in self.packed_weights)  # nobody can write to them
+        return super().__deepcopy__(memo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "packed_weights": [weights.to_dense() for weights in self.packed_weights]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.packed_weights = [packed(weights) for weights in state["packed_weights"]]
+
+
+class PackedTdnnComponent(ReadsTimeOffsets, PackedAffineComponent):
+    type_name = "PackedTdnnComponent"
+    properties = ReadsTimeOffsets.properties
+
+
+def is_worth_packing(weights: Tensor) -> bool:
+    """True for weights that are multiplied faster when they are packed, where packing is faster at all."""
+    return weights.device.type == "cpu" and weights.dtype == torch.float32 and weights.numel() >= _FEWEST_WEIGHTS
+
 
 _LARGEST = 127  # of the integers, which are symmetric
 _LEAST_STEP = 1e-30  # for rows of zeros

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from nnet3 import cn
-from nnet3.errors import ShapeError
+from nnet3.errors import Nnet3Error, ShapeError
 from tests.cn.check_node import check_node, random
 from tests.cn.nodes.images import CHANNELS, COLS, OPTIONS, ROWS, SAMPLES, as_columns, as_torch, images, margins, pair
 from tests.seeds import RANDOM
@@ -130,3 +130,53 @@ def test_transposed_convolutions_that_cannot_be() -> None:
         cn.transposed_convolution(
             cn.parameter("W", (2, 8)), images, cn.parameter("b", (3, 1)), image=(5, 6, 2), window=2
         )
+
+
+def padded(value, options, fill):
+    down, across = margins(options)
+    return F.pad(as_torch(value), (across, across, down, down), value=fill)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_max_pooling_is_that_of_torch(options) -> None:
+    window, stride = pair(options["window"]), pair(options.get("stride", 1))
+    node = cn.max_pooling(images, image=(ROWS, COLS, CHANNELS), **options)
+
+    def formula(value):
+        return as_columns(F.max_pool2d(padded(value, options, float("-inf")), window, stride))
+
+    check_node(node, [random(ROWS * COLS * CHANNELS, SAMPLES)], formula)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_average_pooling_is_that_of_torch(options) -> None:
+    window, stride = pair(options["window"]), pair(options.get("stride", 1))
+    node = cn.average_pooling(images, image=(ROWS, COLS, CHANNELS), **options)
+
+    def formula(value):
+        return as_columns(F.avg_pool2d(padded(value, options, 0.0), window, stride))
+
+    check_node(node, [random(ROWS * COLS * CHANNELS, SAMPLES)], formula)
+
+
+def test_of_equal_elements_the_first_has_the_gradient() -> None:
+    node = cn.max_pooling(cn.input("i", 4), image=(2, 2), window=2)
+    same = torch.ones(4, 1, dtype=torch.float64)
+    check_node(node, [same], lambda value: value[:1] * 1, differences=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"image": (5, 5, 2), "window": 2}, "needs 50 rows"),
+        ({"image": (5, 6, 2), "window": (7, 2)}, "do not fit"),
+        ({"image": (5, 6, 2), "window": 0}, "expected image"),
+        ({"image": 60, "window": 1}, "max_pooling: image must be 3 integers, got 60"),
+        ({"image": (5, 6, 2), "window": 3.0}, r"max_pooling: window must be 2 integers, got \(3\.0, 3\.0\)"),
+        ({"image": (5, 6, 2), "window": (3, 3), "stride": (0, 1)}, "expected image"),
+        ({"image": (5, 6, 2), "window": (3, 3), "pad": 1}, "max_pooling: pad must be True or False, got 1"),
+    ],
+)
+def test_images_that_do_not_fit(options, says) -> None:
+    with pytest.raises(Nnet3Error, match=says):
+        cn.max_pooling(images, **options)

@@ -18,12 +18,11 @@ from nnet3.cn.network import Network
 from nnet3.cn.network_state import DTYPES
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, log_softmax, relu, sigmoid, softmax, tanh
+from nnet3.cn.nodes.columns import row_slice, row_stack
 from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.delay import DelayNode, delay
 from nnet3.cn.nodes.leaves import constant, input, parameter
-from nnet3.cn.nodes.products import times
-from nnet3.cn.nodes.rows import row_slice, row_stack
-from nnet3.cn.nodes.scaling import diag_times, scale
+from nnet3.cn.nodes.products import diag_times, scale, times
 from nnet3.cn.nodes.sums import element_times, plus
 from nnet3.cn.order import forward_order
 from nnet3.components import Component

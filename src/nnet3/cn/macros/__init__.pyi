@@ -1,11 +1,14 @@
 # The public names of nnet3.cn.macros, and where each lives.
 from .layers import (
+    Lstm as Lstm,
     affine as affine,
+    blstm as blstm,
     cnn_block as cnn_block,
     dnn as dnn,
     dnn_layer as dnn_layer,
+    fast_lstm as fast_lstm,
+    lstm as lstm,
     macro_2w1b as macro_2w1b,
     macro_3w1b as macro_3w1b,
     tensor_layer as tensor_layer,
 )
-from .recurrent import Lstm as Lstm, blstm as blstm, fast_lstm as fast_lstm, lstm as lstm

@@ -1,19 +1,92 @@
-"""Convolution of images (Section 1.5, 1.131 to 1.138)."""
+"""Images: windows that move over them, their convolution (Section 1.5, 1.131 to 1.138) and pooling (1.139 to 1.142)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import avg_pool2d, max_pool2d
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import ImageOperation, both, put_pixels, window_options
-from nnet3.cn.operation import Matrices, put
+from nnet3.cn.operation import Matrices, Operation, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class ImageOperation(Operation):
+    """Base of operations whose windows move over images.
+
+    `image`: (rows, columns, channels); `window` and `stride`: (rows, columns); `pad`: zeros half a window around.
+    """
+
+    image: tuple[int, int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    pad: bool = False
+
+    def check(self) -> None:
+        if min(*self.image, *self.window, *self.stride) < 1:
+            raise ShapeError(
+                f"{self.type}: expected image=(rows, columns, channels), window=(rows, columns) and stride=(rows, "
+                f"columns), all at least 1; got {self.image}, {self.window}, {self.stride}"
+            )
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns from the first to the last pixel of a window."""
+        return self.window
+
+    @property
+    def margins(self) -> tuple[int, int]:
+        """Padding on each side: half the window, rounded down."""
+        return (self.extent[0] // 2, self.extent[1] // 2) if self.pad else (0, 0)
+
+    @property
+    def value_size(self) -> tuple[int, int]:
+        """Steps down and across: (I - K) / S + 1, or with padding (I - mod(K, 2)) / S + 1 (1.132, 1.133)."""
+        sizes: Any = zip(self.image, self.extent, self.stride, self.margins, strict=False)
+        rows, cols = ((size + 2 * margin - extent) // stride + 1 for size, extent, stride, margin in sizes)
+        return rows, cols
+
+    def shape_of(self, channels: int, images: Shape) -> Shape:
+        """The shape of the value. Raises ShapeError unless the operand is such images and it has some pixels."""
+        height, width, depth = self.image
+        if images.rows != height * width * depth:
+            raise ShapeError(
+                f"{self.type} of images of {height} x {width} x {depth} needs {math.prod(self.image)} rows"
+            )
+        if min(self.value_size) < 1:
+            raise ShapeError(
+                f"{self.type} of images of {height} x {width} has windows {self.extent} that do not fit in"
+            )
+        return Shape(math.prod(self.value_size) * channels, images.cols)
+
+    def pixels(self, images: Tensor) -> Tensor:
+        """(samples, elements) as (samples, channels, rows, columns), the channels of a pixel side by side."""
+        return images.unflatten(1, self.image).permute(0, 3, 1, 2)
+
+
+def put_pixels(dest: Tensor, pixels: Tensor, accumulate: bool) -> None:
+    """Put images (samples, channels, rows, columns) into (samples, elements), or add them."""
+    moved = pixels.permute(0, 2, 3, 1)
+    put(dest.unflatten(1, moved.shape[1:]), moved, accumulate)
+
+
+def window_options(image: Any, window: Any, stride: Any, pad: Any) -> tuple[Any, Any, Any, Any]:
+    """The options of `ImageOperation`: an image of (rows, columns) has one channel, a single number is for both."""
+    if isinstance(image, tuple | list) and len(image) == 2:
+        image = (*image, 1)
+    return image, both(window), both(stride), pad
+
+
+def both(size: Any) -> Any:
+    """A size for rows and one for columns; a single one is for both."""
+    return size if isinstance(size, tuple | list) else (size, size)
 
 
 @dataclass(frozen=True)
@@ -174,3 +247,79 @@ def transposed_convolution(
     operands = (kernels, images) if bias is None else (kernels, images, bias)
     options = (*window_options(image, window, stride, pad), both(dilation), both(extra))
     return Node(TransposedConvolution(*options), operands, name)
+
+
+@dataclass(frozen=True)
+class Pooling(ImageOperation):
+    """Base: one number from each window and channel."""
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        return self.shape_of(self.image[2], operands[0])
+
+
+@dataclass(frozen=True)
+class MaxPooling(Pooling):
+    type: ClassVar[str] = "max_pooling"
+    uses_memo: ClassVar[bool] = True
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
+        # v_lij = max of the window (1.139); margins never win; of equal elements the first does
+        pixels = self.pixels(inputs[0])
+        largest, where = max_pool2d(pixels, self.window, self.stride, self.margins, return_indices=True)
+        put_pixels(output, largest, accumulate=False)
+        return where.permute(0, 2, 3, 1).flatten(1, 2)  # (samples, steps, channels): the number of a pixel
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # [dX]_(l, i_m, j_n) += [dV]_lij where (m, n) is the largest of its window (1.140, index of dV corrected)
+        if not accumulate:
+            dx.zero_()
+        pixels = dx.unflatten(1, (self.image[0] * self.image[1], self.image[2]))
+        pixels.scatter_add_(1, memo, gradient.unflatten(1, memo.shape[1:]))
+
+
+@dataclass(frozen=True)
+class AveragePooling(Pooling):
+    type: ClassVar[str] = "average_pooling"
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # v_lij = 1 / (K_r K_c) times the sum of the window, margins being zeros that count (1.141)
+        means = avg_pool2d(self.pixels(inputs[0]), self.window, self.stride, self.margins)
+        put_pixels(output, means, accumulate=False)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # [dX]_(l, i_m, j_n) += [dV]_lij / (K_r K_c) for all (m, n) of the window (1.142, index of dX corrected)
+        per_window = gradient.unflatten(1, (*self.value_size, self.image[2])).permute(0, 3, 1, 2)
+        found = torch.ops.aten.avg_pool2d_backward(
+            per_window, self.pixels(dx), self.window, self.stride, self.margins, False, True, None
+        )
+        put_pixels(dx, found, accumulate)
+
+
+def max_pooling(
+    images: Node,
+    *,
+    image: tuple[int, int, int] | tuple[int, int],
+    window: tuple[int, int] | int,
+    stride: tuple[int, int] | int = 1,
+    pad: bool = False,
+    name: str = "",
+) -> Node:
+    """The largest element of each window, for each channel. Images and options as in `convolution`."""
+    return Node(MaxPooling(*window_options(image, window, stride, pad)), (images,), name)
+
+
+def average_pooling(
+    images: Node,
+    *,
+    image: tuple[int, int, int] | tuple[int, int],
+    window: tuple[int, int] | int,
+    stride: tuple[int, int] | int = 1,
+    pad: bool = False,
+    name: str = "",
+) -> Node:
+    """The mean of each window, for each channel; zeros of the margin count. Images and options as in `convolution`."""
+    return Node(AveragePooling(*window_options(image, window, stride, pad)), (images,), name)

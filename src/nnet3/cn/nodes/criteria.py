@@ -13,7 +13,7 @@ from torch.nn.functional import nll_loss
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import constant
-from nnet3.cn.nodes.scaling import diag_times
+from nnet3.cn.nodes.products import diag_times
 from nnet3.cn.operation import Matrices, Operation, check_class_indexes, equal_columns, equal_shapes, put, put_scaled
 from nnet3.cn.shape import Shape
 from nnet3.errors import GradientError, NetworkError, ShapeError

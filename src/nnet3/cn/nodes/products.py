@@ -1,4 +1,4 @@
-"""Matrix product (1.57 to 1.63) and Khatri-Rao product (1.89 to 1.93)."""
+"""Products: by a number (1.50 to 1.56) or a diagonal (1.79 to 1.85), of matrices and of columns; cosines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,67 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.embedding import embedding, is_sparse_input
-from nnet3.cn.operation import Matrices, Operation, equal_columns, put
+from nnet3.cn.nodes.leaves import constant
+from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, equal_columns, equal_shapes, put, put_product
 from nnet3.cn.shape import Shape
 from nnet3.components.large_products import add_product
 from nnet3.errors import ShapeError
 from nnet3.native import operations as native
 from nnet3.native.operations import Operations
+
+
+class Scaling(Operation):
+    """Base: the second operand, each row times a number, or all times one."""
+
+    num_operands: ClassVar[int] = 2
+    repeats_forward: ClassVar[bool] = True
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = lambda Y (1.50), v_ij = d_i y_ij (1.79)
+        torch.mul(inputs[1], inputs[0], out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dlambda += vec(dV) . vec(Y) (1.51), dY += lambda dV (1.52)
+        # dd_i += sum_j dv_ij y_ij (1.80), dY += diag(d) dV (1.81)
+        if child == 0:
+            put(dx, (gradient * inputs[1]).sum_to_size(dx.shape), accumulate)
+        else:
+            put_product(dx, gradient, inputs[0], accumulate)
+
+
+@dataclass(frozen=True)
+class Scale(Scaling):
+    type: ClassVar[str] = "scale"
+    is_bilinear: ClassVar[bool] = True
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        if not operands[0].is_scalar:
+            raise ShapeError("scale needs a number (1 x 1) as its first operand")
+        return operands[1]
+
+
+@dataclass(frozen=True)
+class DiagTimes(Scaling):
+    type: ClassVar[str] = "diag_times"
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        d, y = operands
+        if d.cols != 1 or d.rows != y.rows:
+            raise ShapeError("diag_times needs one column, with as many rows as the second operand")
+        return y
+
+
+def scale(factor: Node | float, y: Node, *, name: str = "") -> Node:
+    """lambda Y; `factor` is a number or a 1 x 1 node (which may be learnt)."""
+    return Node(Scale(), (factor if isinstance(factor, Node) else constant(factor), y), name)
+
+
+def diag_times(d: Node, y: Node, *, name: str = "") -> Node:
+    """The product of the diagonal matrix of the column d (no samples) and Y."""
+    return Node(DiagTimes(), (d, y), name)
 
 
 @dataclass(frozen=True)
@@ -98,3 +153,42 @@ def times(x: Node, y: Node, *, name: str = "") -> Node:
 def khatri_rao_product(x: Node, y: Node, *, name: str = "") -> Node:
     """Column j is the Kronecker product of the columns j of X and Y: X.rows * Y.rows rows."""
     return Node(KhatriRaoProduct(), (x, y), name)
+
+
+@dataclass(frozen=True)
+class Cos(Operation):
+    type: ClassVar[str] = "cos"
+    num_operands: ClassVar[int] = 2
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, 1, OWN_VALUE}),) * 2
+    uses_memo: ClassVar[bool] = True
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        return Shape(1, equal_shapes(self.type, *operands).cols)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> tuple[Tensor, Tensor]:
+        # v_j = x_j . y_j / (|x_j| |y_j|) (1.94); the inverse norms are kept
+        x, y = inputs
+        inverse_x, inverse_y = inverse_norms(x), inverse_norms(y)
+        output.copy_((x * y).sum(1, keepdim=True) * inverse_x * inverse_y)
+        return inverse_x, inverse_y
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dx_j += dv_j (y_j / (|x_j| |y_j|) - v_j x_j / |x_j|^2) (1.95), and the same with x and y exchanged (1.96)
+        own, other = inputs[child], inputs[1 - child]
+        inverse_own, inverse_other = memo[child], memo[1 - child]
+        direction = other * (gradient * inverse_own * inverse_other)
+        direction -= own * (gradient * output * inverse_own * inverse_own)
+        put(dx, direction, accumulate)
+
+
+def inverse_norms(matrix: Tensor) -> Tensor:
+    """1 / |x| of each row x; 0 for a row of zeros, which has cosine and gradient 0 with every other."""
+    norms = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
+    return torch.where(norms == 0, 0.0, 1 / norms)
+
+
+def cos(x: Node, y: Node, *, name: str = "") -> Node:
+    """The cosine of the angle between the columns j of X and Y, for each j: one row. (A similarity, from -1 to 1.)"""
+    return Node(Cos(), (x, y), name)

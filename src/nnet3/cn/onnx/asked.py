@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from nnet3.cn.layouts import Layouts
 from nnet3.cn.network_state import NetworkState
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question
-from nnet3.cn.samples import SampleLayout
+from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.shape import SEQUENCES
 from nnet3.cn.staged import ProgramPart, StagedRun
 from nnet3.driver import compile_task
