@@ -132,20 +132,14 @@ class Transcripts:
         check_kind(items[0], str, "words", "strings, since there is a lexicon")
         spoken = self.lexicon.spoken(items)
         fst, labels = self.lexicon.fst(spoken)
-        self._check_known({number for word in set(spoken) for number in self._numbers_of(word)})
+        ways = {word: self.lexicon.pronunciations[word] for word in set(spoken)}
+        self._check_known({self.lexicon.phones[name] for each in ways.values() for way in each for name in way.phones})
         graph = TrainingGraphs(self._hmms, fst).make([labels[word] for word in spoken])
-        ways = {
-            word: min(
-                sum(self._least_rows[self.lexicon.phones[name]] for name in each.phones)
-                for each in self.lexicon.pronunciations[word]
-            )
-            for word in set(spoken)
+        least = {
+            word: min(sum(self._least_rows[self.lexicon.phones[name]] for name in way.phones) for way in each)
+            for word, each in ways.items()
         }
-        return Transcript(graph, tuple(items), tuple(spoken), sum(ways[word] for word in spoken))
-
-    def _numbers_of(self, word: str) -> set[int]:
-        assert self.lexicon is not None
-        return {self.lexicon.phones[name] for each in self.lexicon.pronunciations[word] for name in each.phones}
+        return Transcript(graph, tuple(items), tuple(spoken), sum(least[word] for word in spoken))
 
     def _of_phones(self, phones: list[Any]) -> Transcript:
         if not all(isinstance(phone, int | np.integer) and not isinstance(phone, bool) for phone in phones):

@@ -136,7 +136,8 @@ class ModelFolder:
         conf = self.path / self._layout.conf
         self._graph = self.path / self._layout.graph if graph is None else Path(graph)
         self._check_files()
-        self.features = self._read_features(conf)
+        kind = next(kind for kind in FEATURE_KINDS if (conf / f"{kind}.conf").is_file())
+        self.features = read_feature_options(conf / f"{kind}.conf", kind)
         self.decoding, self.silence_phones, self.endpoint_rules = self._read_settings()
 
     @property
@@ -203,10 +204,6 @@ class ModelFolder:
                     "does: take a model without pitch",
                     str(self.path / conf / name),
                 )
-
-    def _read_features(self, conf: Path) -> MfccOptions | FbankOptions:
-        kind = next(kind for kind in FEATURE_KINDS if (conf / f"{kind}.conf").is_file())
-        return read_feature_options(conf / f"{kind}.conf", kind)
 
     def _read_settings(self) -> tuple[DecodingOptions, tuple[int, ...], dict[str, EndpointRule]]:
         is_vosk = self._layout.settings == "conf/model.conf"

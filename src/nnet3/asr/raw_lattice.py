@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.arrays import Doubles, Flags, Integers
+from nnet3.asr.arrays import Doubles, Integers
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.levels import Levels, longest_paths
 from nnet3.kaldi_io.lattice import Strings, no_strings
@@ -65,7 +65,9 @@ class RawLattice(Levels):
 
     def pruned(self, beam: float) -> RawLattice:
         """Keeps the paths that cost at most `beam` more than the best one."""
-        return self._part(*self.within(beam))
+        states, arcs, ends = self.within(beam)
+        ending = replace(self, final_graph=np.where(ends, self.final_graph, np.inf))
+        return ending._chosen(states, arcs, np.cumsum(states) - 1)
 
     def labelled(self, label: Integers | None = None) -> LabelLattice:
         """Returns it with words, or other labels of the arcs, as labels."""
@@ -76,11 +78,6 @@ class RawLattice(Levels):
             *(self.graph_cost, self.acoustic_cost, ids),
             *(self.final_graph, np.where(np.isfinite(self.final_cost), 0.0, np.inf), no_strings(self.num_states)),
         )
-
-    def _part(self, states: Flags, arcs: Flags, ends: Flags) -> RawLattice:
-        """Keeps these states and arcs; only these states are final."""
-        ending = replace(self, final_graph=np.where(ends, self.final_graph, np.inf))
-        return ending._chosen(states, arcs, np.cumsum(states) - 1)
 
     def _chosen(self, states: npt.NDArray[Any], arcs: npt.NDArray[Any], number: Integers) -> RawLattice:
         """Returns these states and arcs, numbers or masks; `number` (states,) has the new numbers of states."""

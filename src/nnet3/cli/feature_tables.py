@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import click
@@ -151,7 +152,7 @@ def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: 
             raise Nnet3Error(f"{output}: --spk2utt needs a table of statistics, not one file for all")
         return _write_stats_of_all(features, output, weights, binary)
     tally = _Statistics(weights)
-    with TableWriter(output, _write_doubles) as writer:
+    with TableWriter(output, partial(Writer.matrix, double=True)) as writer:
         for speaker, utterances in by_speaker(features, spk2utt):
             found = None
             for key, matrix in utterances:
@@ -218,10 +219,6 @@ def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) 
     save(output, binary, lambda writer: writer.matrix(found.astype(np.float32)))
     say(f"Wrote global CMVN stats of {tally.done} utterances to {output}; {tally.failed} had errors.")
     return 0
-
-
-def _write_doubles(writer: Writer, matrix: np.ndarray) -> None:
-    writer.matrix(matrix, double=True)
 
 
 def by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:

@@ -35,7 +35,7 @@ def write_best_paths(
         int_vector_writer(words or NO_TABLE) as word_table,
         int_vector_writer(alignments or NO_TABLE) as alignment_table,
     ):
-        for key, path in _best(lattices, lm_scale, acoustic_scale):
+        for key, (path,) in _paths(lattices, 1, lm_scale, acoustic_scale, 0.0):
             word_table.write(key, path.words)
             alignment_table.write(key, path.transition_ids)
             costs = lm_scale * path.graph_cost, acoustic_scale * path.acoustic_cost
@@ -131,10 +131,6 @@ def copy(lattices: str, output: str, write_compact: bool, include: str, exclude:
     )
     say(f"{count} lattices written")
     return int(not count and not ignore_missing)
-
-
-def _best(lattices: str, lm_scale: float, acoustic_scale: float) -> Iterator[tuple[str, LatticePath]]:
-    return ((key, paths[0]) for key, paths in _paths(lattices, 1, lm_scale, acoustic_scale, 0.0))
 
 
 def _paths(

@@ -7,7 +7,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from nnet3.errors import Nnet3Error
 
@@ -62,7 +62,7 @@ def plain_warnings() -> Iterator[None]:
     handler = _Handler()
     _LOGGER.addHandler(handler)
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         try:
             yield
         finally:
@@ -83,14 +83,3 @@ def verbosity(level: int) -> Iterator[None]:
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         say(f"{record.levelname.lower()}: {record.getMessage()}")
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    say(f"warning: {message}")

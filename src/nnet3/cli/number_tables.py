@@ -71,7 +71,10 @@ def copy_features(
     if not is_table(source):
         if lengths:
             raise Nnet3Error(f"--write-num-frames={lengths} is for tables, and {source} is a file")
-        only = changed(part_of_file(source) if read is None else read(_foreign_file(source)))
+        if read is None:
+            only = changed(part_of_file(source))
+        else:
+            only = changed(read(Reader(read_whole(parse_rxfilename(source)), source, binary=True)))
         save(output, binary, lambda file: file.general_matrix(only))
         return
     tables: TableReader[Any] = TableReader(source, read, header=False) if read else open_general_matrix_table(source)
@@ -92,10 +95,6 @@ def part_of_file(name: str) -> GeneralMatrix:
     name, range_ = split_range(name, name)
     matrix = open_file(name).general_matrix()
     return cut(matrix, range_) if range_ else matrix
-
-
-def _foreign_file(name: str) -> Reader:
-    return Reader(read_whole(parse_rxfilename(name)), name, binary=True)
 
 
 def write_lengths(source: str, output: str) -> int:

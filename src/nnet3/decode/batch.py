@@ -127,7 +127,9 @@ class BatchComputer:
         most = min(WINDOW_FRAMES, WINDOW_BYTES / self._bytes_per_frame)
         try:
             for window in windows(source, lambda job: len(job.inputs.features), most):
-                self._compute_window([job for job in window if job.error is None])
+                jobs = [job for job in window if job.error is None]
+                for batch in self._minibatches(jobs):
+                    self._compute(jobs, batch)
                 for job in window:
                     yield job.key, self._scores(job)
         finally:
@@ -154,10 +156,6 @@ class BatchComputer:
             return error
 
     # ---- minibatches ----
-
-    def _compute_window(self, jobs: list[_Job]) -> None:
-        for batch in self._minibatches(jobs):
-            self._compute(jobs, batch)
 
     def _minibatches(self, jobs: list[_Job]) -> Iterator[ChunkBatch]:
         parts = []

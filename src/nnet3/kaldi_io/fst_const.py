@@ -43,17 +43,14 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
     states = reader.raw_array(header.states, _STATE, f"{header.states} states of an FST")
     offsets = np.zeros(header.states + 1, np.int64)
     np.cumsum(states["arcs"], out=offsets[1:])
-    if offsets[-1] != header.arcs or not np.array_equal(states["first"][states["arcs"] > 0], _starts(offsets)):
+    has_arcs = states["arcs"] > 0
+    if offsets[-1] != header.arcs or not np.array_equal(states["first"][has_arcs], offsets[:-1][has_arcs]):
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
     final = states["final"].astype(np.float32)
     header.align(reader)
     arcs = reader.raw_array(header.arcs, _ARC, f"{header.arcs} arcs of an FST")
     ilabel, olabel, cost, dst = (np.ascontiguousarray(arcs[name]) for name in ("ilabel", "olabel", "cost", "dst"))
     return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
-
-
-def _starts(offsets: Integers) -> Integers:
-    return offsets[:-1][np.diff(offsets) > 0]
 
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:

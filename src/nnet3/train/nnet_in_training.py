@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,11 +67,8 @@ class NnetInTraining(Trainable[Minibatch]):
             natural_gradients(self.delta).values(),
             () if self.delta_is_zero else self.delta.flat_parameters(),
             lambda: map(KeptTensor, self.nnet.flat_parameters()),
-            self._forget_delta if self.delta_is_zero else lambda: None,
+            partial(self.scale_delta, 0.0) if self.delta_is_zero else lambda: None,
         )
-
-    def _forget_delta(self) -> None:
-        self.scale_delta(0.0)
 
     def begin(self, minibatch: Minibatch) -> int:
         with naming(minibatch):

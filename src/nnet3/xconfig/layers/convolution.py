@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from nnet3.text.values import above
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.found import Found, Read, Reads
+from nnet3.xconfig.found import Found, Reads
 from nnet3.xconfig.layer import Key, Layer, LayerType, passed
 from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import Settings, settings
@@ -120,26 +120,21 @@ def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Setting
     }[operation]
 
 
-def _height_without_convolution(found: Found) -> int | None:
+def _height_of_blocks(found: Found) -> int | None:
+    """The height of a type without a convolution, from its block sizes."""
     dim, filters = found.first("dim"), found.first("block-dim")
     return int(dim) // int(filters) if dim and filters else None
-
-
-def _heights(name: str) -> Reads:
-    """Returns reads of the heights from block sizes, for a type without a convolution."""
-    read: Read = _height_without_convolution
-    return {"height-in": read, "height-out": read} if "noconv" in name else {}
 
 
 def _convolution(name: str) -> LayerType:
     words = [_WORDS[operation] for operation in common.operations_of(name) if operation != "noconv"]
     summary = ", then ".join(words) + "."
     example = "height-in=40 height-out=40"
+    reads: Reads = {"height-in": _height_of_blocks, "height-out": _height_of_blocks}
     if "noconv" not in name:
+        reads = {}
         example += " num-filters-out=64 height-offsets=-1,0,1 time-offsets=-1,0,1 required-time-offsets=0"
-    return LayerType(
-        name, summary[0].upper() + summary[1:], _KEYS, _expand, _settle, example=example, reads=_heights(name)
-    )
+    return LayerType(name, summary[0].upper() + summary[1:], _KEYS, _expand, _settle, example=example, reads=reads)
 
 
 LAYER_TYPES = tuple(
