@@ -231,18 +231,11 @@ def compute_xvectors(
     network: str,
     features: str,
     output: str,
-    precision: PrecisionOptions,
-    device_name: str | None,
     cache_files: tuple[str | None, str | None],
+    **given: Any,
 ) -> None:
     """Computes and writes the vectors of a table."""
-    compile_options = take_compile_options()
-    settings = later.compute_tables.ComputeSettings(
-        device=later.device.choose_device(device_name, take_use_gpu()),
-        precision=precision,
-        compile_options=compile_options,
-        debug=compile_options.check,
-    )
+    settings = later.compute_tables.ComputeSettings(**_running(given), **given)
     with later.caches.kept_cache(*cache_files) as cache:
         tables = later.compute_tables.ComputedTables(features, output)
         later.compute_tables.compute_xvectors(network, tables, options, settings, cache)

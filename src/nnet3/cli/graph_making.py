@@ -170,14 +170,14 @@ def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, nor
 
 
 def make_supervision(
-    tree: str, model: str, phones: str, output: str, lattice_input: bool, settings: SupervisingOptions
+    tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions
 ) -> int:
     """Writes the supervision of all utterances; returns the exit status."""
     hmms, left_out = PhoneHmms(load_tree(tree), load_transitions(model)), LeftOut("{} is left out: {}")
     table: TableReader[Any] = open_lattice_table(phones) if lattice_input else open_pair_table(phones)
-    timed = partial(phones_of_lattice, lm_scale=settings.lm_scale) if lattice_input else phones_of_durations
+    timed = partial(phones_of_lattice, lm_scale=options.lm_scale) if lattice_input else phones_of_durations
     with table, TableWriter(output, write_supervision) as writer:
-        for key, found in left_out.each(table, lambda _, entry: supervise(timed(entry), hmms, settings)):
+        for key, found in left_out.each(table, lambda _, entry: supervise(timed(entry), hmms, options)):
             writer.write(key, found)
     say(f"supervision of {writer.count} utterances; {left_out.failed} could not be used")
     return 0 if writer.count > left_out.failed else 1

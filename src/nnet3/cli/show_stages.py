@@ -114,7 +114,7 @@ def show_passes(
     def show(name: str, after: NnetComputation) -> None:
         nonlocal before, sizes
         if after is before:
-            click.echo(f"pass {name or 'unroll'}: nothing to do") if name else None
+            click.echo(f"pass {name}: nothing to do") if name else None
             return
         old, sizes = sizes, plan(after)
         click.echo(f"pass {name or 'unroll'}: {_sizes(before, old, after, sizes)}")

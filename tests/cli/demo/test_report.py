@@ -28,7 +28,6 @@ def _task(num_examples: int, shape: tuple[int, int]) -> DemoTask:
         judge=np.concatenate,
         labels=np.arange(num_examples) % 3,
         pictures=[np.full(shape, float(number)) for number in range(num_examples)],
-        picture_names=[""] * num_examples,
         goal=0.9,
     )
 

@@ -111,7 +111,6 @@ def test_the_task_has_its_schedule_goal_and_test_speakers(archive: str) -> None:
     assert (task.name, task.goal, task.labels.tolist()) == ("tdnn", 0.94, [3, 7])
     assert (task.schedule.num_epochs, task.schedule.initial_learning_rate) == (8, 0.01)
     assert task.schedule.final_learning_rate == 0.001
-    assert task.picture_names == ["ann 4", "ann 4"]
     for picture, utterance in zip(task.pictures, test, strict=True):
         np.testing.assert_array_equal(picture, utterance.features.T)
     nnet = Nnet.from_config(task.config_text)

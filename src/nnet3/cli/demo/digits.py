@@ -41,7 +41,6 @@ def digit_tasks(seed: int) -> list[DemoTask]:
             judge=lambda outputs: np.concatenate(list(outputs)),
             labels=test_labels,
             pictures=test,
-            picture_names=[f"image {number}" for number in range(len(test))],
             goal=0.96,
         )
 

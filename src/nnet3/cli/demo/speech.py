@@ -67,7 +67,6 @@ def speech_tasks(archive: str, seed: int) -> list[DemoTask]:
             judge=judge,
             labels=np.array([u.digit for u in test]),
             pictures=[u.features.T for u in test],
-            picture_names=[f"{u.speaker} {u.recording}" for u in test],
             goal=0.94,
         )
     ]

@@ -37,7 +37,6 @@ class DemoTask:
     judge: Callable[[Sequence[np.ndarray]], np.ndarray]
     labels: np.ndarray  # (examples,) true class of each test example
     pictures: Sequence[np.ndarray]  # what each test example looks like: rows are features, columns are frames
-    picture_names: Sequence[str]
     goal: float  # the accuracy that it should reach
 
     @property

@@ -133,16 +133,14 @@ def chain_copy_egs(options: CopyingOptions, **tables: Any) -> None:
     model="TRANSITION-MODEL",
     output="EGS-WSPECIFIER",
 )
-def chain_e2e_get_egs(
-    normalization: str, features: str, graphs: str, model: str, output: str, options: ChainMakingOptions, **files: Any
-) -> None:
+def chain_e2e_get_egs(**given: Any) -> None:
     """Make training examples of whole utterances that have transcripts but no alignments: the sequences that are right
     are those of a training graph. Lengths of utterances must be within 4 frames of one of --num-frames.
 
     nnet3 chain-e2e-get-egs --num-frames=150,165,180 --frame-subsampling-factor=3 normalization.fst \\
       scp:feats.scp ark:graphs.ark 0.trans_mdl ark:cegs.ark
     """
-    later.chain_get_egs_tables.make_end_to_end(normalization, features, graphs, model, output, options, **files)
+    later.chain_get_egs_tables.make_end_to_end(**given)
 
 
 @verb("estimate the phone language model of a denominator graph", program="chain-est-phone-lm")
@@ -189,9 +187,7 @@ def chain_get_egs(names: tuple[str, ...], options: ChainMakingOptions, **files: 
 @flag("--lattice-input", help="The table has lattices of phones, not phones and lengths.")
 @ignored("--weight", kind=click.FLOAT)  # by Kaldi, too
 @arguments(tree="TREE", model="TRANSITION-MODEL", phones="PHONES-RSPECIFIER", output="SUPERVISION-WSPECIFIER")
-def chain_get_supervision(
-    tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions
-) -> int:
+def chain_get_supervision(**given: Any) -> int:
     """Say which sequences of pdfs are right for each utterance: those of its phones, at about their times.
 
     Phones come as pairs (phone, number of frames) or as lattices that are aligned with phones. Tolerances are in
@@ -200,7 +196,7 @@ def chain_get_supervision(
     nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
       "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
     """
-    return later.graph_making.make_supervision(tree, model, phones, output, lattice_input, options)
+    return later.graph_making.make_supervision(**given)
 
 
 @verb("make a denominator graph and a normalization graph", program="chain-make-den-fst")

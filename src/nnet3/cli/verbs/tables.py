@@ -215,19 +215,14 @@ def feat_to_len(source: str, output: str) -> None:
 @tolerance_option
 @ignored("--num-threads", kind=integer())  # Kaldi's script gives it
 @arguments(spk2utt="SPK2UTT-RSPECIFIER", features="FEATURES-RSPECIFIER", output="IVECTORS-WSPECIFIER")
-def ivector_extract_online2(
-    spk2utt: str, features: str, output: str, options: IvectorOptions, repeat: bool,
-    frame_weights: str, tolerance: int, **files: str,
-) -> int:  # fmt: skip
+def ivector_extract_online2(**given: Any) -> int:
     """Estimate ivectors as a recognizer does while somebody speaks, one every --ivector-period frames, for networks
     that are given online ivectors. What is known of a speaker goes on to the speaker's next utterance.
 
     nnet3 ivector-extract-online2 --config=conf/ivector_extractor.conf ark:spk2utt scp:feats.scp ark:ivectors.ark
     """
-    chosen = later.ivectors.IvectorFiles(**files)
-    return later.audio_features.write_online_ivectors(
-        spk2utt, features, output, chosen, options, repeat, frame_weights, tolerance
-    )
+    files = later.ivectors.IvectorFiles(*map(given.pop, later.ivectors.IvectorFiles._fields))
+    return later.audio_features.write_online_ivectors(files=files, **given)
 
 
 @verb("sum the rows of each matrix of a table", program="matrix-sum-rows")
