@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnet3.chain.numerator import pdf_weights
 from nnet3.chain.supervision import ChainTarget, merge_targets
 from nnet3.chain.supervision_file import read_target, write_target
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.examples.example import ExampleKind, NnetIo, describe_rows, merge_ios, read_io, write_io
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.train.minibatch import Minibatch
+from nnet3.nnet import Nnet
+from nnet3.train.lda_stats import Labelled
+from nnet3.train.minibatch import Minibatch, WantedOutput
 from nnet3.train.to_minibatch import to_input
 
 TOKEN = "<Nnet3ChainEg>"
@@ -141,3 +144,16 @@ def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: s
         if len(set(found)) < len(found):
             raise TrainingError(f"the example has something twice: {', '.join(found)}")
     return Minibatch([to_input(io, input_dims) for io in given], example.outputs, key)
+
+
+def labelled_by_pdf(nnet: Nnet) -> Callable[[str, ChainExample], Labelled]:
+    """Returns what makes of an example of one sequence the rows of `output` to compute, and their pdfs' weights."""
+
+    def labelled(key: str, example: ChainExample) -> Labelled:
+        if len(example.outputs) != 1:
+            raise TrainingError(f"a chain example of one output is expected, not of {len(example.outputs)}")
+        target = example.outputs[0]
+        inputs = [to_input(io, nnet.input_dims) for io in example.inputs if io.name in nnet.input_dims]
+        return Minibatch(inputs, [WantedOutput("output", target.indexes)], key), pdf_weights(target.supervision)
+
+    return labelled

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from nnet3.chain import CHAIN_EXAMPLES
-from nnet3.chain.lda_of_examples import labelled_by_pdf
+from nnet3.chain.example import labelled_by_pdf
 from nnet3.cli.device import given_device
 from nnet3.cli.files import load_network_to, open_file, save, save_model
 from nnet3.cli.messages import say

@@ -117,10 +117,6 @@ class _Utterance:
     vectors: dict[int, Tensor] = field(default_factory=dict)
     failure: Nnet3Error | None = None
 
-    @property
-    def size(self) -> int:
-        return 1 + len(self.features)
-
     def result(self) -> Tensor | Nnet3Error:
         """Returns the mean vector of the chunks, by their weights."""
         if self.failure is not None:
@@ -191,7 +187,7 @@ class XvectorComputer:
         """
         source = Background(((key, self._begin(features)) for key, features in utterances), AHEAD)
         try:
-            for window in windows(source, lambda pair: pair[1].size, _MOST_HELD):
+            for window in windows(source, lambda pair: 1 + len(pair[1].features), _MOST_HELD):
                 self._compute_window([utterance for _, utterance in window])
                 for key, utterance in window:
                     yield key, utterance.result()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -44,17 +44,16 @@ class MinibatchSizes:
 
     def times(self, count: int) -> MinibatchSizes:
         """Returns the rules for `count` minibatches of these sizes together."""
-        return MinibatchSizes(
-            tuple((size, tuple((first * count, last * count) for first, last in ranges)) for size, ranges in self.rules)
-        )
+        return self._changed(lambda number: number * count)
 
     def halved(self) -> MinibatchSizes:
         """Returns the rules with all sizes divided by 2, rounded down, but at least 1 (Kaldi: on iteration 0)."""
-        half = tuple(
-            (size, tuple((max(first // 2, 1), max(last // 2, 1)) for first, last in ranges))
-            for size, ranges in self.rules
+        return self._changed(lambda number: max(number // 2, 1))
+
+    def _changed(self, change: Callable[[int], int]) -> MinibatchSizes:
+        return MinibatchSizes(
+            tuple((size, tuple((change(first), change(last)) for first, last in rule)) for size, rule in self.rules)
         )
-        return MinibatchSizes(half)
 
     def largest(self, size_of_example: int) -> int:
         """Returns the largest minibatch of examples of this size."""

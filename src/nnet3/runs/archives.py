@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch
 from nnet3.chain.changes import ChainChanges
-from nnet3.chain.lda_of_examples import labelled_by_pdf
+from nnet3.chain.example import labelled_by_pdf
 from nnet3.examples import EXAMPLES, Example, ExampleKind, ExampleReader
 from nnet3.examples.merging import short
 from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions

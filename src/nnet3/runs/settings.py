@@ -79,7 +79,8 @@ def read_settings(
     )
     for section, key in (("model", "file"), ("output", "folder")):
         if not getattr(read[section], key):
-            raise text.error(section, "", f"the key '{key}' is missing: expected {_help(SECTIONS[section], key)}")
+            help = next(item.help for item in declared(SECTIONS[section]) if item.key == key)
+            raise text.error(section, "", f"the key '{key}' is missing: expected {help}")
     _check_together(settings)
     return settings
 
@@ -167,10 +168,6 @@ def _check_together(settings: RunSettings) -> None:
             f"got {training.initial_learning_rate:g}",
             "give final-learning-rate too",
         )
-
-
-def _help(section: type[Options], key: str) -> str:
-    return next(item.help for item in declared(section) if item.key == key)
 
 
 def _shown(value: object) -> str:
