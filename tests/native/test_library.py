@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,13 +28,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def _small_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def small_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The library is one that is built at once; its functions do nothing."""
     source = tmp_path / "small.c"
     functions = ("nnet3_run", "nnet3_panel_product", "nnet3_product", "nnet3_columns_of_panel")
     text = "".join(f"void {name}(void) {{}}\n" for name in functions)
     source.write_text(f"{text}long long nnet3_size_of_operation(void) {{ return {BYTES}; }}\n")
     monkeypatch.setattr(room, "_SOURCES", (source,))
+    return source
 
 
 def compiler(place: Path, script: str) -> str:
@@ -65,7 +65,7 @@ def test_it_is_built_once_and_kept(folder: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.usefixtures("_small_source")
+@pytest.mark.usefixtures("small_source")
 def test_each_compiler_and_source_has_its_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compilations() >= 1
     monkeypatch.setenv("CC", compiler(tmp_path, 'exec cc "$@"'))
@@ -85,9 +85,13 @@ def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path, monk
 
 
 @needs_compiler
-def test_several_processes_build_at_once(folder: Path) -> None:
-    script = "import nnet3.native.library as room; assert room.library() is not None"
-    processes = [subprocess.Popen([sys.executable, "-c", script], env={**os.environ}) for _ in range(2)]
+def test_several_processes_build_at_once(folder: Path, small_source: Path, new_python: Path) -> None:
+    script = (
+        "import nnet3.native.library as room, pathlib\n"
+        f"room._SOURCES = (pathlib.Path({str(small_source)!r}),)\n"
+        "assert room.library() is not None"
+    )
+    processes = [subprocess.Popen([new_python, "-c", script]) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
     assert len(list(folder.iterdir())) == 1
 
@@ -126,7 +130,7 @@ def test_without_a_compiler_or_where_it_is_switched_off(folder: Path, monkeypatc
 
 
 @needs_compiler
-@pytest.mark.usefixtures("_small_source")
+@pytest.mark.usefixtures("small_source")
 @pytest.mark.parametrize("given", ["", "relative"])
 def test_the_folder_is_in_the_home_where_no_other_is_given(
     given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,7 +147,7 @@ def test_a_folder_that_cannot_be_written(folder: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.usefixtures("_small_source")
+@pytest.mark.usefixtures("small_source")
 def test_a_library_of_somebody_else_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: -1)
     assert room.library() is None
