@@ -13,7 +13,7 @@ from nnet3.driver import ComputationCache
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.nnet import Nnet
 from nnet3.train.minibatch import MatrixTarget, Minibatch, MinibatchComputers, Target, naming
-from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, matrix_target
+from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, matrix_target, total_stats
 
 
 class Evaluator:
@@ -47,9 +47,7 @@ class Evaluator:
     @property
     def average(self) -> float:
         """The sum of all output nodes' objectives and auxiliary terms, per unit of weight."""
-        total = ObjectiveStats()
-        for stats in self.stats.values():
-            total.add(stats)
+        total = total_stats(self.stats.values())
         return total.average + total.average_auxiliary
 
     def add_all(self, minibatches: Iterable[Minibatch]) -> Evaluator:

@@ -18,13 +18,14 @@ from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, TrainerOptions as TrainerOptions
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.nnet_in_training import NnetInTraining
-from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
+from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, total_stats
 from nnet3.train.trainable import Restorable, Trainable, UnusableError
 from nnet3.train.trainer_state import check_state
 from nnet3.train.training_log import TrainingLog
 from nnet3.train.update import Update
 
 _LOG = logging.getLogger("nnet3.train")
+_COUNTERS = ("num_minibatches", "num_skipped", "first_seed")
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,7 @@ class StepResult:
 
     def total_of(self, names: Iterable[str]) -> ObjectiveStats:
         """Returns the sum of `stats` over these output nodes; a skipped minibatch gives zeros."""
-        result = ObjectiveStats()
-        for name in names:
-            result.add(self.stats.get(name, ObjectiveStats()))
-        return result
+        return total_stats(self.stats.get(name, ObjectiveStats()) for name in names)
 
 
 M = TypeVar("M")
@@ -59,13 +57,13 @@ M = TypeVar("M")
 class MinibatchTrainer(Generic[M]):
     """Trains a model of any kind in place (see `trainable`); `Trainer` is the one for networks of components.
 
-    `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped. `log` adds up their
-    objectives and prints them as Kaldi does.
+    `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped; `first_seed` says
+    what is random. `log` adds up their objectives and prints them as Kaldi does.
     """
 
     def __init__(self, model: Trainable[M], options: TrainerOptions, *, say: Callable[[str], None] = _LOG.info) -> None:
         self.model, self.options = model, options
-        self._first_seed = RandomSource(self.options.seed).integer(0, 100000)
+        self.first_seed = RandomSource(self.options.seed).integer(0, 100000)
         self.num_minibatches = self.num_skipped = 0
         self.log = TrainingLog(self.options.print_interval, say)
 
@@ -137,11 +135,11 @@ class MinibatchTrainer(Generic[M]):
 
     def _has_backstitch(self, number: int) -> bool:
         interval = self.options.backstitch_training_interval
-        return self.options.backstitch_training_scale > 0 and number % interval == self._first_seed % interval
+        return self.options.backstitch_training_scale > 0 and number % interval == self.first_seed % interval
 
     def _seed(self, number: int) -> int:
         """Returns the seed of a minibatch's random numbers: a run that continues draws what it would have drawn."""
-        return (self._first_seed + number) * 1_000_003
+        return (self.first_seed + number) * 1_000_003
 
     def _count_skipped(self, minibatch: M, reason: str) -> None:
         self.num_skipped += 1
@@ -163,8 +161,8 @@ class MinibatchTrainer(Generic[M]):
         knows (the delta, natural-gradient estimates, learning rates, the exact statistics of the network, which its
         file rounds), the log as `log.*`.
         """
-        state = {f"trainer.{name}": torch.tensor(value, dtype=torch.int64) for name, value in self._counters().items()}
-        return state | self.model.state() | {f"log.{name}": tensor for name, tensor in self.log.state().items()}
+        counters = {f"trainer.{name}": torch.tensor(getattr(self, name), dtype=torch.int64) for name in _COUNTERS}
+        return counters | self.model.state() | {f"log.{name}": tensor for name, tensor in self.log.state().items()}
 
     @torch.no_grad()
     def load_state(self, state: dict[str, Tensor]) -> None:
@@ -172,9 +170,8 @@ class MinibatchTrainer(Generic[M]):
         check_state(state, self.state())
         self.model.load_state(state)
         self.log.load_state({name.removeprefix("log."): value for name, value in state.items() if name[:4] == "log."})
-        counters = {name: int(state[f"trainer.{name}"]) for name in self._counters()}
-        self.num_minibatches, self.num_skipped = counters["num_minibatches"], counters["num_skipped"]
-        self._first_seed = counters["first_seed"]
+        for name in _COUNTERS:
+            setattr(self, name, int(state[f"trainer.{name}"]))
 
     def contents(self) -> dict[str, Any]:
         """Returns copies of the parameters and exact statistics of the model, as a checkpoint keeps them."""
@@ -183,13 +180,6 @@ class MinibatchTrainer(Generic[M]):
     def load_contents(self, contents: dict[str, Any]) -> None:
         """Goes back to them; parameters stay the same tensors. Raises TrainingError for those of another network."""
         self.model.load_contents(contents)
-
-    def _counters(self) -> dict[str, int]:
-        return {
-            "num_minibatches": self.num_minibatches,
-            "num_skipped": self.num_skipped,
-            "first_seed": self._first_seed,
-        }
 
 
 class Trainer(MinibatchTrainer[Minibatch]):

@@ -7,8 +7,8 @@ import pytest
 from nnet3.errors import ConfigError
 from nnet3.xconfig import LAYER_TYPES, Layer, make_layer
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.layer import Key, Value
-from nnet3.xconfig.layers.recurrent import RecurrentUnit, decay_scale, without_use
+from nnet3.xconfig.layer import Value
+from nnet3.xconfig.layers.recurrent import RecurrentUnit, decay_scale
 from nnet3.xconfig.term import name
 
 
@@ -73,12 +73,3 @@ def test_the_previous_value_is_one_step_of_the_recurrence_away(delay: int) -> No
 
 def test_one_minus_adds_a_constant_for_each_cell() -> None:
     assert str(_unit("lstm-layer", cell_dim=5).one_minus("z")) == "Sum(Scale(-1.0,layer.z), Const(1.0, 5))"
-
-
-def test_an_unused_key_keeps_its_name_and_default() -> None:
-    key = Key("x", 3, "Something.")
-    assert (without_use(key).name, without_use(key).default, without_use(key).meaning) == (
-        "x",
-        3,
-        "Not used, as in Kaldi.",
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from nnet3.text.values import above, either, nonzero, within
 from nnet3.xconfig.expansion import Expander
@@ -50,11 +49,6 @@ PER_ELEMENT_OPTIONS = options(
 def affine_options(default: str) -> Key:
     """The further settings of the affine components; a text that is given replaces the default as a whole."""
     return options("ng-affine-options", "Further settings of the affine components.", default)
-
-
-def without_use(key: Key) -> Key:
-    """Returns the key for a type that accepts it and ignores it."""
-    return replace(key, meaning="Not used, as in Kaldi.")
 
 
 def settle_cells(layer: Layer) -> None:
