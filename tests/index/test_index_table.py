@@ -15,6 +15,7 @@ from nnet3.index import (
     distinct,
     find_rows,
     has_duplicates,
+    indexes_at,
     pack_keys,
     shift_indexes,
     sort_order,
@@ -151,3 +152,10 @@ def test_distinct_numbers_are_those_of_numpy(numbers: list) -> None:
 
 def test_distinct_numbers_keep_their_type() -> None:
     assert distinct(np.array([2, 1, 2], dtype=np.int32)).dtype == np.int32
+
+
+@given(st.lists(INT32, max_size=30))
+def test_indexes_at_times_are_of_sequence_0(times: list[int]) -> None:
+    table = indexes_at(np.array(times, np.int64))
+    assert table.dtype == np.int32
+    assert [tuple(row) for row in table.tolist()] == [(0, t, 0) for t in times]

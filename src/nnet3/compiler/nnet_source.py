@@ -9,7 +9,7 @@ import numpy as np
 
 from nnet3.components import Properties
 from nnet3.components.kernel_info import kernel_info
-from nnet3.index import IndexTable, T
+from nnet3.index import IndexTable, indexes_at
 from nnet3.ir.kernel import KernelInfo
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import ComponentNode
@@ -68,9 +68,7 @@ class NnetSource(NodeRules):
         """The least number above 1 such that times rounded to multiples of it are never refused."""
         times = np.arange(_LONGEST_PERIOD)
         for period in range(2, _LONGEST_PERIOD):
-            indexes = np.zeros((_LONGEST_PERIOD, 3), np.int32)
-            indexes[:, T] = times - times % period
-            if self._could_be(node, indexes).all():
+            if self._could_be(node, indexes_at(times - times % period)).all():
                 return period
         return None
 

@@ -21,7 +21,7 @@ from nnet3.components.form import ComponentForm
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
 from nnet3.errors import ComponentError
-from nnet3.index import T
+from nnet3.index import indexes_at
 from nnet3.ir.matrices import Matrix, as_tensor, warn_of_gradient
 from nnet3.native.operations import Operations
 
@@ -313,8 +313,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
         Where that depends on t, times differ.
         """
-        outputs = np.zeros((len(_SOME_TIMES), 3), np.int32)
-        outputs[:, T] = _SOME_TIMES
+        outputs = indexes_at(_SOME_TIMES)
         return self.wanted_inputs(outputs).astype(np.int64) - outputs[:, np.newaxis]
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

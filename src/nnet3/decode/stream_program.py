@@ -18,7 +18,7 @@ from nnet3.decode.pieces import OPTIONAL
 from nnet3.driver import default_cache
 from nnet3.edits import CollapseOptions, prepare_for_test
 from nnet3.errors import NetworkError
-from nnet3.index import IndexTable, N, T, find_rows, shift_indexes
+from nnet3.index import IndexTable, N, find_rows, indexes_at, shift_indexes
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.carried import Carried, ChunkRows, find_carried
 from nnet3.nnet import Nnet
@@ -216,11 +216,11 @@ class _Requests:
         start, end = (number - 1) * self.frames, number * self.frames + self.right
         first = -self.left if number == 1 else start + self.right
         number_of = self.nnet.node_number
-        given = {number_of["input"]: _at(np.arange(first, end))}
+        given = {number_of["input"]: indexes_at(np.arange(first, end))}
         if "ivector" in number_of:
             lowest = first // self.frames if number == 1 else -(-first // self.frames)
-            given[number_of["ivector"]] = _at(np.arange(lowest * self.frames, end, self.frames))
-        return ChunkRows(given, {number_of["output"]: _at(np.arange(start, start + self.frames, self.factor))})
+            given[number_of["ivector"]] = indexes_at(np.arange(lowest * self.frames, end, self.frames))
+        return ChunkRows(given, {number_of["output"]: indexes_at(np.arange(start, start + self.frames, self.factor))})
 
 
 def _chunks(nnet: Nnet, requests: _Requests, carried: Carried) -> Iterator[StreamChunk]:
@@ -235,10 +235,3 @@ def _chunks(nnet: Nnet, requests: _Requests, carried: Carried) -> Iterator[Strea
         )
         (output,) = rows.wanted.values()
         yield StreamChunk(new, before, after, shift_indexes(output, -earlier))
-
-
-def _at(times: npt.NDArray[np.int64]) -> IndexTable:
-    """Returns the indexes of one sequence at these times."""
-    table = np.zeros((len(times), 3), np.int32)
-    table[:, T] = times
-    return table

@@ -10,6 +10,7 @@ import numpy as np
 from nnet3.errors import TrainingError
 from nnet3.examples.chunks import Chunk
 from nnet3.examples.example import NnetIo
+from nnet3.index import indexes_at
 from nnet3.kaldi_io import GeneralMatrix, Posterior, SparseMatrix
 from nnet3.kaldi_io.general import rows_with_padding, take_rows
 
@@ -41,9 +42,7 @@ def chunk_inputs(
 
 def indexes(first: int, count: int, step: int = 1) -> np.ndarray:
     """Returns (count, 3) int32: n = 0, t = first, first + step ..., x = 0."""
-    made = np.zeros((count, 3), np.int32)
-    made[:, 1] = first + step * np.arange(count)
-    return made
+    return indexes_at(first + step * np.arange(count))
 
 
 def check_length(what: str, count: int, num_frames: int, factor: int, tolerance: int) -> None:

@@ -17,6 +17,7 @@ from nnet3.export.family_program import FamilyProgram
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import EXPORTED
 from nnet3.families.continued import NotAffineError
+from nnet3.index import indexes_at
 from nnet3.nnet import Nnet
 from nnet3.options import OnnxOptions
 from nnet3.runtime import NnetComputer
@@ -41,10 +42,10 @@ class FrameRange:
 
     def request(self, nnet: Nnet, outputs: tuple[str, ...]) -> ComputationRequest:
         """Returns the request for one sequence, whose ivector is that of t = 0."""
-        inputs = [IoSpecification("input", _at(np.arange(self.frames) - self.left))]
+        inputs = [IoSpecification("input", indexes_at(np.arange(self.frames) - self.left))]
         if "ivector" in nnet.input_names:
             inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
-        times = _at(np.arange(self.rows) * self.factor)
+        times = indexes_at(np.arange(self.rows) * self.factor)
         return ComputationRequest(inputs, [IoSpecification(name, times) for name in outputs])
 
     def computer(self, nnet: Nnet, outputs: tuple[str, ...]) -> NnetComputer:
@@ -200,9 +201,3 @@ def random_ivectors(nnet: Nnet, random: np.random.Generator, batch: int) -> dict
     if "ivector" not in nnet.input_names:
         return {}
     return {"ivector": random.standard_normal((batch, nnet.node_dim("ivector"))).astype(np.float32)}
-
-
-def _at(times: np.ndarray) -> np.ndarray:
-    """Returns the indexes of one sequence at these times."""
-    zeros = np.zeros(len(times), int)
-    return np.stack([zeros, times, zeros], axis=1)

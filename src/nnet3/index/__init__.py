@@ -11,6 +11,7 @@ from nnet3.index.index_table import (
     distinct,
     find_rows,
     has_duplicates,
+    indexes_at,
     pack_keys,
     shift_indexes,
     sort_order,

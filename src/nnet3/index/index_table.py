@@ -58,6 +58,14 @@ def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
     return table
 
 
+def indexes_at(times: npt.ArrayLike) -> IndexTable:
+    """Returns the indexes (0, t, 0) for some times (rows,)."""
+    given = np.asarray(times)
+    table = np.zeros((len(given), 3), np.int32)
+    table[:, T] = given
+    return table
+
+
 def shift_indexes(table: IndexTable, t_offset: int, x_offset: int = 0) -> IndexTable:
     """Returns the table with these numbers added to t and x. Raises RequestError where a sum does not fit in int32."""
     shifted = table.copy()

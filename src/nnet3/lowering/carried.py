@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import RequestError
-from nnet3.index import IndexTable, T, X, distinct
+from nnet3.index import IndexTable, T, X, distinct, indexes_at
 from nnet3.lowering.explain import complain_not_computable
 from nnet3.lowering.needed import needed_rows
 from nnet3.lowering.slot_table import Mask
@@ -204,8 +204,7 @@ class _History:
     @cached_property
     def _fixing(self) -> list[int]:
         """The nodes with a slot that looks at one time, whatever the row."""
-        times = np.zeros((2 * (self.source.period or 1), 3), np.int32)
-        times[:, T] = np.arange(len(times))
+        times = indexes_at(np.arange(2 * (self.source.period or 1)))
         gathered = [node for node, each in enumerate(self.source.nodes) if each.kind is NodeKind.GATHERED]
         return [node for node in gathered if self._is_fixed(node, times).any()]
 

@@ -9,7 +9,7 @@ import numpy as np
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.drawing.dot import rank_boxes
 from nnet3.errors import DrawingError
-from nnet3.index import IndexTable, T, X, distinct
+from nnet3.index import T, X, distinct, indexes_at
 from nnet3.lowering.build_graph import build_graph, computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
@@ -99,8 +99,9 @@ def _uses(nnet: Nnet, frames: Frames) -> dict[Cell, list[Cell]]:
     if high - low >= _MOST_FRAMES:
         raise DrawingError(f"a picture of {high - low + 1} frames would not be readable: ask for fewer")
     spans = {name: given if name == "input" else (low, high) for name in nnet.input_names}
-    inputs = [RequestedRows(nnet.node_number[name], name, _times(*span)) for name, span in spans.items()]
-    times = _times(frames.first, frames.last)
+    tables = {name: indexes_at(np.arange(first, last + 1)) for name, (first, last) in spans.items()}
+    inputs = [RequestedRows(nnet.node_number[name], name, table) for name, table in tables.items()]
+    times = indexes_at(np.arange(frames.first, frames.last + 1))
     wanted = [RequestedRows(nnet.node_number[name], name, times) for name in nnet.output_names]
     rules = NodeRules(nnet.parts)
     computable = computable_outputs(rules, LoweringRequest(inputs, wanted))
@@ -125,9 +126,3 @@ def _uses(nnet: Nnet, frames: Frames) -> dict[Cell, list[Cell]]:
         for number, row in enumerate(rows)
         if number in shown
     }
-
-
-def _times(first: int, last: int) -> IndexTable:
-    table = np.zeros((last - first + 1, 3), np.int32)
-    table[:, T] = np.arange(first, last + 1)
-    return table

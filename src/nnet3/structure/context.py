@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import NetworkError, RequestError
-from nnet3.index import IndexTable, T
+from nnet3.index import indexes_at
 from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.structure.cycles import never_computable, startless_warnings
@@ -53,10 +53,12 @@ def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
 def _trial(rules: NodeRules, shift: int, window: int) -> tuple[int, int] | None:
     """Returns the frames lost at the left and the right if input is given for t = shift .. shift + window - 1."""
     number = rules.parts.node_number
-    inputs = [RequestedRows(number["input"], "input", _frames(shift, shift + window))]
+    frames = indexes_at(np.arange(shift, shift + window))
+    inputs = [RequestedRows(number["input"], "input", frames)]
     if "ivector" in number:
-        inputs.append(RequestedRows(number["ivector"], "ivector", _frames(shift - rules.parts.modulus, shift + window)))
-    wanted = RequestedRows(number["output"], "output", _frames(shift, shift + window))
+        times = np.arange(shift - rules.parts.modulus, shift + window)
+        inputs.append(RequestedRows(number["ivector"], "ivector", indexes_at(times)))
+    wanted = RequestedRows(number["output"], "output", frames)
     try:
         (outputs,) = computable_outputs(rules, LoweringRequest(inputs, [wanted]))
     except RequestError as error:
@@ -67,12 +69,6 @@ def _trial(rules: NodeRules, shift: int, window: int) -> tuple[int, int] | None:
     after = outputs[first:]
     end = first + (len(after) if after.all() else int((~after).argmax()))
     return first, window - end
-
-
-def _frames(first: int, end: int) -> IndexTable:
-    table = np.zeros((end - first, 3), np.int32)
-    table[:, T] = np.arange(first, end)
-    return table
 
 
 def compute_context(parts: NetworkParts) -> tuple[int, int]:

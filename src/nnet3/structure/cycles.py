@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.errors import ConfigError
-from nnet3.index import T, X
+from nnet3.index import T, X, indexes_at
 from nnet3.schedule import DirectedGraph, epochs, strongly_connected_components
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import DescriptorNode
@@ -140,8 +140,7 @@ def _walk_to(
 def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
     """Returns an arc for each slot that looks at one node at the same offset for every index."""
     times = np.concatenate([_PROBED_TIMES, np.arange(min(rules.parts.nodes[number].modulus, _MOST_PROBED))])
-    probes = np.zeros((len(times), 3), np.int32)
-    probes[:, T] = times
+    probes = indexes_at(times)
     probes[:, X] = np.arange(len(times)) % 3
     sources, indexes = rules.slots(number, probes)
     moves = indexes.astype(np.int64) - probes[:, np.newaxis]

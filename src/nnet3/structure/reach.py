@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.components import Component
-from nnet3.index import T
+from nnet3.index import T, indexes_at
 from nnet3.schedule import reached
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, InputNode
@@ -48,7 +48,7 @@ def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> 
 def component_reach(component: Component) -> float:
     """Returns the frames of its input after an output on which a component may look; infinity without a bound."""
     period = component.rules_period
-    return _farthest(component.wanted_inputs(_times(period)), period) if period else math.inf
+    return _farthest(component.wanted_inputs(indexes_at(np.arange(2 * period))), period) if period else math.inf
 
 
 def depends_on_what_is_there(parts: NetworkParts) -> bool:
@@ -97,17 +97,10 @@ def _looks_of(rules: NodeRules, number: int) -> Iterator[_Look]:
     if period is None:
         yield from (_Look(number, source, math.inf) for source in rules.may_use(number))
         return
-    nodes, indexes = rules.slots(number, _times(period))
+    nodes, indexes = rules.slots(number, indexes_at(np.arange(2 * period)))
     for slot in range(nodes.shape[1]):
         ahead = _farthest(indexes[:, slot : slot + 1], period)
         yield from (_Look(number, source, ahead) for source in np.unique(nodes[:, slot]).tolist())
-
-
-def _times(period: int) -> np.ndarray:
-    """Returns the indexes of two periods."""
-    indexes = np.zeros((2 * period, 3), np.int32)
-    indexes[:, T] = np.arange(2 * period)
-    return indexes
 
 
 def _farthest(wanted: np.ndarray, period: int) -> float:
