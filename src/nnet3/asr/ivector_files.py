@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.asr.arrays import Doubles, Singles
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Reader
+from nnet3.kaldi_io import Reader, load_matrix
 
 _GMM_BEGIN, _GMM_END = ("<DiagGMM>", "<DiagGMMBegin>"), ("</DiagGMM>", "<DiagGMMEnd>")
 _MOST_BYTES = 4 << 30  # of the products of an extractor's matrices
@@ -168,9 +168,7 @@ def load_ivector_extractor(path: str | os.PathLike[str]) -> IvectorExtractor:
 
 def load_cmvn_stats(path: str | os.PathLike[str]) -> Doubles:
     """Loads statistics for CMVN, (2, dim + 1): sums and the count, sums of squares and 0. Raises ModelFormatError."""
-    reader = Reader.open(path)
-    stats = reader.matrix(np.float64)
-    reader.finish()
+    stats = load_matrix(path, np.float64)
     if stats.shape[0] != 2 or stats.shape[1] < 2:
         raise ModelFormatError(f"statistics for CMVN must be (2, dim + 1), got {stats.shape}", os.fspath(path))
     if not np.isfinite(stats).all() or not stats[0, -1] > 0:

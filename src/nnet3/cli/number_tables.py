@@ -208,9 +208,7 @@ def _sum_of_files(sources: Sequence[str]) -> np.ndarray:
     """Returns the sum of vectors in files, as long as the longest."""
     total = np.zeros(0, np.float32)
     for name in sources:
-        reader = open_file(name)
-        short, long = sorted([total, reader.vector()], key=len)
-        reader.finish()
+        short, long = sorted([total, open_file(name).whole(Reader.vector)], key=len)
         total = long.copy()
         total[: len(short)] += short
     return total

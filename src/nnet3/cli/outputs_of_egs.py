@@ -119,9 +119,7 @@ def write_transform(
 def _sum_of_files(names: Sequence[str]) -> LdaStats:
     total = None
     for name in names:
-        reader = open_file(name)
-        own = LdaStats.read(reader)
-        reader.finish()
+        own = open_file(name).whole(LdaStats.read)
         try:
             total = own if total is None else total + own
         except TrainingError as error:

@@ -36,9 +36,7 @@ def adjust_as_kaldi(model: AcousticModel, posteriors: str) -> list[str]:
 
 def _replaced(model: AcousticModel, posteriors: str, floor: float) -> np.ndarray:
     """Sets the priors; returns the old ones, (pdfs,) float64."""
-    reader = open_file(posteriors)
-    counts = reader.vector(np.float64)
-    reader.finish()
+    counts = open_file(posteriors).whole(lambda reader: reader.vector(np.float64))
     dim = model.nnet.node_dim("output")
     if len(counts) != dim:
         raise Nnet3Error(f"{posteriors}: {len(counts)} posteriors, but the model's output has dimension {dim}")

@@ -65,10 +65,7 @@ def _suggest_type(name: str) -> str:
 
 def read(path: str | os.PathLike[str]) -> Component:
     """Read a file that holds one component, text or binary (it is detected). Raises ModelFormatError."""
-    reader = Reader.open(path)
-    component = read_from(reader)
-    reader.finish()
-    return component
+    return Reader.open(path).whole(read_from)
 
 
 def read_from(reader: Reader) -> Component:

@@ -83,10 +83,7 @@ def _write_text(writer: Writer, fst: Fst) -> None:
 
 def load_fst(name: str) -> Fst:
     """Reads the FST in a file, or in another input that a user may name. Raises ModelFormatError for a damaged one."""
-    reader = open_rxfilename(name)
-    fst = read_fst(reader)
-    reader.finish()
-    return fst
+    return open_rxfilename(name).whole(read_fst)
 
 
 def save_fst(fst: Fst, name: str, symbols: SymbolTable | None = None) -> None:

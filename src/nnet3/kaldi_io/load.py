@@ -16,18 +16,12 @@ from nnet3.kaldi_io.writer import Writer
 
 def load_matrix(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> np.ndarray:
     """The matrix in a file, text or binary: (rows, columns). Anything wrong with the file is a ModelFormatError."""
-    reader = Reader.open(path)
-    matrix = reader.matrix(dtype)
-    reader.finish()
-    return matrix
+    return Reader.open(path).whole(lambda reader: reader.matrix(dtype))
 
 
 def load_vector(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> np.ndarray:
     """The vector in a file, text or binary: (n,). Anything wrong with the file is a ModelFormatError."""
-    reader = Reader.open(path)
-    vector = reader.vector(dtype)
-    reader.finish()
-    return vector
+    return Reader.open(path).whole(lambda reader: reader.vector(dtype))
 
 
 def open_rxfilename(name: str) -> Reader:

@@ -10,9 +10,9 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -24,6 +24,7 @@ from nnet3.kaldi_io.parse_numbers import Buffer, fits_float32, parse_integer, pa
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+T = TypeVar("T")
 _MOST_TOKEN_BYTES = 512
 _MOST_NESTING = 16
 _BLOCK = 1 << 20
@@ -217,6 +218,12 @@ class TokenReader:
         assert match is not None, "the pattern matches everything"
         self.ran_out |= match.end() == self._size
         return match.end() == self._size
+
+    def whole(self, read: Callable[[Self], T]) -> T:
+        """Returns what `read` reads. Raises ModelFormatError if anything but white space follows."""
+        found = read(self)
+        self.finish()
+        return found
 
     def finish(self) -> None:
         """Raise if anything but white space is left."""

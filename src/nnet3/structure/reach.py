@@ -104,7 +104,7 @@ def _looks_of(rules: NodeRules, number: int) -> Iterator[_Look]:
 
 
 def _farthest(wanted: np.ndarray, period: int) -> float:
-    """Returns how far indexes (rows, slots, 3), wanted by those of `_times`, lie ahead of these at most."""
+    """Returns how far indexes (rows, slots, 3), wanted by those at t = 0, 1 ..., lie ahead of these at most."""
     ahead = wanted[:, :, T].astype(np.int64) - np.arange(2 * period)[:, np.newaxis]
     same = np.array_equal(ahead[:period], ahead[period:])
     return float(ahead.max()) if same else math.inf

@@ -177,9 +177,7 @@ class ComponentOperation(Operation):
     def from_options(cls, **options: Any) -> ComponentOperation:
         """The operation that `options` describes. Raises ArgumentError, ModelFormatError."""
         text, trainable = checked_option(options.get("text"), "str", "component: text"), options.get("trainable", True)
-        reader = Reader(text.encode(), "component", binary=False)
-        component = read_from(reader)
-        reader.finish()
+        component = Reader(text.encode(), "component", binary=False).whole(read_from)
         return cls(component, trainable)
 
     @classmethod
