@@ -29,7 +29,7 @@ def figure() -> str:
         Box("reading", ("1. reading: where rows come from", *str(each.reading).splitlines()), "function"),
         Box("needs", ("2. needs: what learns", *str(each.needs).splitlines()), "function"),
         Box("writers", ("3. first_writers: who overwrites", *_writers(each)), "function"),
-        Box("layout", ("4. places, sharing: Layout", *_matrices(each)), "memory"),
+        Box("layout", ("4. places: Layout", *_matrices(each)), "memory"),
         Box("program", ("gather, kernel_code, updates: NnetComputation", *_program(each)), "output"),
     ]
     arcs = [

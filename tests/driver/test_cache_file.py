@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from nnet3.driver import cache as cache_module
 from nnet3.driver.cache import ComputationCache, key_digest
+from nnet3.driver.cache_file import CacheFolder
 from nnet3.driver.cached_computation import StoredComputation, num_bytes
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation
@@ -142,3 +144,31 @@ def test_a_file_that_is_damaged_is_read_so_far(
     with pytest.warns(RuntimeWarning, match=f"cache: the rest is not used: {message}"):
         other.load(path)
     assert len(other) == left
+
+
+class _Listing(list[os.DirEntry[str]]):
+    """What `os.scandir` has found."""
+
+    def __enter__(self) -> _Listing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_another_process_may_remove_files_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that goes between the listing and the question for its size is no reason for a warning."""
+    scandir, folder = os.scandir, CacheFolder(tmp_path, 25)
+
+    def removing(path: Path) -> _Listing:
+        with scandir(path) as items:
+            found = _Listing(items)
+        folder.path("second").unlink(missing_ok=True)
+        return found
+
+    for number, digest in enumerate(("first", "second", "third")):
+        folder.path(digest).write_bytes(bytes(10))
+        os.utime(folder.path(digest), (number, number))
+    monkeypatch.setattr(os, "scandir", removing)
+    folder.write("fourth", bytes(10))
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["fourth", "third"]

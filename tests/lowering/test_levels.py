@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from nnet3.index import NO_TIME, as_index_table
 from nnet3.lowering import levels
-from nnet3.lowering.levels import levels_of
+from nnet3.lowering.graph import NO_ITEM
+from nnet3.lowering.levels import NotInBlocks, _follow, _follow_in_pairs, levels_of
 from nnet3.schedule import CycleError, exact_levels
 
 
@@ -109,3 +111,41 @@ def test_a_circle_is_an_error(recurrence: Recurrence, data: st.DataObject) -> No
     needs[circle, -1] = np.roll(circle, 1)
     with pytest.raises(CycleError):
         levels_of(needs, recurrence.places)
+
+
+ITEMS = np.array([10, 11, 12])
+A, B, C = ([(n, t, 0) for n in (0, 5)] for t in range(3))  # two members of a class at each time
+PADDING = [(0, NO_TIME, 0), (5, NO_TIME, 0)]
+TABLE = as_index_table([*A, *B, *C])
+
+
+@pytest.mark.parametrize(
+    ("ordered", "items"),
+    [
+        ([*A, *B, *C], [10, 11, 12]),
+        ([*C, *A, *B], [12, 10, 11]),
+        ([*A, *PADDING, *C, *PADDING, *B], [10, NO_ITEM, 12, NO_ITEM, 11]),
+        ([*B], [11]),
+        ([], []),
+    ],
+)
+def test_members_side_by_side(ordered: list[tuple[int, int, int]], items: list[int]) -> None:
+    table = as_index_table(ordered) if ordered else TABLE[:0]
+    assert _follow_in_pairs(ITEMS, TABLE, table).tolist() == items
+    assert _follow(ITEMS, TABLE[::2], table[::2]).tolist() == items
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        [A[0], B[0], A[1], B[1]],
+        [*A, *B, C[0]],
+        [A[1], A[0], *B, *C],
+        [A[0], B[1], B[0], A[1]],
+        [*A, B[0], PADDING[1], *C],
+        [*A, PADDING[0], B[1], *C],
+    ],
+)
+def test_members_that_are_apart_are_refused(ordered: list[tuple[int, int, int]]) -> None:
+    with pytest.raises(NotInBlocks):
+        _follow_in_pairs(ITEMS, TABLE, as_index_table(ordered))

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.ir.computation import FamilyMember, NnetComputation
-from nnet3.ir.lazy import LazyComputation
+from nnet3.ir.computation import FamilyMember, LazyComputation, NnetComputation
 from nnet3.runtime import Plan, plan, plan_of
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan_family import PlanFamily

@@ -13,8 +13,8 @@ from nnet3.cli.files import load_acoustic_model, load_transitions, save, save_mo
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.hmm import TransitionModel
-from nnet3.hmm.estimating import estimate_transitions, pdf_priors
 from nnet3.hmm.segments import phone_segments
+from nnet3.hmm.transition_model import estimate_transitions, pdf_priors
 from nnet3.kaldi_io import (
     Posterior,
     Writer,

@@ -24,8 +24,8 @@ from nnet3.cn.operation import Operation
 from nnet3.cn.samples import SampleLayout
 
 if TYPE_CHECKING:
-    from nnet3.cn.gradients import Gradients
     from nnet3.cn.network_state import NetworkState
+    from nnet3.cn.node import Gradients
     from nnet3.cn.program import Program, Question
 
 _INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

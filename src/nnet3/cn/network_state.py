@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.dependence import Stamps
-from nnet3.cn.gradients import Gradients
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Gradients, Node, StoredNode
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.arrays import as_array
 from nnet3.cn.operation import Operation
 from nnet3.cn.place import CallPlace, users_place
 from nnet3.cn.shape import Shape
+from nnet3.cn.sparse import as_array
 from nnet3.errors import NetworkError, ShapeError, check_kind
 
 if TYPE_CHECKING:
@@ -278,3 +278,19 @@ def checked_name(name: str) -> str:
 
 def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+class Gradients(dict[Node, Tensor]):
+    """The memory of gradients by node, made when it is first asked for; that of `sparse` nodes is sparse."""
+
+    def __init__(self, sparse: Collection[Node] = ()) -> None:
+        super().__init__()
+        self._sparse = sparse
+
+    def of(self, node: Node) -> Tensor:
+        """The memory of a gradient; another one when the node's memory has become one of another kind."""
+        known, memory = self.get(node), node.memory
+        if known is None or known.shape != memory.shape or known.dtype != memory.dtype or known.device != memory.device:
+            kind = torch.sparse_coo if node in self._sparse else torch.strided
+            self[node] = known = torch.zeros_like(memory.detach(), layout=kind)
+        return known

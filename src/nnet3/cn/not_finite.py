@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.cn.arrays import as_array
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.samples import Sequences
+from nnet3.cn.sparse import as_array
 from nnet3.errors import TrainingError
 from nnet3.ir.matrices import is_finite
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.dependence import Bonds
-from nnet3.cn.gradients import Gradients
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Node
+from nnet3.cn.node import Gradients, Node
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout

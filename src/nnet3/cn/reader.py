@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.cn.arrays import as_array
 from nnet3.cn.samples import Sequences, checked_layout, sequences
-from nnet3.cn.sparse import SparseColumns
+from nnet3.cn.sparse import SparseColumns, as_array
 from nnet3.errors import TrainingError, check_kind
 
 

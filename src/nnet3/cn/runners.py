@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.dependence import state_of_runners
-from nnet3.cn.gradients import Gradients
-from nnet3.cn.node import Node
+from nnet3.cn.node import Gradients, Node
 from nnet3.cn.program import Question, Runner
 from nnet3.runtime.kept_again import KeptAgain
 

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.arrays import as_array
 from nnet3.cn.shape import SEQUENCES
-from nnet3.cn.sparse import SparseColumns, sparse_rows
+from nnet3.cn.sparse import SparseColumns, as_array, sparse_rows
 from nnet3.errors import ArgumentError, NetworkError, ShapeError
 from nnet3.index import IndexTable
 

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.arrays import as_array
 from nnet3.cn.network import Network
 from nnet3.cn.samples import Sequences, sequences
-from nnet3.cn.sparse import SparseColumns
+from nnet3.cn.sparse import SparseColumns, as_array
 from nnet3.components.row_sums import RowReduction
 
 

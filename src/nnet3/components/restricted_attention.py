@@ -1,4 +1,9 @@
-"""RestrictedAttentionComponent: dot-product attention over a few times around each row."""
+"""RestrictedAttentionComponent: dot-product attention over a few times around each row.
+
+Attention with time-stride s connects times that are congruent modulo s. The rows of one (n, x) and one such class form
+a sequence of positions t // s. Its queries are cut into windows of equal size; a window has all keys and values at
+which its queries look. So scores are products of small matrices, of which a band is used. Rows may be any set.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""TimeHeightConvolutionComponent: convolution over time, across rows, and height, within a row."""
+"""TimeHeightConvolutionComponent: convolution over time, across rows, and height, within a row.
+
+Where rows and offsets are regular enough, all is one ordinary 2-D convolution. Rows are ordered by time, then sequence.
+So neighbouring times of one sequence lie as many rows apart as there are sequences, and a convolution over time is one
+over rows with this dilation, of a picture with channels last. On the CPU PyTorch's kernel for it is faster than matrix
+products; on a GPU it would round to fewer bits.
+"""
 
 from __future__ import annotations
 

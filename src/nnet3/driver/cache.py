@@ -17,8 +17,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes
-from nnet3.driver.cache_folder import CacheFolder, checked_folder
+from nnet3.driver.cache_file import (
+    CacheFileError,
+    CacheFolder,
+    SectionReader,
+    checked_folder,
+    read_bundle,
+    to_bundle,
+    to_bytes,
+)
 from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes, stored_attachments
 from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest

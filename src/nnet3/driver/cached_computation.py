@@ -8,8 +8,7 @@ from typing import Any
 
 from nnet3.driver.cache_file import CacheFileError, Section, SectionReader
 from nnet3.ir import serialize
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.lazy import LazyComputation
+from nnet3.ir.computation import LazyComputation, NnetComputation
 
 # Bytes of Python objects, measured on compiled networks.
 _PER_COMMAND = 400

@@ -22,6 +22,7 @@ from nnet3.ir.computation import (
     FamilyMember,
     IoInfo,
     KernelRows,
+    LazyComputation,
     Matrix,
     MatrixInfo,
     NnetComputation,
@@ -29,7 +30,6 @@ from nnet3.ir.computation import (
     SubMatrix,
 )
 from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table
-from nnet3.ir.lazy import LazyComputation
 
 _COMPARED = 4  # members in which families are compared
 _TABLES = ("index_tables", "multi_tables", "range_tables")

@@ -59,7 +59,7 @@ from nnet3.lowering.first_writers import TakenRows
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.layout import lay_out
-from nnet3.lowering.merged_updates import last_pieces
+from nnet3.lowering.needs import last_pieces
 from nnet3.lowering.requested import output_block, user_rows
 from nnet3.lowering.schedule import LayoutTask, Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows

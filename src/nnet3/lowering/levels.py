@@ -1,4 +1,4 @@
-"""Levels: inside a recurrent epoch, the length of the longest chain of needs below each item.
+"""Levels: inside a recurrent epoch, the longest chain of needs below each item; and the rows that a step reads.
 
 The levels of a recurrence grow by a fixed amount a period. So they are followed for a few periods only, continued by
 arithmetic, and checked: if no item needs itself, the equation level = 1 + max(levels needed) has one solution, so
@@ -8,13 +8,26 @@ Items 0 to 3 need the one before, item 0 none (4):
 
 >>> levels_of(np.array([[4], [0], [1], [2]]), [np.arange(4)]).tolist()
 [0, 1, 2, 3]
+
+A convolution works on a grid of times. For y at t = 0, 1, 3, cindexes 6, 7, 8, it wants a row of padding at t = 2:
+
+>>> from tests.lowering.examples import convolution
+>>> each = convolution()
+>>> arranged = arrange_step(each.source, each.graph, 2, np.array([6, 7, 8]))
+>>> arranged.inputs.tolist(), arranged.outputs.tolist()
+([3, 4, -1, 5], [6, 7, -1, 8])
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.index import IndexTable, N, T, distinct, find_rows
+from nnet3.lowering.graph import NO_ITEM, ComputationGraph
+from nnet3.lowering.source import GraphSource
 from nnet3.schedule import exact_levels
 
 Levels = npt.NDArray[np.int64]
@@ -89,3 +102,60 @@ def _extended(level: Levels, count: int) -> Levels:
             result[count:] = known[count - period + place] + rise[0] * (times + 1)
             return result
     return level
+
+
+class Arranged(NamedTuple):
+    """The cindexes of the operand's rows and of the step's own rows, in the kernel's order; NO_ITEM for padding."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+class NotInBlocks(Exception):
+    """A kernel does not keep the members of a class together: they must be told apart (see `told_apart`)."""
+
+
+def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items: np.ndarray) -> Arranged:
+    """Returns the rows that a step of these cindexes reads, and its own, as `GraphSource.arrange` orders them.
+
+    The kernel is asked with two members of each class (one if there is one). If it keeps the two side by side, any
+    number of members can stand in their place; else NotInBlocks is raised.
+    """
+    used = graph.slots[node][items - graph.first[node]]
+    used = distinct(used[used >= 0])
+    tables = graph.indexes[used], graph.indexes[items]
+    two = graph.multiplicity > 1
+    if two:
+        tables = _doubled(graph, tables[0]), _doubled(graph, tables[1])
+    inputs, outputs = source.arrange(node, *tables)
+    if inputs is tables[0] and outputs is tables[1]:
+        return Arranged(used, items)
+    if two:
+        return Arranged(_follow_in_pairs(used, tables[0], inputs), _follow_in_pairs(items, tables[1], outputs))
+    return Arranged(_follow(used, tables[0], inputs), _follow(items, tables[1], outputs))
+
+
+def _doubled(graph: ComputationGraph, table: IndexTable) -> IndexTable:
+    """Returns the first two members of each row's class."""
+    rows = np.repeat(table, 2, axis=0)
+    representative = np.searchsorted(graph.members[:, 0], table[:, N])
+    rows[:, N] = graph.members[representative, :2].reshape(-1)
+    return rows
+
+
+def _follow_in_pairs(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
+    """Returns the items in the order of `ordered`, whose rows, and those of `table`, are two members of each item."""
+    first, second = ordered[0::2], ordered[1::2]
+    if len(ordered) % 2 or (first[:, T] != second[:, T]).any():
+        raise NotInBlocks
+    place = find_rows(table, ordered)
+    real = place[0::2] >= 0
+    if (place[1::2][real] != place[0::2][real] + 1).any() or (place[0::2][real] % 2).any():
+        raise NotInBlocks
+    return np.where(real, items[place[0::2] // 2], NO_ITEM).astype(np.int32)
+
+
+def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
+    """Returns the items in the order of `ordered`, whose rows are those of `table` and padding."""
+    rows = find_rows(table, ordered)
+    return np.where(rows >= 0, items[rows], NO_ITEM).astype(np.int32)

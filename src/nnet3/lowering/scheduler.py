@@ -18,9 +18,8 @@ import numpy as np
 from nnet3.errors import RequestError
 from nnet3.index import N, T, X
 from nnet3.lowering.apart import told_apart
-from nnet3.lowering.arrange import Arranged, NotInBlocks, arrange_step
 from nnet3.lowering.graph import NO_ITEM, ComputationGraph
-from nnet3.lowering.levels import levels_of
+from nnet3.lowering.levels import Arranged, NotInBlocks, arrange_step, levels_of
 from nnet3.lowering.schedule import EpochSteps, Schedule, Step
 from nnet3.lowering.source import GatherPart, GraphSource, NodeKind, Operand, SourceNode, Use
 from nnet3.lowering.structure import structure_of

@@ -19,7 +19,7 @@ import numpy as np
 from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
 from nnet3.ir.computation import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
-from nnet3.lowering.merged_updates import computed_rows
+from nnet3.lowering.needs import computed_rows
 from nnet3.lowering.places import Storage
 from nnet3.lowering.schedule import Step
 from nnet3.lowering.source import Use

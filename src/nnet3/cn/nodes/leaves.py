@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.arrays import as_array
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape, as_shape
+from nnet3.cn.sparse import as_array
 from nnet3.errors import ArgumentError, ShapeError
 
 if TYPE_CHECKING:
