@@ -7,8 +7,7 @@ import pytest
 
 import nnet3
 from nnet3.compiler import StateRequest
-from nnet3.driver.keys import key_digest
-from nnet3.driver.task import CompileTask
+from nnet3.driver.task import CompileTask, key_digest
 from nnet3.families.ragged_rows import NotRaggedError
 from tests.driver.ragged_requests import ragged_request
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for

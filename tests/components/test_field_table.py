@@ -11,10 +11,9 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components import COMPONENT_TYPES, Component
-from nnet3.components.field_table import Field, Same, Summary, divisor_of, length_of, obsolete, value_of
+from nnet3.components.field_table import Field, Same, Summary, divisor_of, length_of, mean_stddev, obsolete, value_of
 from nnet3.components.kinds import BOOLEAN, DOUBLE, FLAG, INTEGER, PROPORTION, RANK_OR_DEFAULT, REAL, SIZE, Vector
 from nnet3.components.registry import register
-from nnet3.components.summary import mean_stddev
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
 from tests.components.component_text import check_round_trip, from_text, to_text
@@ -139,3 +138,9 @@ TestSample = component_contract(
         ("</Sample", "<More> T </Sample", "expected </SampleComponent>"),
     ],
 )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_mean_and_standard_deviation_of_any_dtype(dtype: torch.dtype) -> None:
+    assert mean_stddev("bias", torch.tensor([[0.5, 1.5]], dtype=dtype)) == ", bias-{mean,stddev}=1,0.5"
+    assert mean_stddev("bias", torch.empty(0, dtype=dtype)) == ", bias-{mean,stddev}=0,0"

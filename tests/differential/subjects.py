@@ -17,7 +17,7 @@ from torch import Tensor
 import nnet3
 from nnet3 import cn
 from nnet3.driver import CompileTask, ComputationCache, compile_task
-from nnet3.driver.keys import key_digest
+from nnet3.driver.task import key_digest
 from nnet3.errors import GradientError, NetworkError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.pipeline import Pass

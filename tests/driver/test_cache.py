@@ -18,7 +18,7 @@ from nnet3 import CompileOptions
 from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.driver import cache as cache_module
 from nnet3.driver.cache import ComputationCache, default_cache, key_digest
-from nnet3.driver.cached_computation import StoredComputation, num_bytes
+from nnet3.driver.cache_file import StoredComputation, num_bytes
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
 from nnet3.ir.computation import NnetComputation
 from nnet3.runtime import NnetComputer, plan_of

@@ -13,7 +13,7 @@ import pytest
 import nnet3
 from nnet3.compiler.request_forms import RequestForms
 from nnet3.driver import family_shelf
-from nnet3.driver.cached_computation import num_bytes
+from nnet3.driver.cache_file import num_bytes
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation

@@ -9,8 +9,8 @@ import pytest
 
 import nnet3
 from nnet3.compiler import NnetSource, lowering_request
+from nnet3.lowering.build_graph import number_cindexes
 from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.numbering import number_cindexes
 from nnet3.lowering.sweeps import Sweeps
 from tests.effort import EFFORT
 from tests.hop_by_hop_builder import GraphBuilder

@@ -14,7 +14,7 @@ from nnet3.nnet import Nnet
 from nnet3.structure import context as context_trials
 from nnet3.structure.context import context_by_intervals
 from nnet3.structure.cycles import never_computable
-from nnet3.structure.intervals import ALWAYS, NotIntervalsError
+from nnet3.structure.forwarding import ALWAYS, NotIntervalsError
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.parts import NetworkParts

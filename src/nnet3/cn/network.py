@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnet3.cn import onnx
 from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.copying import copy_network, replace_nodes
 from nnet3.cn.differentiation import DifferentiatedNetwork
-from nnet3.cn.drawing import picture
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import describe_network, describe_order
@@ -21,11 +20,11 @@ from nnet3.cn.order import (
     gradient_order_with_loops,
     need_gradient_flags,
     needed_nodes,
+    parents_of,
 )
 from nnet3.cn.program import Program, Question
-from nnet3.cn.staged import StagedRun
-from nnet3.cn.staged_views import InStages, StagesProfiler, title_of_whole
-from nnet3.drawing import MOST_SHOWN_BOXES, Picture, can_paint
+from nnet3.cn.staged import InStages, StagedRun, StagesProfiler, title_of_whole
+from nnet3.drawing import MOST_SHOWN_BOXES, Arc, Box, Graph, Picture, can_paint
 from nnet3.driver import CompileTask
 from nnet3.errors import NetworkError
 from nnet3.ir.computation import NnetComputation
@@ -247,3 +246,38 @@ class Network(DifferentiatedNetwork):
     def __repr__(self) -> str:
         parameters = sum(node.memory.numel() for node in self._nodes.parameters if node.trainable)
         return f"<Network: {len(self.nodes)} nodes, {parameters} trainable numbers>"
+
+
+def picture(network: Network, *, highlight: Collection[Node | str] = (), title: str = "") -> Picture:
+    """The picture of a network. `highlight`: nodes that are marked, by themselves or by name.
+
+    Arcs into delays are dashed and say how far they look; a parameter with several users says how many.
+    """
+    names = network.names
+    marked = {network.find(node) for node in highlight}
+    parents = parents_of(network.nodes)
+    boxes, arcs = [], []
+    for node in network.nodes:
+        lines = [f"{{{names[node]} : {node.type}}}", str(node.shape)]
+        users = len(parents[node])
+        if node.is_parameter and users > 1:
+            lines.append(f"shared by {users}")
+        kind = "output" if node in marked else _kind(network, node)
+        boxes.append(Box(names[node], tuple(lines), kind, tooltip=node.place.text))
+        for operand in node.operands:
+            label = f"{-node.lag:+d} frames" if node.lag else ""
+            arcs.append(Arc(names[operand], names[node], label, bool(node.lag)))
+    return Picture(Graph(boxes, arcs, title))
+
+
+def _kind(network: Network, node: Node) -> str:
+    """The kind of a box, which decides its colour."""
+    if node.is_parameter:
+        return "trained" if node.trainable else "glue"
+    if node.lag or node.is_stored:
+        return "memory"
+    if not node.operands:
+        return "input"
+    if node in network.criteria:
+        return "output"
+    return "function"

@@ -45,8 +45,8 @@ class Operation:
     num_operands: ClassVar[int] = 1  # -1: any
     num_optional: ClassVar[int] = 0  # of these, how many may be left out, the last ones first
     weights: ClassVar[tuple[int, ...]] = ()  # operands that begin with random numbers if they are parameters
-    #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
+    #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE; () if none needs any.
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = ()
     #: The value may overwrite that of an operand of equal shape. The gradient of the last operand, which is
     #: computed last, may overwrite that of the node.
     evaluates_in_place: ClassVar[bool] = False
@@ -134,7 +134,7 @@ class Operation:
         )
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
-        return self.gradient_needs[operand]
+        return self.gradient_needs[operand] if self.gradient_needs else frozenset()
 
     def kernel(self, state: OperationState) -> Kernel:
         """The kernel of the node: the operation itself unless it needs more than its options."""

@@ -9,15 +9,22 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
-from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
+from nnet3.components.field_table import (
+    Field,
+    Shown,
+    Summary,
+    length_of,
+    mean_stddev,
+    obsolete,
+    rms,
+    row_and_column_norms,
+)
 from nnet3.components.fixed import AffinePart, FixedAffineComponent
 from nnet3.components.kinds import BOOLEAN, MATRIX, REAL, Vector, load_matrix_key
 from nnet3.components.large_products import add_product
 from nnet3.components.low_precision import low_precision
-from nnet3.components.natural_gradient import add_natural_gradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.updatable import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
@@ -141,15 +148,7 @@ class NaturalGradientAffineComponent(NaturalGradientPair, AffineComponent):
         if self.is_gradient:
             super().update(x, y_deriv)
             return
-        add_natural_gradient(
-            self.linear_params,
-            self.bias_params,
-            self.learning_rate,
-            x,
-            self.preconditioner_in,
-            y_deriv,
-            self.preconditioner_out,
-        )
+        self.learn(self.linear_params, self.bias_params, x, y_deriv)
 
 
 def initial_affine(line: ConfigLine, rng: RandomSource, bias_mean: float) -> tuple[Tensor, Tensor]:
@@ -250,9 +249,7 @@ class LinearComponent(NaturalGradientPair):
         if self.is_gradient:
             add_product(self.params, y_deriv.t(), x, self.params, self.learning_rate)
             return
-        add_natural_gradient(
-            self.params, None, self.learning_rate, x, self.preconditioner_in, y_deriv, self.preconditioner_out
-        )
+        self.learn(self.params, None, x, y_deriv)
 
 
 def low_rank_pair(component: Component, u: Tensor, s: Tensor, v: Tensor) -> tuple[Component, Component]:

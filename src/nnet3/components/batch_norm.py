@@ -13,14 +13,13 @@ from torch import Tensor
 from typing_extensions import Self
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.field_table import Field, Same, divisor_of, value_of
+from nnet3.components.field_table import Field, Same, divisor_of, summarize_vector, value_of
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, NumberKind, Vector
 from nnet3.components.nonlinearity import BLOCK_DIM, old_statistics
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import blocks_of_rows, sum_and_count, sum_of_rows, type_of_sums
 from nnet3.components.state import ComponentState
-from nnet3.components.summary import summarize_vector
 from nnet3.native import operations
 from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine

@@ -8,13 +8,12 @@ import numpy as np
 from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
-from nnet3.components.field_table import Field, Summary
+from nnet3.components.field_table import Field, Summary, mean_stddev
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import mean_stddev
 from nnet3.components.updatable import UpdatableComponent
 from nnet3.text import ConfigLine
 
@@ -65,11 +64,7 @@ class _ConstantOutput(UpdatableComponent):
 
     def update(self, y_deriv: Tensor) -> None:
         """c += rate k sum of the rows of G', with (G', k) = PD(G)."""
-        rate = self.learning_rate
-        if self.use_natural_gradient and not self.is_gradient:
-            y_deriv, scale = self.preconditioner.precondition(y_deriv)
-            rate *= float(scale)
-        self.output.add_(y_deriv.sum(0), alpha=rate)
+        self.add_rows(self.output, y_deriv, self.preconditioner if self.use_natural_gradient else None)
 
 
 @register

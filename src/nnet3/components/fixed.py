@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.field_table import Field, Summary, length_of
+from nnet3.components.field_table import Field, Summary, length_of, mean_stddev, rms
 from nnet3.components.kinds import MATRIX, VECTOR, Vector, load_matrix_key, load_vector_key
 from nnet3.components.large_products import add_product
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import mean_stddev, rms
 from nnet3.native import operations
 from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine

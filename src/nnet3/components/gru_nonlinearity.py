@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Deriv, Properties, Updated
-from nnet3.components.field_table import Field, Summary, value_of
+from nnet3.components.field_table import Field, Summary, format_number, rms, summarize_vector, value_of
 from nnet3.components.kinds import DOUBLE, INTEGER, RATE, SIZE, MatrixKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number, rms, summarize_vector
 from nnet3.components.updatable import (
     ALPHA,
     RANK,

@@ -10,12 +10,11 @@ from torch import Tensor
 from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
-from nnet3.components.field_table import Field, Same, divisor_of, obsolete, value_of
+from nnet3.components.field_table import Field, Same, divisor_of, format_number, obsolete, summarize_vector, value_of
 from nnet3.components.kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import sum_of_rows
-from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.native import operations

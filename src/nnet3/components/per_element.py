@@ -10,12 +10,20 @@ from torch import Tensor
 from typing_extensions import Self
 
 from nnet3.components.base import Deriv, Properties, Updated
-from nnet3.components.field_table import Field, Shown, Summary, length_of, multiple_of_length, obsolete
+from nnet3.components.field_table import (
+    Field,
+    Shown,
+    Summary,
+    least_and_most,
+    length_of,
+    mean_stddev,
+    multiple_of_length,
+    obsolete,
+)
 from nnet3.components.kinds import BOOLEAN, REAL, SIZE, VECTOR, Values, Vector, load_vector_key
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import least_and_most, mean_stddev
 from nnet3.components.updatable import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
@@ -104,11 +112,7 @@ class NaturalGradientPerElementScaleComponent(OnePreconditioner, PerElementScale
 
     def update(self, gradients: Tensor) -> None:
         """s += rate c sum_n of the rows of E' with (E', c) = PD(X o G)."""
-        rate = self.learning_rate
-        if not self.is_gradient:
-            gradients, scale = self.preconditioner.precondition(gradients)
-            rate *= float(scale)
-        self.params.add_(gradients.sum(0), alpha=rate)
+        self.add_rows(self.params, gradients, self.preconditioner)
 
 
 def initial_vector(
@@ -178,11 +182,7 @@ class PerElementOffsetComponent(UpdatableComponent):
     def update(self, y_deriv: Tensor) -> None:
         """o += rate c sum of the rows of G', with (G', c) = PD(G), G reshaped to rows of a block."""
         gradients = y_deriv.reshape(-1, len(self.offsets))
-        rate = self.learning_rate
-        if self.use_natural_gradient and not self.is_gradient:
-            gradients, scale = self.preconditioner.precondition(gradients)
-            rate *= float(scale)
-        self.offsets.add_(gradients.sum(0), alpha=rate)
+        self.add_rows(self.offsets, gradients, self.preconditioner if self.use_natural_gradient else None)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
         """(rows, dim) as (rows, blocks, block_dim), a view."""
@@ -270,17 +270,12 @@ class ScaleAndOffsetComponent(UpdatableComponent):
 
     def update(self, scale_gradients: Tensor, offset_gradients: Tensor) -> None:
         """s += rate c sum of the rows of M', with (M', c) = PD(x o g), and o likewise with PD(g)."""
-        natural = self.use_natural_gradient and not self.is_gradient
         for tensor, gradients, preconditioner in (
             (self.scales, scale_gradients, self.scale_preconditioner),
             (self.offsets, offset_gradients, self.offset_preconditioner),
         ):
-            gradients = gradients.reshape(-1, len(tensor))
-            rate = self.learning_rate
-            if natural:
-                gradients, scale = preconditioner.precondition(gradients)
-                rate *= float(scale)
-            tensor.add_(gradients.sum(0), alpha=rate)
+            rows = gradients.reshape(-1, len(tensor))
+            self.add_rows(tensor, rows, preconditioner if self.use_natural_gradient else None)
 
     def safe_scales(self) -> Tensor:
         """The scales with those near zero moved to +-1e-4."""

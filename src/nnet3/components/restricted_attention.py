@@ -18,11 +18,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from nnet3.components.base import Component, IndexArrays, Properties
-from nnet3.components.field_table import Check, Field, packed
+from nnet3.components.field_table import Check, Field, format_number, packed
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector, too_wide
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
 from nnet3.index import IndexTable, T, find_rows, unique_rows
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine

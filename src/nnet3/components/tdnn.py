@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
-from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
+from nnet3.components.field_table import ALWAYS, Field, Summary, length_of, mean_stddev, rms, row_and_column_norms
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector, too_wide
 from nnet3.components.large_products import add_product
 from nnet3.components.low_precision import low_precision
-from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
-from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import ReadsTimeOffsets, TimeBlocks
 from nnet3.components.updatable import (
     ALPHA,
@@ -28,11 +26,10 @@ from nnet3.components.updatable import (
     OrthonormalComponent,
     TwoPreconditioners,
     natural_gradient_info,
+    preconditioners,
 )
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine
-
-_UPDATE_PERIOD = 4
 
 
 class _Alphas(Field):
@@ -103,9 +100,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
         self.output_dim = linear_params.shape[0]
         self.input_dim = linear_params.shape[1] // len(time_offsets)
         self.use_natural_gradient = True
-        rank_in, rank_out = min(20, (linear_params.shape[1] + 1) // 2), min(80, (self.output_dim + 1) // 2)
-        self.preconditioner_in = OnlineNaturalGradient(rank_in, _UPDATE_PERIOD)
-        self.preconditioner_out = OnlineNaturalGradient(rank_out, _UPDATE_PERIOD)
+        self.preconditioner_in, self.preconditioner_out = preconditioners(linear_params.shape[1], self.output_dim)
 
     @property
     def has_bias(self) -> bool:
@@ -184,6 +179,4 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
         spliced: RowMatrix = SplicedMatrix(x, indexes, len(self.time_offsets))
         if spliced.shape[1] <= self.output_dim:
             spliced = RowMatrix(spliced.dense())  # costs little and makes fewer, larger products
-        bias = self.bias_params if self.has_bias else None
-        preconditioners = (self.preconditioner_in, y_deriv, self.preconditioner_out)
-        add_natural_gradient(self.linear_params, bias, self.learning_rate, spliced, *preconditioners)
+        self.learn(self.linear_params, self.bias_params if self.has_bias else None, spliced, y_deriv)

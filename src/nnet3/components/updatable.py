@@ -11,7 +11,8 @@ from torch import Tensor
 from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, Shown, show
 from nnet3.components.kinds import BOOLEAN, FINITE, NUMBER, POSITIVE, RANK_OR_DEFAULT, RATE, SIZE
-from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
+from nnet3.components.row_matrix import RowMatrix
 
 #: What the file of an updatable component begins with; each token may be absent, whatever version wrote it.
 HEADER = (
@@ -77,6 +78,14 @@ class UpdatableComponent(Component):
     def freeze_natural_gradient(self, frozen: bool) -> None:
         for preconditioner in self.natural_gradients.values():
             preconditioner.frozen = frozen and self.can_freeze
+
+    def add_rows(self, target: Tensor, rows: Tensor, preconditioner: OnlineNaturalGradient | None) -> None:
+        """target += rate c sum of the rows of G', with (G', c) = PD(G); G itself in a gradient copy, or for None."""
+        rate = self.learning_rate
+        if preconditioner is not None and not self.is_gradient:
+            rows, scale = preconditioner.precondition(rows)
+            rate *= float(scale)
+        target.add_(rows.sum(0), alpha=rate)
 
     def dot(self, other: Component) -> float:
         """Sum of products of all parameters with those of a component of the same type and size."""
@@ -154,6 +163,12 @@ class TwoPreconditioners:
         Setting(name, "preconditioner_in", "preconditioner_out")
         for name in ("update_period", "num_samples_history", "num_minibatches_history", "alpha")
     )
+    learning_rate: float
+
+    def learn(self, weight: Tensor, bias: Tensor | None, x: Tensor | RowMatrix, y_deriv: Tensor) -> None:
+        """weight += rate s1 s2 G'^T X', with (X', s1) and (G', s2) preconditioned; see `add_natural_gradient`."""
+        pair = self.preconditioner_in, y_deriv, self.preconditioner_out
+        add_natural_gradient(weight, bias, self.learning_rate, x, *pair)
 
 
 def preconditioners(input_dim: int, output_dim: int) -> tuple[OnlineNaturalGradient, OnlineNaturalGradient]:

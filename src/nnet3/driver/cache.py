@@ -18,19 +18,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnet3.driver.cache_file import (
+    Attachments,
     CacheFileError,
     CacheFolder,
     SectionReader,
+    StoredComputation,
+    about,
     checked_folder,
+    num_bytes,
     read_bundle,
+    stored_attachments,
     to_bundle,
     to_bytes,
 )
-from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes, stored_attachments
 from nnet3.driver.family_shelf import FamilyShelf
-from nnet3.driver.keys import key_digest
 from nnet3.driver.ragged import RaggedFamily
-from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, task_of
+from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_check import CheckedLengths

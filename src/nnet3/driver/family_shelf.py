@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from nnet3.driver.keys import key_digest
-from nnet3.driver.task import CompileTask, LengthForm, SequencesForm, compile_task
+from nnet3.driver.task import CompileTask, LengthForm, SequencesForm, compile_task, key_digest
 from nnet3.errors import Nnet3Error
 from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
 from nnet3.families.family import ProgramFamily, ShapeFamily

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from nnet3.cn import Network, Node
-from nnet3.cn.staged_views import InStages
+from nnet3.cn.staged import InStages
 from nnet3.compiler import ComputationRequest
 from nnet3.errors import NetworkError, check_kind
 from nnet3.explore.histograms import histograms

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.summary import format_number
+from nnet3.components.field_table import format_number
 from nnet3.errors import NetworkError
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Reader, Writer

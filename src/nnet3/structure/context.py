@@ -19,7 +19,7 @@ from nnet3.index import indexes_at
 from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.structure.cycles import never_computable, startless_warnings
-from nnet3.structure.intervals import ALL_TIMES, Interval, NotIntervalsError
+from nnet3.structure.forwarding import ALL_TIMES, Interval, NotIntervalsError
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import InputNode
 from nnet3.structure.parts import NetworkParts

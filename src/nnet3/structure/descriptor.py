@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnet3.errors import ConfigError, Span
-from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Written
-from nnet3.structure.intervals import ALWAYS
+from nnet3.structure.forwarding import ALWAYS, ForwardingDescriptor, NodeReference, Written
 
 Change = Callable[[ForwardingDescriptor], ForwardingDescriptor]
 

@@ -14,7 +14,7 @@ import numpy as np
 from nnet3.components import Component
 from nnet3.index import IndexTable, N, T, X
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
-from nnet3.structure.intervals import ALL_TIMES, ALWAYS, Interval, NotIntervalsError
+from nnet3.structure.forwarding import ALL_TIMES, ALWAYS, Interval, NotIntervalsError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.structure.parts import NetworkParts
 

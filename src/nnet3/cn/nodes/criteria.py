@@ -37,7 +37,6 @@ class Criterion(Operation):
 class ClassificationError(Criterion):
     type: ClassVar[str] = "classification_error"
     has_gradient: ClassVar[bool] = False
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         equal_columns(self.type, *operands)

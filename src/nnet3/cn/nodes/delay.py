@@ -26,7 +26,6 @@ class Delay(Operation):
     type: ClassVar[str] = "delay"
     num_operands: ClassVar[int] = 2
     num_optional: ClassVar[int] = 2  # what is delayed may be said later
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
     rows: int
     lag: int = 1
     default: float = 0.0

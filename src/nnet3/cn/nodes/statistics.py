@@ -102,7 +102,6 @@ class PerDimMeanVarNorm(Operation):
     type: ClassVar[str] = "per_dim_mean_var_norm"
     num_operands: ClassVar[int] = 3
     has_gradient: ClassVar[bool] = False
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),) * 3
     evaluates_in_place: ClassVar[bool] = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:

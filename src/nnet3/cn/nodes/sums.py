@@ -66,7 +66,6 @@ class Plus(LinearSum):
     type: ClassVar[str] = "plus"
     linear_factors: ClassVar[tuple[float, ...]] = (1.0, 1.0)
     num_operands: ClassVar[int] = 2
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
     gradient_in_place: ClassVar[bool] = True
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
@@ -87,7 +86,6 @@ class Plus(LinearSum):
 class Minus(LinearSum):
     type: ClassVar[str] = "minus"
     linear_factors: ClassVar[tuple[float, ...]] = (1.0, -1.0)
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
     gradient_in_place: ClassVar[bool] = True
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
