@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.asr.lang_folder import Dictionary, write_lang
 from nnet3.errors import ModelFormatError
-from nnet3.hmm.topology_file import read_topology
+from nnet3.hmm.topology import read_topology
 from nnet3.kaldi_io import Reader, load_fst
 from nnet3.kaldi_io.symbols import load_symbols
 from nnet3.options import LangOptions

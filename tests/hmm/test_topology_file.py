@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 
 from nnet3.errors import ModelFormatError
-from nnet3.hmm import topology_file
-from nnet3.hmm.topology import HmmTopology
-from nnet3.hmm.topology_file import read_topology, write_topology
+from nnet3.hmm import topology
+from nnet3.hmm.topology import HmmTopology, read_topology, write_topology
 from nnet3.kaldi_io import Reader, Writer
 from tests.hmm.topologies import topologies
 
@@ -93,9 +92,9 @@ def test_every_cut_is_found() -> None:
 
 
 def test_more_states_than_are_believable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology_file, "_MOST_STATES", 2)
+    monkeypatch.setattr(topology, "_MOST_STATES", 2)
     _read(TEXT.encode())
-    monkeypatch.setattr(topology_file, "_MOST_STATES", 1)
+    monkeypatch.setattr(topology, "_MOST_STATES", 1)
     for binary in (False, True):
         contents = _written(_topology(), binary)
         with pytest.raises(ModelFormatError, match="more than 1 states or 100000 transitions is not believable"):
@@ -103,6 +102,6 @@ def test_more_states_than_are_believable(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _topology() -> HmmTopology:
-    state = topology_file.TopologyState
-    entry = topology_file.TopologyEntry((state(0, 0, ((1, 1.0),)), state()))
+    state = topology.TopologyState
+    entry = topology.TopologyEntry((state(0, 0, ((1, 1.0),)), state()))
     return HmmTopology((entry,), np.array([-1, 0], np.int32))

@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 from nnet3 import load_transition_model
 from nnet3.errors import ModelFormatError
 from nnet3.hmm import tree as tree_module
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.topology_file import read_topology
+from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState, read_topology
 from nnet3.hmm.tree import (
     Branch,
     ContextDependency,

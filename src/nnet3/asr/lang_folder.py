@@ -19,8 +19,7 @@ from nnet3.chain.graphs.lexicon import (
     with_positions,
 )
 from nnet3.errors import ModelFormatError
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.topology_file import write_topology
+from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState, write_topology
 from nnet3.kaldi_io import Writer, save_fst, write_atomically
 from nnet3.kaldi_io.files import map_file
 from nnet3.options import LangOptions

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nnet3.errors import ConfigError, Nnet3Error
-from nnet3.hmm.topology_file import read_topology
+from nnet3.hmm.topology import read_topology
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.hmm.tree import ContextDependency, make_transition_model
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename

@@ -23,7 +23,7 @@ from nnet3.chain.supervision_file import write_supervision
 from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.hmm.topology_file import read_topology
+from nnet3.hmm.topology import read_topology
 from nnet3.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
 from nnet3.kaldi_io import (
     TableReader,

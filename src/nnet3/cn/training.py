@@ -18,10 +18,9 @@ from typing import Any, TypeAlias
 
 import torch
 
-from nnet3.cn.batch_source import Batches, BatchSource
 from nnet3.cn.network import Network
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining, found_metrics
-from nnet3.cn.network_run import History, NetworkRun
+from nnet3.cn.network_run import Batches, BatchSource, History, NetworkRun
 from nnet3.cn.network_trainer import NetworkTrainer
 from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError

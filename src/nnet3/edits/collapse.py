@@ -9,7 +9,7 @@ from nnet3.components.merging import MERGES, Merge
 from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, SumDescriptor
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, NnetNode
-from nnet3.structure.orphans import orphan_warnings, without_orphans
+from nnet3.structure.parts import orphan_warnings, without_orphans
 
 _MOST_ROUNDS = 10
 

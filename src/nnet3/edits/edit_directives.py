@@ -12,12 +12,12 @@ from dataclasses import replace
 from nnet3.components import Component
 from nnet3.nnet.network import Nnet
 from nnet3.structure.nodes import ComponentNode, InputNode
-from nnet3.structure.orphans import (
+from nnet3.structure.parts import (
+    NetworkParts,
     without_orphan_components,
     without_orphan_nodes,
     without_orphans,
 )
-from nnet3.structure.parts import NetworkParts
 from nnet3.text import ConfigLine, did_you_mean, is_valid_name
 
 

@@ -12,7 +12,7 @@ from nnet3.components import Component
 from nnet3.edits import edit_directives, low_rank
 from nnet3.errors import ConfigError
 from nnet3.nnet.network import Nnet
-from nnet3.structure.orphans import orphan_warnings
+from nnet3.structure.parts import orphan_warnings
 from nnet3.text import ConfigLine, did_you_mean, read_config_lines
 
 #: A directive changes the network, asks the line for all its keys and returns warnings.

@@ -16,7 +16,7 @@ from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, Simple
 from nnet3.structure.forwarding import NodeReference
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, NnetNode
-from nnet3.structure.orphans import without_orphans
+from nnet3.structure.parts import without_orphans
 from nnet3.text import ConfigLine
 
 _MATRIX = "linear_params"  # of an affine component

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike, DTypeLike
 
 from nnet3.errors import ModelFormatError, NetworkError
-from nnet3.hmm.topology import HmmTopology
-from nnet3.hmm.topology_file import read_topology, rules_at, write_topology
+from nnet3.hmm.topology import HmmTopology, read_topology, rules_at, write_topology
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.kaldi_io.arrays import int32_array
 from nnet3.kaldi_io.int32_table import read_int32_table, write_int32_table

@@ -12,8 +12,7 @@ from nnet3.kaldi_io.files import check_is_path, map_file
 from nnet3.structure.cycles import check_cycles_move, startless_warnings
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 from nnet3.structure.normalize import parse_descriptor
-from nnet3.structure.orphans import orphan_warnings
-from nnet3.structure.parts import NetworkParts
+from nnet3.structure.parts import NetworkParts, orphan_warnings
 from nnet3.text import ConfigLine, decode_config, did_you_mean, is_valid_name, read_config_lines
 
 LINE_TYPES = ("component", "component-node", "input-node", "output-node", "dim-range-node")

@@ -13,10 +13,7 @@ import onnxruntime
 
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
-from nnet3.cn.onnx import (
-    emitters as emitters,  # so that all types are registered
-    whole_emitters as whole_emitters,
-)
+from nnet3.cn.onnx import emitters as emitters  # so that all types are registered
 from nnet3.cn.onnx.asked import Asked
 from nnet3.cn.onnx.build_network import build_network
 from nnet3.cn.onnx.metadata import NetworkMetadata, network_digest
