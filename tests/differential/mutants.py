@@ -17,7 +17,7 @@ from nnet3.ir.commands import (
 )
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Role
-from nnet3.ir.passes.merge_conflicts import MergeConflicts
+from nnet3.ir.passes.merging import MergeConflicts
 from nnet3.ir.passes.pipeline import Pass
 
 Function = Callable[[NnetComputation], NnetComputation]

@@ -10,8 +10,8 @@ import pytest
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.irregular import IrregularGather
-from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import RowPlace, Storage
+from nnet3.lowering.reading import GatheredNode, SlotPattern
 from nnet3.lowering.source import GatherPart, NodeKind, SourceNode
 from tests.ir.interpreter import Interpreter
 from tests.seeds import shifted

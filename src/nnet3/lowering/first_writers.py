@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.lowering.contributions import Cells, Contributions, Settled
-from nnet3.lowering.live_rows import LiveRows
-from nnet3.lowering.needs import BackwardNeeds
+from nnet3.lowering.needs import BackwardNeeds, LiveRows
 from nnet3.lowering.places import RowPlace, find_places
 from nnet3.lowering.reading import Reading, RowsOf
 from nnet3.lowering.requested import output_block

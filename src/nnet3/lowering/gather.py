@@ -25,8 +25,8 @@ import numpy as np
 from nnet3.ir.commands import Command, MatrixAdd, MatrixCopy, SetConst
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.irregular import IrregularGather
-from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Storage
+from nnet3.lowering.reading import GatheredNode, SlotPattern
 from nnet3.lowering.source import GatherPart
 
 

@@ -49,8 +49,8 @@ from nnet3.ir.commands import (
     SetConst,
 )
 from nnet3.ir.computation import MatrixInfo, NnetComputation
-from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Storage
+from nnet3.lowering.reading import GatheredNode, SlotPattern
 from nnet3.lowering.schedule import Step
 from nnet3.lowering.source import GatherPart
 

@@ -23,9 +23,8 @@ import numpy as np
 
 from nnet3.index import distinct
 from nnet3.lowering.contributions import Contributions
-from nnet3.lowering.live_rows import LiveRows
-from nnet3.lowering.needs import BackwardNeeds
-from nnet3.lowering.patterns import SlotPattern
+from nnet3.lowering.needs import BackwardNeeds, LiveRows
+from nnet3.lowering.reading import SlotPattern
 from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import Use
 
