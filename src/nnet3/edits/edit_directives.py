@@ -34,7 +34,7 @@ def nothing_matched(kind: str, pattern: str, names: Iterable[str]) -> list[str]:
 
 def convert_to_fixed_affine(nnet: Nnet, line: ConfigLine) -> list[str]:
     """Affine and NaturalGradientAffine become FixedAffine with the same parameters."""
-    found, warnings = _matching_components(nnet, line, "affine component", _is_affine)
+    found, warnings = _matching_components(nnet, line, "affine component", lambda component: component.is_affine)
     converted = {name: component.as_fixed() or component for name, component in found.items()}
     nnet.replace_parts(replace(nnet.parts, components={**nnet.components, **converted}))
     return warnings
@@ -85,7 +85,9 @@ def set_learning_rate_factor(nnet: Nnet, line: ConfigLine) -> list[str]:
 def set_dropout_proportion(nnet: Nnet, line: ConfigLine) -> list[str]:
     """Sets the proportion of Dropout, DropoutMask and GeneralDropout."""
     proportion = line.number("proportion", minimum=0.0, maximum=1.0)
-    found, warnings = _matching_components(nnet, line, "dropout component", _is_dropout)
+    found, warnings = _matching_components(
+        nnet, line, "dropout component", lambda component: component.dropout_proportion is not None
+    )
     for component in found.values():
         component.set_dropout_proportion(proportion)
     return warnings
@@ -133,13 +135,5 @@ def _matching_components(
     return found, [] if found else nothing_matched(kind, pattern, wanted)
 
 
-def _is_affine(component: Component) -> bool:
-    return component.is_affine
-
-
 def _is_updatable(component: Component) -> bool:
     return component.updatable is not None
-
-
-def _is_dropout(component: Component) -> bool:
-    return component.dropout_proportion is not None

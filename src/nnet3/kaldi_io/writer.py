@@ -133,17 +133,15 @@ class Writer:
 
     def int_vector(self, values: ArrayLike) -> None:
         """A 1-D array of integers, stored as int32."""
-        array = int32_array(values)
-        if not self.binary:
-            self.text(f"[ {'%d ' * len(array) % tuple(array.tolist())}]\n")
-            return
-        self.raw(struct.pack("<Bi", 4, len(array)) + array.tobytes())
+        self._integers(int32_array(values), "%d ")
 
     def pair_vector(self, values: ArrayLike) -> None:
         """An (n, 2) array of integers, stored as int32."""
-        array = int32_array(values, 2)
+        self._integers(int32_array(values, 2), "%d,%d ")
+
+    def _integers(self, array: np.ndarray, element: str) -> None:
         if not self.binary:
-            self.text(f"[ {'%d,%d ' * len(array) % tuple(array.reshape(-1).tolist())}]\n")
+            self.text(f"[ {element * len(array) % tuple(array.reshape(-1).tolist())}]\n")
             return
         self.raw(struct.pack("<Bi", 4, len(array)) + array.tobytes())
 
