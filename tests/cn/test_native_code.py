@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -74,12 +77,12 @@ def counted() -> Iterator[list[int]]:
     turns: list[int] = []
     run = native_runs.NativeRun.__call__
 
-    def count(self: native_runs.NativeRun, start: int, stop: int) -> None:
+    def note(self: native_runs.NativeRun, start: int, stop: int) -> None:
         turns.append(stop - start)
         run(self, start, stop)
 
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(native_runs.NativeRun, "__call__", count)
+        context.setattr(native_runs.NativeRun, "__call__", note)
         yield turns
 
 
@@ -142,6 +145,54 @@ def test_sequences_of_several_lengths(make: Callable[[int], cn.Node]) -> None:
                 assert_same(net.criterion_and_gradients(given), expected)
             if np.sort(lengths)[-2] > 40:
                 assert sum(each >= 20 for each in turns) >= 2, "a loop forward, a loop backward"
+
+
+def random_recurrence(seed: int) -> Callable[[int], cn.Node]:
+    """Returns what makes a network of some delays, whose nodes are drawn from what is known at the frame."""
+
+    def make(cells: int) -> cn.Node:
+        rng, weights = random.Random(seed), np.random.default_rng(seed)
+
+        def W(columns: int = cells) -> cn.Node:
+            return cn.parameter(f"W{next(numbers)}", (cells, columns), weights.normal(size=(cells, columns)) / cells)
+
+        numbers = count()
+        way = rng.choice([1, -1])
+        delays = [cn.delay(None, way * rng.choice([1, 1, 2]), dim=cells) for _ in range(rng.randint(1, 2))]
+        drive = cn.plus(W(3) @ cn.input("x", 3), W(1))
+        known = [*delays, drive]
+        for _ in range(rng.randint(3, 7)):
+            one, other = rng.choice(known), rng.choice(known)
+            kinds: list[Callable[[], cn.Node]] = [
+                *(partial(kind, one) for kind in (cn.sigmoid, cn.tanh, cn.relu)),
+                *(partial(kind, one, other) for kind in (cn.plus, cn.minus)),
+                lambda one=one, other=other: cn.plus(W() @ one, W() @ other),
+                lambda one=one, other=other: cn.plus(W() @ one, cn.diag_times(W(1), other)),
+                lambda one=one, other=other: cn.element_times(one, cn.sigmoid(other)),
+            ]
+            known.append(rng.choice(kinds)())
+        ends = [
+            delay.connect(cn.tanh(cn.plus(cn.plus(rng.choice(known[len(delays) :]), drive), W() @ delay)))
+            for delay in delays
+        ]
+        return cn.plus(cn.plus(ends[0], ends[-1]), known[-1])
+
+    return make
+
+
+@pytest.mark.usefixtures("_panels")
+@pytest.mark.parametrize("seed", range(8 * EFFORT))
+def test_random_recurrences(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    (net, _), (twin, _) = network(random_recurrence(seed), 5), network(random_recurrence(seed), 5)
+    for number in range(3):
+        lengths = rng.integers(1, (12, 4, 30)[number], size=rng.integers(1, 8))
+        x = [rng.normal(size=(3, length)).astype(np.float32) for length in lengths]
+        given = {"x": cn.sequences(x), "labels": cn.sequences([rng.integers(0, 4, length) for length in lengths])}
+        with without_native_code():
+            expected = twin.criterion_and_gradients(given)
+        for _ in range(2):
+            assert_same(net.criterion_and_gradients(given), expected)
 
 
 @pytest.mark.usefixtures("_panels")

@@ -54,10 +54,10 @@ class NativeRun:
             self._num_floats += size if panels == self._num_floats else 0
         before: list[Moving] = [(_with_scratch(row, place), STAYS) for row, place in packing.items()]
         places = np.array([table.ctypes.data for table in tables], np.int64)
-        self._arrays = [np.array(numbers, np.int64) for numbers in zip(*before, *in_turns, strict=True)]
-        self._arrays += [places, *tables]
+        made = [*before, *in_turns]
+        self._arrays = [np.array([each[part] for each in made], np.int64) for part in (0, 1)] + [places, *tables]
         self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
-        self._num_before, self._num_rows, self._num_turns = len(before), len(before) + len(in_turns), num_turns
+        self._num_before, self._num_rows, self._num_turns = len(before), len(made), num_turns
         self._scratch: Tensor | None = None
 
     def __call__(self, start: int, stop: int) -> None:
