@@ -40,7 +40,7 @@ def test_values_and_gradients_equal_autograd(made) -> None:
     compare(*network_of(made))
 
 
-@settings(max_examples=25 * EFFORT)  # `make soak` compares any number
+@settings(max_examples=15 * EFFORT)  # `make soak` compares any number
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
@@ -59,7 +59,7 @@ def test_asynchronous_equals_synchronous(made, policy) -> None:
         np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=25 * EFFORT)
+@settings(max_examples=15 * EFFORT)
 @given(networks(), st.sampled_from(sorted(POLICIES)), st.sampled_from((1, 2, 3)), st.booleans())
 def test_asynchronous_gradients_equal_synchronous_ones(made, policy, workers, copies) -> None:
     """Those of parameters, of inputs and of nodes inside units; of a second run, too."""

@@ -12,6 +12,7 @@ import nnet3
 from nnet3.errors import ArgumentError, RequestError
 from nnet3.ir.commands import Backprop, Propagate
 from nnet3.ir.repeats import unrolled
+from tests.effort import EFFORT
 from tests.masked_network import MaskedNetwork
 from tests.random_cases import Case, assert_equal, without_counters
 from tests.random_networks import LAYERS, RandomNetwork, random_network
@@ -56,12 +57,12 @@ def check(seed: int, layers: tuple[str, ...]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(3 * EFFORT))
 def test_equals_masked_rows(block: int) -> None:
     assert sum(check(seed, tuple(LAYERS)) for seed in range(3000 + 6 * block, 3006 + 6 * block))
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2 * EFFORT))
 def test_recurrences_equal_masked_rows(block: int) -> None:
     assert sum(check(seed, RECURRENT) for seed in range(4000 + 6 * block, 4006 + 6 * block))
 
