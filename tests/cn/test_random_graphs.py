@@ -40,7 +40,7 @@ def test_values_and_gradients_equal_autograd(made) -> None:
     compare(*network_of(made))
 
 
-@settings(max_examples=15 * EFFORT)  # `make soak` compares any number
+@settings(max_examples=25 * EFFORT)  # `make soak` compares any number
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
