@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3.native.operations import ADDRESSES, NUM_MATRICES, SIZES, Operations
-from nnet3.runtime.loop_turns import STAYS, Learned, LoopTurns, Sample
+from nnet3.runtime.loop_turns import STAYS, LoopTurns, Sample
 
 #: An operation of a turn and the rows of each kind, (kinds, 2).
 Made = Callable[[int, np.ndarray], Operations | None]
@@ -137,12 +137,12 @@ def test_other_lengths_take_over_what_was_learned() -> None:
     def of_two(turn: int, blocks: np.ndarray) -> Operations:
         return operation([100 + 8 * int(blocks[0, 0]), 30 - 3 * int(blocks[1, 0])], int(blocks[0, 1]))
 
-    first = LoopTurns(10, UNEVEN)
+    first = LoopTurns(10, UNEVEN, b"taken over")
     loop = Loop(of_two, summed, never)
     loop.learn(first)
     counts = [6, 5, 5, 5, 2, 2]
     uneven = falling(counts), falling(counts)[::-1], np.array([[2, count] for count in [*counts[1:], 1]])
-    again = LoopTurns(6, uneven, first.learned)
+    again = LoopTurns(6, uneven, b"taken over")
     found = loop.learn(again)
     assert len(loop.samples) == 2
     for call, moving in zip((of_two, summed), found, strict=False):
@@ -154,15 +154,13 @@ def test_other_lengths_take_over_what_was_learned() -> None:
 
 def test_what_no_longer_holds_is_learned_anew() -> None:
     """Matrices with other columns, and operations that go on with the turns."""
-    first = LoopTurns(10, UNEVEN)
-    Loop(of_blocks, summed).learn(first)
+    Loop(of_blocks, summed).learn(LoopTurns(10, UNEVEN, b"learned"))
     for call in (summed, of_blocks):
-        check(Loop(call, summed), LoopTurns(10, UNEVEN, first.learned), UNEVEN)
+        check(Loop(call, summed), LoopTurns(10, UNEVEN, b"learned"), UNEVEN)
     equal = tuple(np.array([[3 * turn, 3] for turn in range(10)]) for _ in range(3))
-    check(Loop(of_blocks, summed), LoopTurns(10, equal, first.learned), equal)
+    check(Loop(of_blocks, summed), LoopTurns(10, equal, b"learned"), equal)
 
 
 def test_what_stays_has_no_moves() -> None:
     turns = LoopTurns(4)
     assert Loop(lambda turn, blocks: operation([8, 9])).learn(turns) == [[(operation([8, 9])[0], STAYS)]]
-    assert turns.learned == Learned([], [], [[STAYS]])

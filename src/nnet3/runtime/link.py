@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, groupby, repeat
 from typing import Any, TypeAlias
 
@@ -19,17 +19,16 @@ from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
 from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
-from nnet3.runtime.loop_turns import STAYS, Learned, LoopTurns, Sample
+from nnet3.runtime.loop_turns import LoopTurns, Sample
 from nnet3.runtime.memory import Arena
-from nnet3.runtime.native_runs import constant_memory, in_groups, native_kernels, operations_of
+from nnet3.runtime.native_runs import constant_memory, in_groups, in_straight_groups, native_kernels, operations_of
 from nnet3.runtime.plan import Plan, SegmentPlan
 from nnet3.runtime.replay import CudaGraphs, Replay, is_same_state, state_of
 from nnet3.runtime.view_tensors import ViewTensors
 
-_ONCE, _STRAIGHT_ON = range(1), LoopTurns(1)
+_ONCE = range(1)
 _TURNS_AT_ONCE = 256  # of a loop are bound together
 _MOST_KEPT = 20_000  # calls of loops
-_MOST_LEARNED = 256  # loops
 
 
 #: Some turns, calls, and what runs for each of these in each turn.
@@ -67,7 +66,7 @@ class Linker:
         self.outside, self.fill_undefined = outside, fill_undefined
         self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
-        self._tensors = ViewTensors(plan, arena, outside)
+        self.tensors = ViewTensors(plan, arena, outside)
         self.turns, self._steps = _ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
@@ -81,7 +80,7 @@ class Linker:
 
         Returns False, and changes nothing, where that cannot be.
         """
-        if not self._tensors.move(plan):
+        if not self.tensors.move(plan):
             return False
         self.plan = plan
         return True
@@ -110,17 +109,12 @@ class Linker:
     def bind_sample(self, calls: Iterable[int], sample: Sample, steps: tuple[int, int]) -> dict[int, BoundCall]:
         """Returns the calls that run in a turn of a loop, and what runs for each."""
         self._begin(range(sample.turn, sample.turn + 1), steps, sample.uneven())
-        bound = {call: each for call in calls if (each := self._bind(call)) is not None}
-        return {call: each for call, made in bound.items() for each in made}
-
-    def kinds_in_use(self) -> set[int]:
-        """Returns which of `Plan.uneven` the sample had that was bound last."""
-        return self._tensors.kinds_in_use
+        return {call: each for call in calls for each in self._bind(call) or ()}
 
     def _begin(self, turns: range, steps: tuple[int, int], uneven: Sequence[np.ndarray] | None = None) -> None:
         """Bind for these turns from now on."""
         self.turns, self._steps = turns, steps
-        self._tensors.forget_turns(uneven)
+        self.tensors.forget_turns(uneven)
 
     def _bind(self, call: int) -> Iterable[BoundCall] | None:
         kind, number = self._kind_and_number[call]
@@ -138,11 +132,11 @@ class Linker:
 
     def view(self, number: int) -> Iterable[Tensor]:
         """Returns a view as it lies in each turn."""
-        return self._tensors.of(number, self.turns)
+        return self.tensors.of(number, self.turns)
 
     def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
         """Returns several views as they lie in each turn; -1 is none."""
-        fixed = [None if number < 0 else self._tensors.fixed[number] for number in numbers]
+        fixed = [None if number < 0 else self.tensors.fixed[number] for number in numbers]
         if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
             return (fixed.copy() for _ in self.turns)
         return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
@@ -342,9 +336,7 @@ class LinkedComputation:
         numbers, bound = [call for call, _ in runs], [run for _, run in runs]
         if not self._is_native:
             return _ONCE, numbers, [[run] for run in bound]
-        operations = [operations_of(run) for run in bound]
-        moving = [None if each is None else [(row, STAYS) for row in each] for each in operations]
-        groups = in_groups(bound, moving, _STRAIGHT_ON, together=together)
+        groups = in_straight_groups(bound, together=together)
         made = [bound[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
         return _ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
 
@@ -358,11 +350,10 @@ class LinkedComputation:
             samples.append(self.linker.bind_sample(calls, sample, steps))
             return [operations_of(call) for call in samples[-1].values()]
 
-        learned = _learned(self.plan.key_of_calls(calls))
-        of_turns = LoopTurns(len(turns), self.plan.uneven, learned[-1] if learned else None)
+        of_turns = LoopTurns(len(turns), self.plan.uneven, self.plan.key_of_calls(calls))
         with many_objects():
-            moving = of_turns.learn(operations_in, self.linker.kinds_in_use)
-        learned[:], numbers = [of_turns.learned], list(samples[0])
+            moving = of_turns.learn(operations_in, lambda: self.linker.tensors.kinds_in_use)
+        numbers = list(samples[0])
         groups = in_groups(list(samples[0].values()), moving, of_turns, self._constant, together=together)
         if together and len(groups) == 1 and groups[0].run is not None:
             yield _ONCE, numbers[:1], [[partial(groups[0].run, turns.start, turns.stop)]]
@@ -399,12 +390,6 @@ def link(
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
         return LinkedComputation(linker, arena.storage)
-
-
-@lru_cache(_MOST_LEARNED)
-def _learned(calls: bytes) -> list[Learned]:
-    """What was learned last of a loop with these calls; to be changed."""
-    return []
 
 
 def _kind(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -12,6 +13,7 @@ from nnet3.native.operations import ADDRESSES, FLOAT_BYTES, NUM_MATRICES, SIZES,
 
 #: Of one operation, by matrix: floats a turn, floats a row of a table, and that table; then the table of each size.
 Moves: TypeAlias = tuple[int, ...]
+_MOST_LEARNED = 256  # loops
 #: The moves of what stays; -1 is no table.
 STAYS: Moves = (0,) * (2 * NUM_MATRICES) + (-1,) * (NUM_MATRICES + 3)
 #: An operation as it is in the first turn, with the blocks of the samples, and how it moves.
@@ -30,7 +32,7 @@ class Sample(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """How the operations of each call of a loop move, None without; and which kinds of uneven views changed in what.
+    """The moves of each call's operations in a loop, None without; and which kinds of uneven views changed in what.
 
     `kinds` begin at other rows in other turns; those of each of `counted` have equally many rows, which change.
     """
@@ -45,20 +47,19 @@ class LoopTurns:
 
     Of those, all kinds have as many rows as they have at most. Then in some samples one thing differs: where blocks
     begin, or how many rows they have. So an operation is known if its addresses move by equal amounts from turn to turn
-    and with the blocks of one kind, and if its sizes stay, or are numbers of rows. If the loop was learned `before`
-    with other blocks, how operations move is taken from there, and tried.
+    and with the blocks of one kind, and if its sizes stay, or are numbers of rows. If a loop of the same `key` was
+    learned before with other blocks, how operations move is taken from there, and tried.
     """
 
-    def __init__(self, num_turns: int, uneven: Sequence[np.ndarray] = (), before: Learned | None = None) -> None:
+    def __init__(self, num_turns: int, uneven: Sequence[np.ndarray] = (), key: bytes = b"") -> None:
         """`uneven`: that of the plan."""
-        self.num_turns, self._before = num_turns, before
+        self.num_turns, self._known = num_turns, _learned(key) if key else []
         self._blocks = np.array([table[table[:, 1].argmax()] for table in uneven], np.int64).reshape(-1, 2)
         #: Blocks (turns, 2), whose beginnings are counted from those of the samples.
         self.tables = [
             np.array(table - [first, 0], np.int64) for table, (first, _) in zip(uneven, self._blocks, strict=True)
         ]
         self._turns = np.array(sorted({0, min(1, num_turns - 1), num_turns - 1}))
-        self.learned = Learned([], [], [])
 
     def learn(
         self, operations_in: Callable[[Sample], Sequence[Operations | None]], used: Callable[[], Collection[int]]
@@ -71,14 +72,14 @@ class LoopTurns:
         first = operations_in(Sample(0, self._blocks))
         if not self._look_at(sorted(used())):
             return [None] * len(first)
-        if self._before is None or not self._is_as(self._before, first, operations_in):
+        moves = self._known[0].moves if self._known and self._is_as(self._known[0], first, operations_in) else None
+        if moves is None:
             samples = [Sample(turn, self._blocks) for turn in self._turns[1:].tolist()] + self._shifted + self._fewer
             moves = self._found(list(zip(first, *map(operations_in, samples), strict=True)))
-            self._before = Learned(self._kinds, self._counted, moves)
-        self.learned = self._before
+            self._known[:] = [Learned(self._kinds, self._counted, moves)]
         return [
-            None if operations is None or moves is None else list(zip(operations, moves, strict=True))
-            for operations, moves in zip(first, self.learned.moves, strict=True)
+            None if operations is None or each is None else list(zip(operations, each, strict=True))
+            for operations, each in zip(first, moves, strict=True)
         ]
 
     def _look_at(self, used: Sequence[int]) -> bool:
@@ -116,7 +117,8 @@ class LoopTurns:
     ) -> bool:
         """True if the same kinds change as before, and a sample is as expected in which all of them do."""
         all_moves = np.array([moves for each in before.moves if each is not None for moves in each], np.int64)
-        if not self._kinds or (self._kinds, self._counted) != before[:2] or not len(all_moves):
+        is_alike = (self._kinds, self._counted, len(first)) == (before.kinds, before.counted, len(before.moves))
+        if not is_alike or not self._kinds or not len(all_moves):
             return False
         together = self._shifted[1].blocks.copy()
         for sample in self._fewer:
@@ -149,7 +151,7 @@ class LoopTurns:
         ]
 
     def _moves(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which operations, (operations, samples, numbers), are known, (operations,), and their moves."""
+        """Returns which of the operations (operations, samples, numbers) are known, (operations,), and their moves."""
         change = numbers - numbers[:, :1]
         addresses, sizes = change[:, :, ADDRESSES].copy(), change[:, :, SIZES].copy()
         change[:, :, ADDRESSES] = change[:, :, SIZES] = 0
@@ -170,6 +172,12 @@ class LoopTurns:
         for each, kinds in zip(fewer.transpose(1, 0, 2), self._counted, strict=True):
             counted = np.where(each, kinds[0], counted)
         return ~wrong, np.concatenate([of_turn // FLOAT_BYTES, of_row // FLOAT_BYTES, table, counted], axis=1)
+
+
+@lru_cache(_MOST_LEARNED)
+def _learned(key: bytes) -> list[Learned]:
+    """Returns the list in which there is what was learned last of the loops with this key, if something was."""
+    return []
 
 
 def _by_operation(call: Sequence[Operations | None]) -> list[tuple[Row, ...]]:

@@ -120,6 +120,13 @@ def in_groups(
     return groups
 
 
+def in_straight_groups(calls: Sequence[BoundCall], *, together: bool) -> list[Group]:
+    """Groups calls that run once."""
+    found = map(operations_of, calls)
+    moving = [None if each is None else [(row, STAYS) for row in each] for each in found]
+    return in_groups(calls, moving, LoopTurns(1), together=together)
+
+
 def _packs_well(operations: Sequence[Moving], num_turns: int, constant: Sequence[Stretch]) -> bool:
     """True if no weights are packed, or they are for many turns, in which they stay as they are."""
     packed = [each for each in operations if size_of_panels(each[0], 1)]

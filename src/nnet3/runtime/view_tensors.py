@@ -52,7 +52,7 @@ class ViewTensors:
 
     @property
     def kinds_in_use(self) -> set[int]:
-        """Which of `Plan.uneven` views had that were asked for in the present turns."""
+        """The places in `Plan.uneven` of the views that were asked for in the present turns."""
         return {uneven - 1 for uneven in self._cuts}
 
     def of(self, number: int, turns: range) -> Iterable[Tensor]:
