@@ -235,12 +235,13 @@ def test_ctrl_c_waits_for_what_is_being_done_and_a_second_one_does_not() -> None
 
 
 def test_ctrl_c_ends_the_program(folder: Path, programs: Path) -> None:
+    """It waits for the last third of a recording."""
     command = [programs / "nnet3", "transcribe", "model", "-"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(wav_bytes(np.tile(AUDIO, 2)))
+        process.stdin.write(wav_bytes(np.tile(AUDIO, 3))[: len(wav_bytes(np.tile(AUDIO, 2)))])
         process.stdin.flush()
         assert process.stdout.readline().decode().strip() == expected(folder / "model")[0]
         process.send_signal(signal.SIGINT)
