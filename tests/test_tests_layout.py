@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.distribution import LONG
+
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "src/nnet3"
 _SMALL = 100  # lines of a file that needs no test of its own
@@ -38,6 +40,10 @@ def test_no_file_imports_a_test() -> None:
 
 def test_there_is_one_path_to_import_from(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getini("pythonpath") == [TESTS.parent]
+
+
+def test_files_that_begin_first_are_there() -> None:
+    assert all(Path(TESTS.parent, name).is_file() for name in LONG)
 
 
 def test_files_have_one_idea() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components import Component, large_products, low_precision
+from nnet3.components import Component, inference_affine, large_products
 from nnet3.components.large_products import OneDnnWeights
 from nnet3.errors import ComponentError
 from nnet3.index import NO_TIME
@@ -40,8 +40,8 @@ ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
     ],
 )
 def all_are_packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(low_precision, "_FEWEST_WEIGHTS", 1)
-    monkeypatch.setattr(low_precision, "packed", request.param)
+    monkeypatch.setattr(inference_affine, "_FEWEST_WEIGHTS", 1)
+    monkeypatch.setattr(inference_affine, "packed", request.param)
 
 
 def pair(kind: str, config: str) -> tuple[Component, Component]:
@@ -117,7 +117,7 @@ def test_what_is_refused_says_what_to_take() -> None:
 def test_few_weights_and_other_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     component = components.create(*SIMPLE[0], seed=1)
     assert component.to(torch.float64).in_low_precision(torch.float32) is None
-    monkeypatch.setattr(low_precision, "_FEWEST_WEIGHTS", 36)
+    monkeypatch.setattr(inference_affine, "_FEWEST_WEIGHTS", 36)
     assert component.to(torch.float32).in_low_precision(torch.float32) is None
 
 

@@ -40,6 +40,6 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "api.html").read_text()
     assert 'id="nnet3.compile"' in page
-    assert "family.at" in page
+    assert "family.at(frames=1234, sequences=64)" in re.sub("<[^>]*>", "", page), "examples of docstrings are there"
     assert 'id="transcribe-verb"' in (tmp_path / "verbs.html").read_text()
     assert (tmp_path / "searchindex.js").exists()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.components import low_precision
+from nnet3.components import inference_affine
 from nnet3.errors import ComponentError, NetworkError, RequestError
 from nnet3.kaldi_io import Reader
 from nnet3.native.library import library
@@ -37,7 +37,7 @@ output-layer name=output input=Append(second, loop) dim=5
 
 @pytest.fixture(autouse=True)
 def all_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(low_precision, "_FEWEST_WEIGHTS", 1)
+    monkeypatch.setattr(inference_affine, "_FEWEST_WEIGHTS", 1)
     monkeypatch.setattr(conversion, "packing_is_faster", lambda: True)
 
 

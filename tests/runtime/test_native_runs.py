@@ -223,11 +223,6 @@ def test_copies_and_pickles_stay_native(monkeypatch: pytest.MonkeyPatch) -> None
     assert packed.fingerprint()["component loop.W_all"] == network().fingerprint()["component loop.W_all"]
 
 
-def test_nothing_to_do_is_done() -> None:
-    """As of a call all of whose derivatives have no rows."""
-    native_runs.NativeRun([], 3)(0, 3)
-
-
 def test_other_dtypes_are_computed_by_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = network().to(torch.float64)
     with counted(monkeypatch) as turns:

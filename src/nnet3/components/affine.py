@@ -20,9 +20,9 @@ from nnet3.components.field_table import (
     row_and_column_norms,
 )
 from nnet3.components.fixed import AffinePart, FixedAffineComponent
+from nnet3.components.inference_affine import low_precision
 from nnet3.components.kinds import BOOLEAN, MATRIX, REAL, Vector, load_matrix_key
 from nnet3.components.large_products import add_product
-from nnet3.components.low_precision import low_precision
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.updatable import (

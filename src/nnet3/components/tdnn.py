@@ -11,9 +11,9 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of, mean_stddev, rms, row_and_column_norms
+from nnet3.components.inference_affine import low_precision
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector, too_wide
 from nnet3.components.large_products import add_product
-from nnet3.components.low_precision import low_precision
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix

@@ -89,7 +89,7 @@ class Linker:
 
     def bind(self, call: int) -> Iterable[BoundCall] | None:
         """Returns what runs for a call outside of loops; None if nothing does."""
-        if self.turns is not _ONCE:  # a loop has failed
+        if self.turns is not _ONCE:  # samples of a loop were bound, or it has failed
             self._begin(_ONCE, (0, 0))
         return self._bind(call)
 

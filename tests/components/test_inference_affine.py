@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components import Component, low_precision
-from nnet3.components.low_precision import Int8AffineComponent
+from nnet3.components import Component, inference_affine
+from nnet3.components.inference_affine import Int8AffineComponent
 from nnet3.errors import ComponentError
 from nnet3.index import NO_TIME
 from tests.components.finite_differences import strided
@@ -44,7 +44,7 @@ def weights_of(component: Component) -> Tensor:
 def kernel(name: str) -> Iterator[None]:
     """Lets the hardware have fast products of bfloat16, or not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(low_precision, "_has_fast_bfloat16", lambda: name.startswith("fast"))
+        patch.setattr(inference_affine, "_has_fast_bfloat16", lambda: name.startswith("fast"))
         yield
 
 
@@ -105,7 +105,7 @@ def test_integers_and_scales_are_those_of_the_formula(rows: int, columns: int, o
 def test_times_are_summed_on_all_kinds_of_rows(
     rows: np.ndarray, offsets: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(low_precision, "_ELEMENTS_AT_ONCE", at_once)
+    monkeypatch.setattr(inference_affine, "_ELEMENTS_AT_ONCE", at_once)
     for dims in ("input-dim=3 output-dim=11", "input-dim=9 output-dim=4 use-bias=false"):
         component = components.create("TdnnComponent", f"time-offsets={offsets} {dims}", seed=1)
         case = index_case(component, rows, ALL)
@@ -130,7 +130,7 @@ def test_a_row_does_not_depend_on_others_beside_it(rows: int, columns: int, at_o
     whole, _ = component.propagate(x)
     cut = data.draw(st.integers(0, rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(low_precision, "_ELEMENTS_AT_ONCE", at_once)
+        patch.setattr(inference_affine, "_ELEMENTS_AT_ONCE", at_once)
         parts = [component.propagate(part)[0] for part in (x[:cut], x[cut:])]
     assert torch.equal(torch.cat(parts), whole)
 
@@ -198,7 +198,7 @@ def test_what_it_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
         with pytest.raises(ComponentError, match="on the CPU alone, not on 'cuda': use bfloat16 there"):
             component.to(device="cuda")
         with pytest.raises(ComponentError, match="on the CPU alone, not on 'meta': use bfloat16 there"):
-            low_precision.low_precision(torch.int8, torch.empty(3, 5, device="meta"))
+            inference_affine.low_precision(torch.int8, torch.empty(3, 5, device="meta"))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -1e300])
@@ -226,7 +226,7 @@ def test_weights_of_zeros_give_the_bias() -> None:
 
 
 def test_memory_of_an_inference_mode_is_used_outside_of_it() -> None:
-    low_precision._SCRATCH = low_precision._Scratch()
+    inference_affine._SCRATCH = inference_affine._Scratch()
     component = quantized(components.create("AffineComponent", "input-dim=5 output-dim=3"))
     x = torch.randn(4, 5)
     with torch.inference_mode():
