@@ -58,6 +58,7 @@ def test_indexes_with_places_of_no_time() -> None:
         (lambda n: np.arange(n) ** 2, "does not repeat alike"),
         (lambda n: np.array([n * n, 0]), "not affine"),
         (lambda n: np.arange(n) // (n - 10), "not"),
+        (lambda n: n * np.arange(n), "not affine"),  # the step from row to row is another one
     ],
 )
 def test_what_is_not_affine_is_refused(table: Callable[[int], np.ndarray], reason: str) -> None:

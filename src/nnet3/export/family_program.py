@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class FamilyProgram(ExportProgram):
         return patterns
 
     def _pieces(self, name: str) -> Iterator[TablePiece]:
-        return _plain(self._family.tables.pieces(self._family.names.index(name)))
+        return self._family.tables.pieces(self._family.names.index(name))
 
     def precomputed(self, number: int) -> Sequence[Arrays]:
         found = [program.precomputed[number] for program in self._programs]
@@ -77,14 +77,7 @@ def growing_patterns(tables: Sequence[np.ndarray]) -> list[TablePattern]:
         made = continued([[table_of(rows)] for rows in tables])
     except NotAffineError:
         raise ExportError(_LONGER) from None
-    return list(map(_pattern, _plain(made.pieces(0))))
-
-
-def _plain(pieces: Iterable[TablePiece]) -> Iterator[TablePiece]:
-    for piece in pieces:
-        if piece.twist.any():
-            raise ExportError(_LONGER)
-        yield piece
+    return list(map(_pattern, made.pieces(0)))
 
 
 def _pattern(piece: TablePiece) -> TablePattern:

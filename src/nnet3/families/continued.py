@@ -85,7 +85,6 @@ class TablePiece(NamedTuple):
     base: np.ndarray
     slope: np.ndarray
     step: np.ndarray
-    twist: np.ndarray
     kinds: np.ndarray  # (rows,)
 
 
@@ -93,9 +92,10 @@ class Continued:
     """Tables as functions of k, the number of periods beyond the smallest member; equal ones are made once.
 
     `tables` are two for each different table. The first has a row for each piece: period p, turns, more turns; the
-    piece repeats p rows turns + k * more turns times. The second has these p rows of all pieces: base, slope, step and
-    twist of each column; row j of turn i is base[j] + k * slope[j] + i * (step[j] + k * twist[j]). Kinds of the second
-    are twice those of the table, and 1 more where a piece begins. `numbers`: which of the different tables each is.
+    piece repeats p rows turns + k * more turns times. The second has these p rows of all pieces: base, slope and step
+    of each column; row j of turn i is base[j] + k * slope[j] + i * step[j]. A step does not depend on k: there are more
+    turns the larger k is, and numbers would grow with its square. Kinds of the second are twice those of the table, and
+    1 more where a piece begins. `numbers`: which of the different tables each is.
     """
 
     def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
@@ -140,8 +140,8 @@ class Continued:
         start = 0
         for period, turns, more_turns in pieces.values.tolist():
             own = slice(start, start + period)
-            base, slope, step, twist = np.split(rows.values[own].astype(np.int64), 4, axis=1)
-            yield TablePiece(turns, more_turns, base, slope, step, twist, rows.kinds[own] >> 1)
+            base, slope, step = np.split(rows.values[own].astype(np.int64), 3, axis=1)
+            yield TablePiece(turns, more_turns, base, slope, step, rows.kinds[own] >> 1)
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
@@ -168,24 +168,21 @@ class _Joined:
     def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
         self.period, self.turns, self.more_turns = np.concatenate([table.values for table in pieces]).T.astype(np.int64)
         self.first = np.cumsum(self.period) - self.period
-        self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 4, axis=1)
+        self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 3, axis=1)
         self.kinds = np.concatenate([table.kinds for table in rows]) >> 1
         self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
         self._num_pieces = np.diff(self.ends_of_pieces)
+        self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
         self._fits = (-1, -1)  # k and most turns up to which numbers have 32 bits for certain
 
-    def _ends(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns where each table begins, and where the last one ends."""
-        return np.append(0, np.cumsum(lengths))[self.ends_of_pieces]
-
     def lengths(self, k: int) -> np.ndarray:
-        return np.diff(self._ends((self.turns + k * self.more_turns) * self.period))
+        return np.diff(_starts((self.turns + k * self.more_turns) * self.period)[self.ends_of_pieces])
 
     def moves_by(self, change: np.ndarray) -> bool:
-        _, slope, step, twist = self.rows
+        _, slope, step = self.rows
         grows = np.repeat(self.more_turns > 0, self.period)
         stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
-        return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all()) and not twist.any()
+        return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all())
 
     def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
         turns = self.turns + k * self.more_turns
@@ -193,17 +190,21 @@ class _Joined:
             turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
         first, step = self._rows_at(k, turns)
         lengths = turns * self.period
-        num_rows = np.diff(self._ends(lengths))
-        is_long = num_rows > _LONG * self._num_pieces
-        short = np.where(np.repeat(is_long, self._num_pieces), 0, lengths) if is_long.any() else lengths
-        place = np.arange(short.sum(), dtype=np.int32) - np.repeat((np.cumsum(short) - short).astype(np.int32), short)
-        turn, row = np.divmod(place, np.repeat(self.period.astype(np.int32), short))
-        row += np.repeat(self.first.astype(np.int32), short)
+        starts = _starts(lengths)
+        ends = starts[self.ends_of_pieces]
+        is_long = ends[1:] - ends[:-1] > _LONG * self._num_pieces
+        if is_long.any():
+            lengths = np.where(np.repeat(is_long, self._num_pieces), 0, lengths)
+            starts = _starts(lengths)
+            ends = starts[self.ends_of_pieces]
+        piece = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(piece), dtype=np.int32) - starts.astype(np.int32)[piece]
+        turn, row = np.divmod(place, self._period[piece])
+        row += self._first[piece]
         values, kinds = step.take(row, 0), self.kinds.take(row)
         values *= turn[:, None]
         values += first.take(row, 0)
-        ends = [0, *np.cumsum(np.where(is_long, 0, num_rows)).tolist()]
-        found = [NumberTable(values[one:other], kinds[one:other]) for one, other in pairwise(ends)]
+        found = [NumberTable(values[one:other], kinds[one:other]) for one, other in pairwise(ends.tolist())]
         for table in np.flatnonzero(is_long).tolist():
             found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), turns, first, step)
         return found
@@ -224,8 +225,8 @@ class _Joined:
 
     def _rows_at(self, k: int, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of the first turn of each piece, and by how much those of the next differ; both int32."""
-        base, slope, step, twist = self.rows
-        first, step, most = base + k * slope, step + k * twist, int(turns.max(initial=0))
+        base, slope, step = self.rows
+        first, most = base + k * slope, int(turns.max(initial=0))
         if not 0 <= k <= self._fits[0] or most > self._fits[1]:
             last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
             limits = np.iinfo(np.int32)
@@ -233,9 +234,16 @@ class _Joined:
                 if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
                     raise NotAffineError("it has numbers of more than 32 bits")
             largest = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
-            if k >= 0 and largest[0] + k * largest[1] + most * (largest[2] + k * largest[3]) <= limits.max:
+            if k >= 0 and largest[0] + k * largest[1] + most * largest[2] <= limits.max:
                 self._fits = k, most
         return first.astype(np.int32), step.astype(np.int32)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Returns where pieces of these lengths begin that follow each other, and where the last one ends."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
 
 
 def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
@@ -290,22 +298,18 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
     short, long = tables[:2]
     pieces: list[tuple[int, int, int]] = []
     kinds = [np.zeros(0, np.int64)]
-    rows = [np.zeros((0, 4 * short.values.shape[1]), np.int64)]
+    rows = [np.zeros((0, 3 * short.values.shape[1]), np.int64)]
 
     def add(at: int, at_long: int, period: int, turns: int = 0) -> None:
         """Add the piece from `at` and `at_long` on: with one more turn in the long table, or fixed without turns."""
         if not period:
             return
         base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
-        step = twist = np.zeros_like(base)
-        if turns:
-            step_long = long.values[at_long + period : at_long + 2 * period] - base_long
-            step = short.values[at + period : at + 2 * period] - base if turns > 1 else step_long
-            twist = step_long - step
+        step = long.values[at_long + period : at_long + 2 * period] - base_long if turns else np.zeros_like(base)
         pieces.append((period, turns or 1, int(turns > 0)))
         kinds.append(2 * short.kinds[at : at + period])
         kinds[-1][0] += 1
-        rows.append(np.concatenate([base, base_long - base, step, twist], axis=1))
+        rows.append(np.concatenate([base, base_long - base, step], axis=1))
 
     at = at_long = 0
     for end, period in _growths(short.tokens, long.tokens, number):

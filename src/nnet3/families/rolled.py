@@ -28,7 +28,7 @@ class RolledCommands:
     """The commands of a family as functions of k. The numbers of their sub-matrices are the same for all k."""
 
     def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template]) -> None:
-        """Raises NotAffineError if something moves on from turn to turn, or with k, that a Repeat cannot say."""
+        """Raises NotAffineError if something moves on from turn to turn that a Repeat cannot say."""
         self._commands: list[Command] = []
         self._changing: list[tuple[int, str, int, int]] = []  # command, field, and its number: base + k * slope
         self._numbers: dict[tuple[int, ...], int] = {}  # of blocks, see `blocks_at`
@@ -50,8 +50,6 @@ class RolledCommands:
         return commands
 
     def _add(self, piece: TablePiece, templates: Sequence[Template]) -> None:
-        if piece.twist.any():
-            raise NotAffineError("commands: what they move on by from turn to turn depends on the length")
         header = len(self._commands)
         if piece.more_turns:
             self._commands.append(Repeat(piece.turns, len(piece.kinds)))
