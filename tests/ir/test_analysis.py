@@ -37,6 +37,13 @@ def _three_blocks() -> tuple[NnetComputation, int, int, int]:
     return c, whole, first, second
 
 
+def accesses(analysis: Analysis, variable: int) -> list[tuple[int, AccessKind]]:
+    """The commands that access a variable, in order, each with what it does."""
+    events = analysis.events_of_variable(variable)
+    commands, kinds = analysis.event_command[events].tolist(), analysis.event_kind[events].tolist()
+    return list(zip(commands, map(AccessKind, kinds), strict=True))
+
+
 def test_variables_are_the_coarsest_blocks() -> None:
     c, whole, first, second = _three_blocks()
     analysis = Analysis(c)
@@ -49,10 +56,10 @@ def test_variables_are_the_coarsest_blocks() -> None:
 
 def test_accesses_of_a_variable_in_order() -> None:
     analysis = Analysis(_three_blocks()[0])
-    assert analysis.accesses_of_variable(0) == [(1, WRITE), (3, READ)]
-    assert analysis.accesses_of_variable(1) == [(1, WRITE), (2, UPDATE), (3, READ)]
-    assert analysis.accesses_of_variable(2) == [(2, UPDATE), (3, READ)]
-    assert analysis.accesses_of_variable(3) == [(2, READ), (3, WRITE)]
+    assert accesses(analysis, 0) == [(1, WRITE), (3, READ)]
+    assert accesses(analysis, 1) == [(1, WRITE), (2, UPDATE), (3, READ)]
+    assert accesses(analysis, 2) == [(2, UPDATE), (3, READ)]
+    assert accesses(analysis, 3) == [(2, READ), (3, WRITE)]
 
 
 def test_column_and_row_cuts_make_a_grid() -> None:
@@ -71,8 +78,8 @@ def test_reading_and_writing_in_one_command_is_an_update() -> None:
     matrix = c.new_matrix(4, 4)
     c.commands = [MatrixCopy(matrix, c.new_submatrix(matrix, 0, 2))]
     analysis = Analysis(c)
-    assert analysis.accesses_of_variable(0) == [(0, UPDATE)]
-    assert analysis.accesses_of_variable(1) == [(0, WRITE)]
+    assert accesses(analysis, 0) == [(0, UPDATE)]
+    assert accesses(analysis, 1) == [(0, WRITE)]
 
 
 def test_matrices_live_from_allocation_to_deallocation() -> None:
@@ -164,7 +171,7 @@ def test_events_agree_with_a_look_at_every_element(computation: NnetComputation)
         variable = _variable_of_each_element(analysis, matrix)
         for v in np.unique(variable):
             row, col = np.argwhere(variable == v)[0]
-            assert analysis.accesses_of_variable(v) == _accesses_of_element(computation, matrix, row, col)
+            assert accesses(analysis, v) == _accesses_of_element(computation, matrix, row, col)
 
 
 def test_analysis_does_not_change_the_computation() -> None:

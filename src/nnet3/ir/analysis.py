@@ -195,11 +195,9 @@ class Analysis:
         """READ, WRITE or UPDATE, for each event."""
         return self._events[2]
 
-    def accesses_of_variable(self, variable: int) -> list[tuple[int, AccessKind]]:
-        """Returns the commands that access this variable, in order, each with what it does."""
-        start, end = np.searchsorted(self.event_variable, [variable, variable + 1])
-        commands, kinds = self.event_command[start:end].tolist(), self.event_kind[start:end].tolist()
-        return list(zip(commands, map(AccessKind, kinds), strict=True))
+    def events_of_variable(self, variable: int) -> slice:
+        """Returns where the events of this variable are, by command."""
+        return slice(*np.searchsorted(self.event_variable, [variable, variable + 1]).tolist())
 
     def variables_of(self, submatrix: int) -> Integers:
         """Returns the variables of one sub-matrix."""

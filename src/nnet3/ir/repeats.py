@@ -20,6 +20,15 @@ def repeats(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
             yield command, range(number + 1, number + 1 + command.length)
 
 
+def turns_unrolled(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
+    """Yields each Repeat with the numbers that the commands of all its turns have in the unrolled program."""
+    more = 0
+    for repeat, body in repeats(computation):
+        first, count = body.start - 1 + more, repeat.turns * repeat.length
+        yield repeat, range(first, first + count)
+        more += count - repeat.length - 1
+
+
 def unrolled(computation: NnetComputation) -> NnetComputation:
     """Returns the program in which the body of each Repeat is written out for every turn; itself if it has none."""
     found = list(repeats(computation))

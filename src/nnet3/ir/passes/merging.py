@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -176,14 +177,14 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
     """Returns the pairs of matrices that may both be moved, one pair for any two matrices."""
     computation = analysis.computation
-    given, fixed, rooms = _given(computation), _fixed(analysis), _rooms(computation)
+    given, fixed, is_room = _given(computation), _fixed(analysis), cache(partial(_is_room, computation))
     chosen: dict[tuple[int, int], Pair] = {}
     for pair in pairs:
         source, dest = pair.source, pair.dest
         one, other = computation.matrices[source], computation.matrices[dest]
         if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
             continue
-        if (source in rooms) != (dest in rooms):
+        if is_room(source) != is_room(dest):
             continue
         num_given = (source in given) + (dest in given)
         if num_given == 2 or (num_given == 1 and (one != other or pair[2:] != (0, 0))):
@@ -198,10 +199,10 @@ def _fixed(analysis: Analysis) -> set[int]:
     return {0, *analysis.computation.outside_by_matrix(), *compressed}
 
 
-def _rooms(computation: NnetComputation) -> set[int]:
-    """Returns the matrices that hold one time step after the other; they stay out of rows that have a time."""
-    infos = computation.matrix_info.items()
-    return {m for m, info in infos if info.indexes is not None and (info.indexes[:, T] == NO_TIME).all()}
+def _is_room(computation: NnetComputation, matrix: int) -> bool:
+    """True for a matrix that holds one time step after the other; it stays out of rows that have a time."""
+    info = computation.matrix_info.get(matrix)
+    return info is not None and info.indexes is not None and bool((info.indexes[:, T] == NO_TIME).all())
 
 
 def _given(computation: NnetComputation) -> set[int]:

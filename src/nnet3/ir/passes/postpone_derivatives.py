@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -71,7 +72,7 @@ class LateSteps:
 
     steps: list[LateStep]
 
-    @property
+    @cached_property
     def last(self) -> int:
         """The last command of them all."""
         return max(max(step.number, *step.sent_by.values(), 0) for step in self.steps)
@@ -202,9 +203,9 @@ class _Finder:
         command = self._computation.commands[number]
         assert isinstance(command, Sending)
         for variable in self._analysis.variables_of(command.dest).tolist():
-            for other, _ in self._analysis.accesses_of_variable(variable):
-                if number < other <= last:
-                    yield other
+            others = self._analysis.event_command[self._analysis.events_of_variable(variable)]
+            begin, end = np.searchsorted(others, [number, last], side="right")
+            yield from others[begin:end].tolist()
 
 
 def _step(computation: NnetComputation, step: LateStep) -> Backprop:

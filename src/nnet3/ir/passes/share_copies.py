@@ -6,6 +6,7 @@ The copy is not needed where both can lie in one place: as long as either is rea
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache, partial
 
 import numpy as np
 
@@ -23,13 +24,13 @@ def share_copies(computation: NnetComputation) -> NnetComputation:
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     sizes = [matrix.num_rows * matrix.num_cols for matrix in computation.matrices]
-    frames = [_num_frames(computation, matrix) for matrix in range(len(sizes))]
+    frames = cache(partial(_num_frames, computation))
     for number, command in enumerate(computation.commands):
         if isinstance(command, MatrixCopy) and command.scale == 1.0:
             source, dest = blocks[command.source], blocks[command.dest]
             one, other = sizes[source.matrix], sizes[dest.matrix]
-            if min(frames[source.matrix], frames[dest.matrix]) >= _SEVERAL:  # then the same for all lengths
-                one, other = one * frames[dest.matrix], other * frames[source.matrix]
+            if min(frames(source.matrix), frames(dest.matrix)) >= _SEVERAL:  # then the same for all lengths
+                one, other = one * frames(dest.matrix), other * frames(source.matrix)
             # A small copy is cheaper than keeping a large matrix for longer.
             if source.matrix != dest.matrix and one <= 2 * other and other <= 2 * one:
                 row_shift, col_shift = source.row_offset - dest.row_offset, source.col_offset - dest.col_offset
