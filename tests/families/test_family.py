@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
 import torch
 
 import nnet3
-from nnet3.compiler.nnet_source import nnet_source
 from nnet3.driver.family_shelf import precompute_of
 from nnet3.driver.task import compile_task
-from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
-from nnet3.lowering.structure import structure_of
-from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
-from tests.random_networks import random_network
-from tests.seeds import shifted
 from tests.shared_data import GOLDEN, needs_shared
 
 #: Lengths to try, and the shortest member: POOLING needs long requests. BLSTM goes three frames at once.
@@ -61,21 +54,6 @@ def test_members_of_published_networks(name: str, monkeypatch: pytest.MonkeyPatc
     nnet = nnet3.Nnet.from_config_file(str(Path("final.config")))
     for train in (False, True):
         check_members(nnet, (22, 31), step=3, train=train)
-
-
-def test_members_of_random_networks() -> None:
-    """Most have families; whoever has none is refused, and nobody is wrong."""
-    found = 0
-    for seed in range(6 * EFFORT):
-        nnet = random_network(shifted(seed)).nnet()
-        try:
-            source = nnet_source(nnet)
-            step = math.lcm(source.period or 1, structure_of(source).lag)
-            check_members(nnet, (28 * step, 37 * step), train=bool(seed % 3))
-        except (NotAffineError, nnet3.Nnet3Error):
-            continue
-        found += 1
-    assert found >= 3 * EFFORT
 
 
 def test_members_run_to_the_same_bits() -> None:

@@ -17,9 +17,11 @@ from nnet3.errors import NetworkError
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
+from nnet3.ir.commands import Repeat
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
+from tests.seeds import shifted
 
 TOLERANCE = 1e-10
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
@@ -110,10 +112,45 @@ def test_one_program_serves_all_lengths() -> None:
     network = cn.Network(criterion, outputs, cache=cache)
     for lengths in ((20, 17, 3), (24, 23), (18, 18, 1, 1)):
         network.gradients(minibatch(network, lengths))
-    assert (cache.counts.compiled, cache.counts.restricted) == (3, 3)
+    assert (cache.counts.compiled, cache.counts.continued, cache.counts.restricted) == (0, 3, 3)
     for lengths in ((21, 18, 4), (24, 17), (19, 18, 17, 5)):
         network.gradients(minibatch(network, lengths))
-    assert (cache.counts.compiled, cache.counts.restricted) == (3, 6)
+    assert (cache.counts.compiled, cache.counts.continued, cache.counts.restricted) == (0, 3, 6)
+
+
+@pytest.mark.parametrize(("lag", "kind"), [(2, "plain"), (3, "late"), (-3, "plain")])
+def test_a_recurrence_is_a_loop_for_all_lengths(lag: int, kind: str) -> None:
+    """Gradients included; a turn goes on by as many frames as the lag."""
+    criterion, outputs = recurrence(lag, kind)
+    network = cn.Network(criterion, outputs, cache=ComputationCache())
+    programs = [network.program(minibatch(network, lengths)) for lengths in ((180, 150, 7), (360, 200, 31))]
+    assert len({len(program.commands) for program in programs}) == 1
+    turns = [[command.turns for command in each.commands if isinstance(command, Repeat)] for each in programs]
+    assert np.subtract(turns[1], turns[0]).tolist() == [180 // abs(lag)] * 2
+
+
+@pytest.mark.parametrize("lags", [(1, 2), (2, 3), (-2, -3), (6, 4)])
+def test_a_recurrence_of_two_lags_is_a_loop(lags: tuple[int, int]) -> None:
+    """It goes on by as many frames as the shorter lag."""
+    x, labels = cn.input("x", 3), cn.input("labels", 2)
+    states = [cn.delay(None, lag, dim=3) for lag in lags]
+    rng = np.random.default_rng(shifted(0))
+    terms = [cn.parameter(f"R{i}", (3, 3), 0.5 * rng.normal(size=(3, 3))) @ each for i, each in enumerate(states)]
+    h = cn.tanh(cn.plus(cn.plus(x, terms[0]), terms[1]))
+    for state in states:
+        state.connect(h)
+    out = cn.macros.affine(h, 2, name="out")
+    cache = compare(cn.cross_entropy_with_softmax(labels, out, name="J"), [out], [70, 69, 68, 30, 1])
+    assert cache.counts.restricted
+    assert not cache.counts.compiled
+    network = cn.Network(cn.cross_entropy_with_softmax(labels, out), cache=cache)
+    turns = [
+        command.turns
+        for command in network.program(minibatch(network, [190, 150, 3])).commands
+        if isinstance(command, Repeat)
+    ]
+    assert len(turns) == 2
+    assert max(turns) <= 190 // min(map(abs, lags)) < min(turns) + 5
 
 
 def test_refusals_are_named() -> None:

@@ -56,6 +56,24 @@ def test_rows_are_the_same_at_equal_distances_to_the_end() -> None:
     assert each.rows.single_time(first + 1, 2) is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "runs"),
+    [
+        ([0, 1, 2, 3, 4, 5], [0, 2, 4, 6]),
+        ([2, 3, 4, 5], [0, 2, 4]),
+        ([2, 3, 4], [0, 2, 3]),
+        ([4, 5, 0, 1], [0, 2, 4]),
+        ([2, -1, -1, 5], [0, 1, 2, 3, 4]),
+        ([1, 2], None),
+    ],
+)
+def test_rows_of_several_times_are_moved_in_runs(rows: list[int], runs: list[int] | None) -> None:
+    """Rows 0 and 1 are of the first time, 2 and 3 of the next one; -1 stands for no row."""
+    each = Program()
+    found = each.rows.times_alike(each.at["x"], np.array([row if row < 0 else each.at["x"] + row for row in rows]))
+    assert (None if found is None else found.tolist()) == runs
+
+
 def test_a_room_has_the_times_of_what_it_meets() -> None:
     each = Program()
     versions, first = each.versions, each.at["x"]
@@ -73,6 +91,17 @@ def test_columns_that_are_read_together_are_of_one_time() -> None:
     each.versions.unify(left, each.at["x"] + 4, 2)
     assert each.versions.place(each.versions.read(each.room)) == each.at["x"] + 4
     assert each.versions.place(right) == each.at["x"] + 4
+
+
+def test_rows_that_are_written_apart_and_read_together_are_of_one_step() -> None:
+    """Whatever was written to rows that have been overwritten since."""
+    each = Program()
+    first, second = (each.c.new_submatrix(each.room, row, 1) for row in (0, 1))
+    versions = RoomVersions(each.c, each.rows)
+    versions.unify(versions.write(each.room), each.at["x"], 2)
+    written = [versions.write(number) for number in (second, first)]
+    versions.unify(versions.read(each.room), each.at["x"] + 4, 2)
+    assert [versions.place(place) for place in written] == [each.at["x"] + 5, each.at["x"] + 4]
 
 
 def test_contradictions_are_refused() -> None:

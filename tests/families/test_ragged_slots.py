@@ -38,6 +38,14 @@ def test_rows_that_exist_are_counted() -> None:
     assert (slots.column[plain], slots.columns[plain]) == (0, 3)
 
 
+def test_a_part_of_a_block_is_counted_too() -> None:
+    _, table, block = declared()
+    last, fewer = table.limited(block, 2, 4, range(2, 4)), table.limited(block, 2, 5, range(1, 4))
+    slots = table.slots()
+    assert rows_of(slots, last) == (3, 1)  # row 4 of 4 and 5, behind rows 0, 1 and 3; as many as there are of 4 and 5
+    assert rows_of(slots, fewer) == (2, 1)  # as many as there are of rows 5, 6 and 7
+
+
 def test_equal_slots_are_declared_once() -> None:
     _, table, block = declared()
     assert table.plain(block, 2) == table.plain(block, 2) != table.whole(block)

@@ -10,7 +10,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -185,7 +185,7 @@ class ComputationCache:
             assert info.indexes is not None
             return length - 1 - info.indexes[:, T].astype(np.int64)
 
-        return self._ragged_of(task, lambda: CheckedLengths(RaggedProgram(self.program(task), distances)))
+        return self._ragged_of(task, lambda: CheckedLengths(RaggedProgram(self._longer(task), distances)))
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
         """The program of a task whose sequences end at different times, made of that for longer ones, if it can be."""
@@ -207,9 +207,13 @@ class ComputationCache:
 
     def _ragged_family(self, form: RaggedForm) -> RaggedFamily:
         try:
-            return RaggedFamily(form, self.program(form.longer))
+            return RaggedFamily(form, self._longer(form.longer))
         except NotRaggedError:
-            return RaggedFamily(form, self.program(form.apart()))
+            return RaggedFamily(form, self._longer(form.apart()))
+
+    def _longer(self, task: CompileTask) -> NnetComputation:
+        """The program of a task, which others are made of: recurrences are loops in it, if they can be."""
+        return self.program(replace(task, serves_shorter=True))
 
     def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
         """Returns what `make` gave for this task and unit; None if that is a refusal."""

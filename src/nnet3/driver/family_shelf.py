@@ -224,10 +224,10 @@ class SequencesPlace:
 class FamilyShelf:
     """Continues programs to other lengths and other numbers of sequences.
 
-    The first program of a form is compiled. For a second length, or at once for a long recurrence, two short programs
-    of the form are compiled and continued. A third one, which was compiled too, must equal their continuation, command
-    by command. The two are long enough to show everything that longer programs are made of (see
-    `nnet3.lowering.continuation`), so every longer program follows by arithmetic.
+    The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves
+    sequences of many lengths, two short programs of the form are compiled and continued. A third one, which was
+    compiled too, must equal their continuation, command by command. The two are long enough to show everything that
+    longer programs are made of (see `nnet3.lowering.continuation`), so every longer program follows by arithmetic.
 
     Some networks would need very long members, or nobody can tell how long. Their family is made when a program is
     wanted that is shorter than the longest known one. It is compared with the longest one and reaches no further: each
@@ -332,8 +332,12 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
 
 
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
-    """True for a long recurrence: it takes longer to compile than the members of its family."""
-    return form.k >= _FAR and form.step[T] > 0 and any(structure_of(task.lowered_from()[0]).is_recurrent)
+    """True for a long recurrence, which takes longer to compile than the members of its family, or that serves many."""
+    return (
+        (task.serves_shorter or form.k >= _FAR)
+        and form.step[T] > 0
+        and any(structure_of(task.lowered_from()[0]).is_recurrent)
+    )
 
 
 def _name(form: LengthForm | SequencesForm, task: CompileTask) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from nnet3.errors import check_kind
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.objects import many_objects
 from nnet3.ir.passes.pipeline import optimize
 from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
@@ -105,7 +106,8 @@ class CompileTask:
     `fingerprint`: aspects of the graph; a program compares them with those of its network before it runs.
     `form` makes the row of tasks to which it belongs, None if it is too short for one. `ends_apart` tells whether its
     sequences end at different times; `ragged` then makes its relation to longer ones, None if there is none. `kind`:
-    equal for tasks that differ only in the indexes that they name, `rows`; None if nobody knows.
+    equal for tasks that differ only in the indexes that they name, `rows`; None if nobody knows. `serves_shorter`: its
+    program is restricted to ever new lengths, so that a loop in it gains more than in one that only runs.
     """
 
     key: Mapping[str, object]
@@ -117,8 +119,10 @@ class CompileTask:
     ends_apart: Callable[[], bool] = lambda: False
     kind: Hashable = None
     rows: Callable[[], Sequence[np.ndarray]] = tuple
+    serves_shorter: bool = False
 
 
+@many_objects()
 def compile_task(task: CompileTask) -> NnetComputation:
     """The program of a task: lowered, checked if its options say so, optimized.
 

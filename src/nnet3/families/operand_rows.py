@@ -49,10 +49,6 @@ class OperandRows:
                 places.append(None if ends else versions.write(number))
             else:
                 places.append(versions.read(number))
-        if isinstance(command, cmd.AllocMatrix | cmd.SetConst) and isinstance(places[0], tuple):
-            block = self.computation.submatrices[command.form.operands(command)[0]]
-            if block.num_rows != self.computation.matrices[block.matrix].num_rows:
-                raise NotRaggedError("a part of a room is set")
         of_table = {}
         if isinstance(command, cmd.CopyRowsMulti | cmd.AddRowsMulti | cmd.AddToRowsMulti):
             numbers = np.unique(self.computation.multi_tables[command.table][:, 0])
@@ -103,13 +99,21 @@ class OperandRows:
                 elif i == 0 and self._adds(command) and self.rows.begin_alike(place, first, count):
                     self.added[id(command)] = place
                 else:
-                    self.unlike.setdefault(id(command), {})[i] = UnlikeOperand(place, first, count)
+                    operand = UnlikeOperand(place, first, count, i == 0 and self._adds(command))
+                    self.unlike.setdefault(id(command), {})[i] = operand
         return places
 
     def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
         """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
         part = named_part(self.computation.kernels[command.kernel].name)
         return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
+
+    def can_copy(self, operand: UnlikeOperand) -> bool:
+        """True if a copy has all rows of an operand that its kernel works on, or zeros that are the same to it."""
+        place, output, count, may_lack = operand
+        before_end = self.rows.before_end
+        has_all = (before_end[output : output + count] <= before_end[place : place + count]).all()
+        return bool(may_lack or has_all) and self.rows.times_alike(output, np.arange(place, place + count)) is not None
 
     def _is_of_node(self, number: int, node: str) -> bool:
         info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from nnet3.families.copied_operands import with_copied_operands
+from nnet3.families.moved_rows import moved_in_blocks
 from nnet3.families.operand_rows import OperandRows, goes_row_by_row
 from nnet3.families.precomputed import KernelRules
 from nnet3.families.ragged_rows import (
@@ -44,7 +46,7 @@ from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import IoInfo, KernelRows, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import Command, with_operands, with_values
-from nnet3.ir.repeats import repeats, unrolled
+from nnet3.ir.repeats import turns_unrolled, unrolled
 
 
 def _same_rows(one: IndexTable, other: IndexTable) -> bool:
@@ -61,8 +63,12 @@ class RaggedProgram:
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
         """`distances`: from rows of a node to how far before its end each is. Raises NotRaggedError."""
-        self.computation = unrolled(computation)
-        self.operands = OperandRows(self.computation, IndexRows(computation, distances, steps or {}))
+        self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
+        copied = with_copied_operands(computation, self.operands)
+        if copied is not computation:
+            computation = copied
+            self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
+        self.computation = self.operands.computation
         self.rows, versions, placed = self.operands.rows, self.operands.versions, self.operands.places
         #: True where a kernel wants rows of equal sequences as they are, by entry, length and number of sequences.
         self.in_order: dict[tuple[int, int, int], bool] = {}
@@ -74,6 +80,8 @@ class RaggedProgram:
         self.tables: list[SideTable] = []
         self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
+        self._loops = list(turns_unrolled(computation))
+        self._in_turns = {id(self.computation.commands[number]) for _, turns in self._loops for number in turns}
         made = [
             self._restricted(command, places, table, tables)
             for command, places in zip(self.computation.commands, placed, strict=True)
@@ -104,7 +112,7 @@ class RaggedProgram:
             **tables,
         )
         self.slots = table.slots()
-        self._number_slots(list(self._rolled(computation, made)))
+        self._number_slots(list(self._rolled(made)))
         rooms = sorted(set(versions.firsts()))
         self._room, self._first_of_room, self._room_rows = np.array(rooms, dtype=np.int64).reshape(-1, 3).T
         self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
@@ -192,15 +200,12 @@ class RaggedProgram:
         numbers = self.computation.commands[command].form.operands(self.computation.commands[command])
         return self.computation.submatrices[numbers[operand]]
 
-    def _rolled(self, computation: NnetComputation, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
+    def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
         """Yields the commands, those of each Repeat as a loop if every turn has the same ones."""
-        begin = at = 0
-        for repeat, body in repeats(computation):
-            before = body.start - 1 - begin
-            yield from chain.from_iterable(made[at : at + before])
-            at, begin = at + before, body.stop
-            turns = made[at : at + repeat.turns * repeat.length]
-            at += len(turns)
+        at = 0
+        for repeat, numbers in self._loops:
+            yield from chain.from_iterable(made[at : numbers.start])
+            turns, at = made[numbers.start : numbers.stop], numbers.stop
             kernels = (c for each in turns for c in each if isinstance(c, cmd.Propagate | cmd.Backprop))
             loop = None if any(map(self.is_special, kernels)) else loop_of(repeat, turns)
             if loop is None:
@@ -244,11 +249,16 @@ class RaggedProgram:
         numbers = command.form.operands(command)
         if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
             return [with_operands(command, [slots.whole(numbers[0])])]
-        if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple):
+        if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple) and self._is_of_all_rows(numbers[0]):
             return [with_operands(command, [slots.whole(numbers[0])])]
         at = [versions.place(place) for place in operands]
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
             return self._moved(command, at[0], at[1], slots, tables)
+        if isinstance(command, cmd.CopyRows | cmd.AddRows) and id(command) in self._in_turns and min(at) >= 0:
+            rows = self.computation.index_tables[command.indexes]
+            moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, slots, most=len(rows))
+            if moved is not None:
+                return moved
         plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
         if id(command) in self.operands.added:
             some = slots.limited(numbers[-1], at[-1], self.operands.added[id(command)])
@@ -273,6 +283,10 @@ class RaggedProgram:
             restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
         return [restricted]
 
+    def _is_of_all_rows(self, number: int) -> bool:
+        block = self.computation.submatrices[number]
+        return block.num_rows == self.computation.matrices[block.matrix].num_rows
+
     def _add_table(
         self, tables: dict[str, list[np.ndarray]], kind: str, table: np.ndarray, own: int, count: int, other: Any
     ) -> int:
@@ -292,22 +306,16 @@ class RaggedProgram:
         count = self.computation.submatrices[command.dest].num_rows
         if min(dest, source) < 0:
             raise NotRaggedError("rows with samples are copied from rows without")
+        plain = slots.plain(command.dest, dest), slots.plain(command.source, source)
         if self.rows.same(dest, source, count):
-            return [with_operands(command, [slots.plain(command.dest, dest), slots.plain(command.source, source)])]
-        times = [self.rows.single_time(place, count) for place in (dest, source)]
-        same_n = np.array_equal(self.rows.n[dest : dest + count], self.rows.n[source : source + count])
-        if None in times or not same_n:
+            return [with_operands(command, plain)]
+        most = count if id(command) in self._in_turns else 1
+        moved = moved_in_blocks(command, (dest, source), np.arange(count), self.rows, slots, most=most)
+        if moved is None:
             kind = cmd.CopyRows if isinstance(command, cmd.MatrixCopy) else cmd.AddRows
             number = self._add_table(tables, "index_tables", np.arange(count, dtype=np.int32), dest, count, source)
-            operands = slots.plain(command.dest, dest), slots.plain(command.source, source)
-            return [kind(*operands, number, command.scale)]
-        if times[1] > times[0]:  # type: ignore[operator]
-            operands = slots.plain(command.dest, dest), slots.limited(command.source, source, dest)
-            return [with_operands(command, operands)]
-        operands = slots.limited(command.dest, dest, source), slots.plain(command.source, source)
-        # In loops a command for those rows alone that have no source would mostly have none.
-        zeros = [cmd.SetConst(slots.plain(command.dest, dest), 0.0)] if isinstance(command, cmd.MatrixCopy) else []
-        return [*zeros, with_operands(command, operands)]
+            return [kind(*plain, number, command.scale)]
+        return moved
 
     def check_entries(self, rules: KernelRules) -> None:
         """Find out of which rows entries are made that do not tell. Raises NotRaggedError where that is not possible.

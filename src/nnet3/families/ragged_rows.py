@@ -110,6 +110,21 @@ class IndexRows:
             return False
         return times[0] <= times[1]  # type: ignore[operator]
 
+    def times_alike(self, place: int, others: np.ndarray) -> np.ndarray | None:
+        """Returns where runs of rows begin that are side by side, each run of one time, and the number of rows.
+
+        `others`: the place of the row that belongs to each row from `place` on, -1 for none. None if rows of several
+        sequences meet. The existing rows of a run come first in it, and so do those that belong to them.
+        """
+        own, is_none = np.arange(place, place + len(others)), others < 0
+        others = np.where(is_none, own, others)
+        if not np.array_equal(self.n[own], self.n[others]):
+            return None
+        begins = (np.diff(self.n[own]) < 0) | (np.diff(others) != 1) | np.diff(is_none)
+        for rows in (own, others):
+            begins |= np.diff(self.before_end[rows]) != 0
+        return np.concatenate([[0], np.flatnonzero(begins) + 1, [len(others)]])
+
     def single_time(self, first: int, count: int) -> int | None:
         """Returns how far before the end these rows lie, None if they are of several times or not in order of n."""
         times, n = self.before_end[first : first + count], self.n[first : first + count]
@@ -121,9 +136,15 @@ class RoomVersions:
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         self._computation, self._rows = computation, rows
-        self._now = {
-            room: np.full(computation.matrices[room].num_cols, -1, dtype=np.int64) for room in sorted(rows.rooms)
+        blocks = np.array(computation.submatrices, dtype=np.int64).reshape(len(computation.submatrices), -1)
+        used = rows.rooms.intersection(blocks[:, 0].tolist())
+        rooms = {room: blocks[blocks[:, 0] == room] for room in sorted(used)}
+        #: By room where its blocks begin and end, as rows and as columns, and the version of each cell between these.
+        self._cuts = {
+            room: [np.unique([own[:, i], own[:, i] + own[:, i + 1]]) for i in (1, 3)] for room, own in rooms.items()
         }
+        self._now = {room: np.full([len(cut) - 1 for cut in cuts], -1) for room, cuts in self._cuts.items()}
+        self._known_cells: dict[int, np.ndarray] = {}
         self._parent: list[int] = []
         self._first: list[int] = []  # the place of row 0 of the room, -1 as long as it is not known
         self._size: list[int] = []  # of so many rows
@@ -136,11 +157,12 @@ class RoomVersions:
             return self._rows.base[block.matrix] + block.row_offset
         if block.matrix not in self._now:
             return None
-        columns = self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols]
-        version = int(columns[0])
-        if version < 0:
+        cells = self._cells(number)
+        version = int(cells[0, 0])
+        versions = np.unique(cells).tolist() if cells.size > 1 else [version]
+        if versions[0] < 0:
             raise NotRaggedError(f"matrix m{block.matrix} is read before it is written")
-        for other in np.unique(columns).tolist() if (columns != version).any() else ():
+        for other in versions:
             self._join(version, other)
         return version, block.row_offset
 
@@ -149,12 +171,23 @@ class RoomVersions:
         block = self._computation.submatrices[number]
         if block.matrix not in self._now:
             return self.read(number)
-        self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols] = len(self._parent)
+        self._cells(number)[:] = len(self._parent)
         self._parent.append(len(self._parent))
         self._first.append(-1)
         self._size.append(0)
         self.rooms.append(block.matrix)
         return len(self._parent) - 1, block.row_offset
+
+    def _cells(self, number: int) -> np.ndarray:
+        """Returns the versions of the cells of a sub-matrix of a room, (rows, columns), which may be written to."""
+        if number not in self._known_cells:
+            room, *block = self._computation.submatrices[number][:5]
+            cells = [
+                slice(*cut.searchsorted([at, at + n]))
+                for cut, at, n in zip(self._cuts[room], block[::2], block[1::2], strict=True)
+            ]
+            self._known_cells[number] = self._now[room][tuple(cells)]
+        return self._known_cells[number]
 
     def unify(self, one: Place, other: Place, count: int) -> None:
         """Note that two operands of `count` rows are of the same indexes."""
@@ -175,8 +208,9 @@ class RoomVersions:
         """Returns the place as a number, once all is known; -1 for operands without samples."""
         if not isinstance(place, tuple):
             return -1 if place is None else place
-        first = self._first[self._root(place[0])]
-        if first < 0:
+        root = self._root(place[0])
+        first = self._first[root]
+        if first < 0 or place[1] >= self._size[root]:
             raise NotRaggedError(f"nothing says which times rows of matrix m{self.rooms[place[0]]} have")
         return first + place[1]
 

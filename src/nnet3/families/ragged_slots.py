@@ -64,18 +64,16 @@ class DeclaredSlots:
         block = self._computation.submatrices[number]
         if place < 0:
             return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
-        return self._counted(number, place, place, block.num_rows)
+        return self.limited(number, place, place)
 
-    def limited(self, number: int, place: int, to: int) -> int:
-        """Returns as many of its first rows as remain of those at place `to`."""
-        return self._counted(number, place, to, self._computation.submatrices[number].num_rows)
+    def limited(self, number: int, place: int, to: int, part: range | None = None) -> int:
+        """Returns as many rows from the beginning of a part as remain of those at place `to`, by default of all."""
+        block = self._computation.submatrices[number]
+        part = part or range(block.num_rows)
+        return self._add(number, 0, 0, place + part.start, place - block.row_offset, to, to + len(part))
 
     def whole(self, number: int) -> int:
         return self._add(number, 0, 0, 0, 0, 0, 0, whole=1)
-
-    def _counted(self, number: int, place: int, counted: int, rows: int) -> int:
-        origin = place - self._computation.submatrices[number].row_offset
-        return self._add(number, 0, 0, place, origin, counted, counted + rows)
 
     def _add(
         self, number: int, start: int, rows: int, begin: int, origin: int, first: int, last: int, whole: int = 0
@@ -100,11 +98,15 @@ class SideRows(NamedTuple):
 
 
 class UnlikeOperand(NamedTuple):
-    """The place of an operand, and that of as many rows of the output of its kernel, which are of other times."""
+    """The place of an operand, and that of as many rows of the output of its kernel, which are of other times.
+
+    `may_lack`: where the operand has no row, the kernel does as if it were zero.
+    """
 
     place: int
     output: int
     num_rows: int
+    may_lack: bool
 
 
 @dataclass(frozen=True, eq=False)

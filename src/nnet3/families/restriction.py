@@ -271,7 +271,7 @@ class Restriction:
             if slot and sides is not None:
                 order = self._order(slot, sides[name.startswith("output")], is_read=name != "input_derivs")
             elif slot and i in unlike:
-                order = self._order(slot, self._rows_of_output(unlike[i]), is_read=True)
+                order = self._order(slot, self._rows_of_output(unlike[i]), is_read=not unlike[i].may_lack)
             if order is not None:
                 whole = self._new_ordered(command.node, slot, order)
                 adds = name == "added_derivs"

@@ -1,0 +1,72 @@
+"""Copies of operands: rows of several times, brought together for kernels in loops that work on those of other times.
+
+In a turn of a recurrence with a lag of 3 frames a kernel may write rows of t, t + 1 and t + 2 and read those of three
+earlier times, which more sequences have. Of one time the rows of the sequences that are left come first, of three they
+lie between others. So a copy in the loop (which is moved time by time, see `families.ragged`) gives the kernel just
+these rows; what it writes or adds to such rows is copied or added from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from nnet3.families.operand_rows import OperandRows
+from nnet3.families.ragged_slots import names_of_operands
+from nnet3.index import NO_TIME, T
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.declarations import Command, with_operands, with_values
+from nnet3.ir.repeats import repeats, turns_unrolled
+
+
+def with_copied_operands(computation: NnetComputation, operands: OperandRows) -> NnetComputation:
+    """Returns the program in which kernels in loops work on copies of such operands; itself if there are none.
+
+    `operands`: those of the program without Repeat.
+    """
+    result, begin = replace(computation.copy(), commands=[]), 0
+    for (repeat, body), (_, turns) in zip(repeats(computation), turns_unrolled(computation), strict=True):
+        commands, copies = list[Command](), list[int]()
+        for number, first in zip(body, turns, strict=False):
+            unlike = operands.unlike.get(id(operands.computation.commands[first]), {})
+            copied = [i for i, operand in unlike.items() if operands.can_copy(operand)]
+            commands += _on_copies(result, computation.commands[number], copied, copies)
+        result.commands += computation.commands[begin : body.start - 1]
+        result.commands += [cmd.AllocMatrix(copy, zeroed=False) for copy in copies]
+        result.commands += [with_values(repeat, length=len(commands)), *commands]
+        result.commands += map(cmd.DeallocMatrix, copies)
+        begin = body.stop
+    result.commands += computation.commands[begin:]
+    return result if len(result.commands) > len(computation.commands) else computation
+
+
+def _on_copies(
+    computation: NnetComputation, command: Command, copied: Collection[int], copies: list[int]
+) -> list[Command]:
+    """Returns a kernel's command on new matrices for the operands `copied`, which are added to `copies`."""
+    numbers, before, after = list(command.form.operands(command)), list[Command](), list[Command]()
+    names = names_of_operands(command)
+    for i in copied:
+        operand = numbers[i]
+        numbers[i] = copy = _new_copy(computation, operand)
+        copies.append(copy)
+        if names[i] == "added_derivs":
+            before.append(cmd.SetConst(copy, 0.0))
+            after.append(cmd.MatrixAdd(operand, copy))
+        elif names[i] == "input_derivs" or (names[i] == "output" and isinstance(command, cmd.Propagate)):
+            after.append(cmd.MatrixCopy(operand, copy))
+        else:
+            before.append(cmd.MatrixCopy(copy, operand))
+    return [*before, with_operands(command, numbers) if copied else command, *after]
+
+
+def _new_copy(computation: NnetComputation, operand: int) -> int:
+    """Returns a new matrix for the rows that an operand has in a turn, without times."""
+    block = computation.submatrices[operand]
+    info = computation.matrix_info[block.matrix]
+    assert info.indexes is not None
+    indexes = info.indexes[block.row_offset : block.row_offset + block.num_rows].copy()
+    indexes[:, T] = NO_TIME
+    info = MatrixInfo(info.node, info.is_deriv, indexes)
+    return computation.new_matrix(block.num_rows, block.num_cols, info, computation.matrices[block.matrix].dtype)
