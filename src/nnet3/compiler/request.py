@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -127,10 +128,10 @@ class ComputationRequest:
         kind = type(self), name, ios, self.need_model_derivative, self.store_component_stats
         return CompileTask(
             {"nnet": name, "request": self.key()},
-            lambda: (nnet_source(network), lowering_request(network, self, times)),
+            cache(lambda: (nnet_source(network), lowering_request(network, self, times))),
             options,
             fingerprint,
-            forms.form,
+            cache(forms.form),
             forms.ragged,
             forms.ends_apart,
             kind,

@@ -154,6 +154,10 @@ def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
     if len(table) == 0:
         return None
     t = table[:, T]
+    if _ascends(t) and (table[:, ::2] == table[0, ::2]).all():  # one n and x: a single image
+        images, times = table[:1].copy(), t.astype(np.int64)
+        images[0, T] = 0
+        return None if times[0] == NO_TIME else (images, times)
     num_images = int(np.argmax(t != t[0])) or len(t)
     num_times = 1
     if num_images == 1:  # either a single image or one after the other
@@ -166,8 +170,8 @@ def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
         by_time = table[: len(t) // num_images * num_images].reshape(-1, num_images, 3)
     images, times = by_time[0].copy(), by_time[:, 0, T].astype(np.int64)
     images[:, T] = 0
-    in_order = times if (np.diff(times) > 0).all() else np.sort(times)
-    if by_time.size != table.size or in_order[0] == NO_TIME or (np.diff(in_order) == 0).any():
+    in_order = times if _ascends(times) else np.sort(times)
+    if by_time.size != table.size or in_order[0] == NO_TIME or not (in_order is times or _ascends(in_order)):
         return None
     if num_times == len(t):
         return images, in_order
@@ -175,11 +179,15 @@ def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
     if not same or (by_time[:, :, T] != times[:, np.newaxis]).any():
         return None
     keys = (images[:, X].astype(np.int64) << 32) + images[:, N]
-    if (np.diff(keys) <= 0).any():
+    if not _ascends(keys):
         images = images[np.argsort(keys, kind="stable")]
-        if (np.diff(np.sort(keys)) == 0).any():
+        if not _ascends(np.sort(keys)):
             return None
     return images, in_order
+
+
+def _ascends(numbers: np.ndarray) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def _times(table: IndexTable) -> np.ndarray:
@@ -198,7 +206,7 @@ def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
         pairs = outputs.copy()
         pairs[:, T] = 0
         images, _ = unique_rows(pairs)
-    steps = np.diff(times)
+    steps = times[1:] - times[:-1]
     step = int(np.gcd.reduce(steps)) if len(steps) else 1
     num_times = int(times[-1] - times[0]) // step + 1
     if num_times * len(images) > 1_000_000 + _MOST_PADDING * len(outputs):
@@ -244,14 +252,15 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _In
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns a mask of the `wanted` times that are among the sorted ones, and where these are there."""
-    place = np.minimum(np.searchsorted(times, wanted), len(times) - 1)
-    found = np.flatnonzero(times[place] == wanted)
+    place = times.searchsorted(wanted)
+    np.minimum(place, len(times) - 1, out=place)
+    (found,) = (times[place] == wanted).nonzero()
     return found, place[found]
 
 
 def _is_regular(places: np.ndarray) -> bool:
     """Returns True if the times go up in constant steps."""
-    steps = np.diff(places)
+    steps = places[1:] - places[:-1]
     return len(steps) == 0 or bool((steps == steps[0]).all())
 
 

@@ -29,6 +29,7 @@ from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import ChangedComputers
 
 _FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need
+_CLEARLY = 1.25  # times as much memory as is foretold: then plans of long pieces need not be looked at
 _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
 
 
@@ -102,6 +103,8 @@ class ChunkRunner:
         if fits or not self._pieces_allowed:
             return whole
         with self._lock:
+            if num_frames <= PIECE_FRAMES and _CLEARLY * self._bytes(whole[0]) <= PIECE_BYTES:
+                return whole
             pieces = cut(options, self._context, total, self._longest_piece)
         return [piece._replace(ivector_frame=whole[0].ivector_frame) for piece in pieces]
 
@@ -115,6 +118,11 @@ class ChunkRunner:
         frames, sizes = zip(*(self._size_of(units) for units in (_FEW_UNITS, 2 * _FEW_UNITS)), strict=True)
         per_frame = max((sizes[1] - sizes[0]) / (frames[1] - frames[0]), 1.0)
         return per_frame, sizes[0] - per_frame * frames[0]
+
+    def _bytes(self, chunk: OutputChunk) -> float:
+        """Returns the bytes that the computation of a chunk takes, as those of short ones foretell."""
+        per_frame, more = self._memory
+        return per_frame * chunk.num_frames(self.options.frame_subsampling_factor) + more
 
     def _size_of(self, units: int) -> tuple[int, int]:
         """Returns the frames of input of a chunk between others, and the bytes of its plan."""
@@ -185,8 +193,7 @@ class ChunkRunner:
         num_frames = chunk.num_frames(self.options.frame_subsampling_factor)
         if num_frames * self.bytes_per_frame <= MAX_BYTES:
             return
-        per_frame, more = self._memory
-        size = per_frame * num_frames + more
+        size = self._bytes(chunk)
         if size > MAX_BYTES:
             context = f"{chunk.left} frames of context to the left and {chunk.right} to the right"
             raise ExecutionError(

@@ -81,6 +81,8 @@ class ComputationGraph:
 
     def expanded_indexes(self, ids: Ids) -> IndexTable:
         """Returns the indexes (rows, multiplicity, 3) that these cindexes, of values with samples, stand for."""
+        if self.multiplicity == 1:
+            return self.indexes[ids][:, np.newaxis]
         indexes = np.repeat(self.indexes[ids][:, np.newaxis], self.multiplicity, axis=1)
         indexes[:, :, N] = self.members[np.searchsorted(self.members[:, 0], indexes[:, 0, N])]
         return indexes

@@ -48,7 +48,8 @@ from nnet3.lowering.source import NodeKind, Use
 def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, places: list[RowPlace]) -> list[int]:
     """Returns the nodes whose values need room for one step only."""
     schedule = task.schedule
-    candidates = _candidates(schedule, places) - _kept_values(task, needs, places)
+    candidates = _candidates(schedule, places)
+    candidates = candidates and candidates - _kept_values(task, needs, places)
     if not candidates:
         return []
     last_read = {root: np.full(schedule.num_rows(root), -1, np.int64) for root in candidates}
@@ -209,7 +210,7 @@ def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: St
             if needs.needed[number]:
                 derivs.bind(number, node.gradient)
             continue
-        if values.places[number] == RowPlace(number):
+        if values.places[number].root == number:
             values.declare(number)
-        if needs.needed[number] and derivs.places[number] == RowPlace(number):
+        if needs.needed[number] and derivs.places[number].root == number:
             derivs.declare(number)

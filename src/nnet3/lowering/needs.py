@@ -122,6 +122,8 @@ class LiveRows:
 
     def sent(self, gathered: GatheredNode) -> GatheredNode:
         """Returns the slots by which a gathered node sends back: from live rows, to live rows."""
+        if not self.live:
+            return gathered
         own = self.live.get(gathered.number)
         if own is None and not any(source in self.live for slot in gathered.slots for source in slot.sources):
             return gathered

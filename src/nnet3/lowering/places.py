@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import NodeKind
 
 
-@dataclass(frozen=True)
-class RowPlace:
+class RowPlace(NamedTuple):
     """Row r of a node is row r + row_shift of the node `root`, from column `col_offset` on."""
 
     root: int

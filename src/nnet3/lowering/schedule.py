@@ -180,10 +180,11 @@ class LayoutTask(NamedTuple):
 
 def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
     """Returns the indexes of all members of these cindexes, (rows * members, 3); NO_ITEM has t = NO_TIME."""
-    table = graph.expanded_indexes(items)  # NO_ITEM finds the last cindex
-    table[items == NO_ITEM] = (0, NO_TIME, 0)
+    table, padding = graph.expanded_indexes(items), items == NO_ITEM  # NO_ITEM finds the last cindex
+    if padding.any():
+        table[padding] = (0, NO_TIME, 0)
     return table.reshape(-1, 3)
 
 
 def _counts_up(items: np.ndarray) -> bool:
-    return len(items) == 0 or (items[0] != NO_ITEM and bool((np.diff(items) == 1).all()))
+    return len(items) == 0 or (items[0] != NO_ITEM and bool((items[1:] - items[:-1] == 1).all()))

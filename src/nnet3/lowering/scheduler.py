@@ -92,7 +92,7 @@ def _in_blocks(schedule: Schedule, node: int, number: int) -> bool:
     if not positions or schedule.nodes[schedule.nodes[node].operands[number].node].num_rows is not None:
         return True
     rows = schedule.operand_rows(node, number)
-    follows = np.diff(rows) == 1
+    follows = rows[1:] - rows[:-1] == 1
     for position in positions[1:]:
         follows[schedule.steps[position].first - 1] = True
     given = schedule.num_given[node]
@@ -105,6 +105,7 @@ class _Scheduler:
         self.items: list[np.ndarray] = [np.empty(0, np.int32) for _ in self.nodes]
         self.num_given = [0] * len(self.nodes)
         self.row_of_item = np.full(graph.num_cindexes, NO_ITEM, np.int32)
+        self.numbers = np.arange(graph.num_cindexes, dtype=np.int32)
         self.private = {operand.node for node in self.nodes for operand in node.operands if operand.use is Use.INDEXED}
 
     def schedule(self) -> Schedule:
@@ -127,9 +128,12 @@ class _Scheduler:
         first, end = self.graph.first[node : node + 2].tolist()
         if first == end:
             return []
-        ids = np.arange(first, end, dtype=np.int32)
+        ids = self.numbers[first:end]
         given = self.graph.is_input[first:end]
         if not given.any():
+            if all(operand.use is not Use.INDEXED for operand in self.nodes[node].operands):
+                self.items[node], self.row_of_item[first:end] = ids, self.numbers[: end - first]
+                return [Step(node, 0, len(ids))]
             return self._place(node, ids[:0], [ids])
         return self._place(node, ids[given], [ids[~given]] if not given.all() else [])
 
@@ -229,7 +233,10 @@ class _Scheduler:
     def _set_items(self, node: int, items: np.ndarray) -> None:
         self.items[node] = items
         real = items != NO_ITEM
-        self.row_of_item[items[real]] = np.flatnonzero(real)
+        if real.all():
+            self.row_of_item[items] = self.numbers[: len(items)]
+        else:
+            self.row_of_item[items[real]] = np.flatnonzero(real)
 
     def _locate_views(self) -> None:
         """Give views the rows of what they look at; a view of a view waits for the other."""

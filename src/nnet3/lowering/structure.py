@@ -99,27 +99,30 @@ class Structure:
 
     @cached_property
     def lag(self) -> int:
-        """The frames that all recurrences can go on at once: 3 if each of them looks back or ahead by 3."""
+        """The frames that all recurrences can go on at once: 3 if each of them looks back or ahead by 3 or more."""
         pairs = zip(self.components, self.is_recurrent, strict=True)
-        return math.lcm(1, *(self._lag(nodes) or 1 for nodes, is_recurrent in pairs if is_recurrent))
+        return math.lcm(1, *(self._lag(nodes) for nodes, is_recurrent in pairs if is_recurrent))
 
     def _lag(self, nodes: Sequence[int]) -> int:
-        """Returns the greatest number that divides the distance in time round each cycle of a recurrence."""
+        """Returns the shortest distance in time round a cycle of a recurrence."""
         shapes = {node: self.shape(node, _PROBE) for node in nodes}
         if any(some.source in shapes for shape in shapes.values() for some in shape.scattered):
             return 1
-        moves = [(node, s.source, s.dt) for node, shape in shapes.items() for s in shape.shifts if s.source in shapes]
-        time, waiting = {nodes[0]: 0}, [nodes[0]]  # of each node, where a path from the first one ends
-        users: dict[int, list[tuple[int, int]]] = {node: [] for node in nodes}
-        for user, source, dt in moves:
-            users[user].append((source, dt))
-            users[source].append((user, -dt))
-        for node in waiting:
-            for other, dt in users[node]:
-                if other not in time:
-                    time[other] = time[node] + dt
-                    waiting.append(other)
-        return math.gcd(*(time[user] + dt - time[source] for user, source, dt in moves))
+        place = {node: number for number, node in enumerate(nodes)}
+        moves = [
+            (place[user], place[s.source], s.dt) for user in nodes for s in shapes[user].shifts if s.source in place
+        ]
+        users, sources, times = np.array(moves, dtype=np.float64).reshape(-1, 3).T
+        for sign in (-1, 1):  # looking back, or ahead
+            shortest = np.full((len(nodes), len(nodes)), np.inf)
+            np.minimum.at(shortest, (users.astype(int), sources.astype(int)), sign * times)
+            for through in range(len(nodes)):
+                np.minimum(shortest, shortest[:, through, None] + shortest[through], out=shortest)
+                if shortest.diagonal().min() <= 0:
+                    break
+            else:
+                return int(shortest.diagonal().min())
+        return 1
 
     def reach(self, component: int) -> Reach:
         """Returns how far the slots of a recurrence look within it."""

@@ -6,12 +6,13 @@ import hashlib
 import operator
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nnet3.components import Component
 from nnet3.structure.nodes import NnetNode
 
 _PLAIN = (bool, int, str, tuple)
+_SHAPE = operator.attrgetter("shape")
 _NOT_PROGRAM = frozenset({"is_gradient", "is_native"})  # settings that no program depends on
 
 
@@ -26,8 +27,9 @@ class _State(NamedTuple):
     names: list[str]
     kinds: list[type]
     keys: list[str]
-    shapes: list[tuple[int, ...]]
     values: list[object]
+    parameters: list[Any]  # those of the values that have a shape, which may change in place
+    shapes: list[tuple[int, ...]]
 
     @classmethod
     def of(cls, components: Mapping[str, Component]) -> _State:
@@ -35,7 +37,10 @@ class _State(NamedTuple):
         flat = with_parts(components.values())
         held = [*map(vars, flat)]
         values = [*chain.from_iterable(map(dict.values, held))]
-        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(held)], _shapes(flat), values)
+        named = [getattr(each, name) for each in flat for name in each.parameter_names]
+        parameters = [each for each in named if hasattr(each, "shape")]
+        shapes = [*map(_SHAPE, parameters)]
+        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(held)], values, parameters, shapes)
 
     def is_of(self, components: Mapping[str, Component]) -> bool:
         """True if all values are the very same objects, but for floats, which do not count, and all else is equal."""
@@ -49,11 +54,7 @@ class _State(NamedTuple):
             pairs = zip(chain.from_iterable(map(dict.values, held)), self.values, strict=True)
             if any(one is not another and not type(one) is type(another) is float for one, another in pairs):
                 return False
-        return _shapes(flat) == self.shapes
-
-
-def _shapes(components: Iterable[Component]) -> list[tuple[int, ...]]:
-    return [getattr(getattr(each, name), "shape", ()) for each in components for name in each.parameter_names]
+        return [*map(_SHAPE, self.parameters)] == self.shapes
 
 
 class ComponentDigests:

@@ -63,6 +63,5 @@ def _become(loaded: Any, other: Any) -> bool:
     """Give an object the contents of another one, if both are plain objects."""
     if type(loaded) is not type(other) or isinstance(loaded, tuple) or not hasattr(loaded, "__dict__"):
         return loaded is other
-    vars(loaded).clear()
-    vars(loaded).update(vars(other))
+    object.__setattr__(loaded, "__dict__", vars(other))
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Outline:
         is_inside = np.flatnonzero(self.block_of_view >= 0)
         views[is_inside, 1] += offsets[self.block_of_view[is_inside]] // sizes[views[is_inside, 0]]
         places[:, 3] = offsets[np.flatnonzero(self.blocks[:, 0])]
-        return replace(self.plan, num_bytes=num_bytes, views=views, places=places)
+        return self.plan.changed(num_bytes=num_bytes, views=views, places=places)
 
 
 class View(int):

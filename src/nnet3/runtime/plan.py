@@ -113,6 +113,12 @@ class Plan:
     def num_calls(self) -> int:
         return len(self.call_kind)
 
+    def changed(self, **parts: Any) -> Plan:
+        """Returns a plan with these parts, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
+        other = object.__new__(Plan)
+        vars(other).update(vars(self), **parts)
+        return other
+
     def has_calls_of(self, other: Plan) -> bool:
         """True if the calls of both are the same objects, as in plans of one family: then they differ in numbers."""
         return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(

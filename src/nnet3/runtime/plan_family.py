@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import accumulate, repeat
 from typing import Any
 
 import numpy as np
@@ -90,15 +90,17 @@ class _OutlineFamily:
         self._tables = continued([self._tables_of(member) for member in members])
         plan = members[0].plan
         counts = [plan.views.size, plan.loops.size, len(members[0].blocks), len(_row_counts(plan))]
-        self._ends = np.cumsum(counts)
         fixed = [number for number, grows in enumerate(self._grows) if not grows]
-        ends = self._ends[-1] + np.cumsum([arrays[number].size for number in fixed], dtype=np.int64)
-        slices = [slice(end - arrays[number].size, end) for number, end in zip(fixed, ends.tolist(), strict=True)]
+        counts += [arrays[number].size for number in fixed]
+        parts = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+        self._parts = parts[:4]
+        #: Of each array that moves, its part of the numbers, one of them if it has no axes.
         self._moving = [
-            (number, part, arrays[number].dtype, arrays[number].shape)
-            for number, part in zip(fixed, slices, strict=True)
+            (number, part if arrays[number].ndim else part.start, arrays[number].shape)
+            for number, part in zip(fixed, parts[4:], strict=True)
             if self._slope[part].any()
         ]
+        self._of_other_types = [number for number, *_ in self._moving if arrays[number].dtype != np.int64]
         changing, number = (
             {*np.flatnonzero(self._grows).tolist(), *(each for each, *_ in self._moving)},
             len(plan.indexes),
@@ -122,17 +124,18 @@ class _OutlineFamily:
     def at(self, k: int) -> Outline:
         first, plan = self._first, self._first.plan
         numbers = self._base + k * self._slope
-        views, loops, elements, counts, _ = np.split(numbers, self._ends)
+        views, loops, elements, counts = (numbers[part] for part in self._parts)
         num_memos, *rows = counts.tolist()
         blocks, arrays = first.blocks.copy(), self._arrays.copy()
         blocks[:, 3] = elements
-        for number, part, dtype, shape in self._moving:
-            arrays[number] = numbers[part].astype(dtype, copy=False).reshape(shape)
+        for number, part, shape in self._moving:
+            arrays[number] = numbers[part].reshape(shape) if len(shape) > 1 else numbers[part]
+        for number in self._of_other_types:
+            arrays[number] = arrays[number].astype(self._arrays[number].dtype)
         growing = [number for number, grows in enumerate(self._grows) if grows]
         for number, table in zip(growing, self._tables.at(k), strict=True):
             arrays[number] = table.values.astype(arrays[number].dtype).reshape(-1, *arrays[number].shape[1:])
-        result = replace(
-            plan,
+        result = plan.changed(
             views=views.reshape(plan.views.shape),
             loops=loops.reshape(plan.loops.shape),
             num_memos=num_memos,

@@ -69,11 +69,11 @@ class ViewTensors:
 
         Returns False, and changes nothing, if views that have been one tensor would part, or begin to move in loops.
         """
-        views, moves = plan.views[self._first], plan.views[self._first, -2:].any(axis=1)
-        is_alike = np.array_equal(views[:, 0], self._views[:, 0]) and np.array_equal(moves, self._moves)
-        if not is_alike or not np.array_equal(views[self._place_of_view], plan.views):
+        views = plan.views[self._first]
+        moves, differs = views[:, -2:].any(axis=1), views != self._views
+        if differs[:, 0].any() or (moves != self._moves).any() or (views[self._place_of_view] != plan.views).any():
             return False
-        changed = (views != self._views).any(axis=1) & ~moves
+        changed = differs.any(axis=1) & ~moves
         self._plan, self._how, self._views = plan, {}, views
         for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
             self.fixed[number].as_strided_(*geometry)
