@@ -276,28 +276,34 @@ def measure_module(folder: Path, name: str, sequences: int, count: int) -> tuple
     )
 
 
-def first_seconds(folder: Path, name: str, frames: int, rounds: int = 5) -> float:
-    """Median processor time of compiling and linking with a new cache."""
+def alternating(*steps: Callable[[], object], rounds: int = 9) -> list[float]:
+    """Median processor times of steps that take turns; the first turn does not count."""
+    times = [[seconds(step) for step in steps] for _ in range(rounds + 1)][1:]
+    return [median(each) for each in zip(*times, strict=True)]
+
+
+def first_link(folder: Path, name: str, frames: int) -> Callable[[], NnetComputer]:
+    """Returns what compiles and links a request with a new cache."""
     nnet = read_network(folder / name, train=False)
     request = request_for(nnet, Case(name, 1, frames, False))
 
-    def make() -> None:
-        computer = NnetComputer(ComputationCache().compile(nnet, request), nnet)
+    def make() -> NnetComputer:
+        computer = NnetComputer(ComputationCache().compile(nnet, request), nnet, check_finite=False)
         with torch.no_grad():
             computer._linked()
+        return computer
 
-    make()
-    return median(seconds(make) for _ in range(rounds))
+    return make
 
 
 def measure_first(folder: Path) -> Iterator[tuple[str, ...]]:
     """Programs that are made for the first time: a short one, and those of recurrences of two lengths."""
-    made = first_seconds(folder, "tdnnf", 50)
-    nnet = read_network(folder / "tdnnf", train=False)
-    request, kept = request_for(nnet, Case("tdnnf", 1, 50, False)), list[NnetComputer]()
-    run = median(seconds_of(compiled, nnet, request, kept)[1] for _ in range(7))
+    make = first_link(folder, "tdnnf", 50)
+    computer = make()
+    given = {port.name: torch.zeros(port.shape) for port in computer.wanted()}
+    made, run = alternating(make, lambda: computer.compute(given))
     yield "tdnnf 1 x 50: first compile and link / run", f"{made * 1e3:.0f} / {run * 1e3:.0f} ms", f"{made / run:.2f}"
-    few, many = (first_seconds(folder, "blstm", frames) for frames in (50, 5000))
+    few, many = alternating(*(first_link(folder, "blstm", frames) for frames in (50, 5000)))
     yield (
         "blstm 1 x 5000 / 1 x 50: first compile and link",
         f"{many * 1e3:.0f} / {few * 1e3:.0f} ms",

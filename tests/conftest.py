@@ -16,6 +16,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from nnet3.components.random_source import RandomSource
+from nnet3.xconfig.carried import NoNumbers
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
 from tests.distribution import BriefWorker, FileScheduling, let_loggers_propagate, long_ones_first
@@ -128,9 +130,8 @@ def prepared_python(programs: Path) -> Iterator[None]:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random matrices of new networks are zero: to draw millions of numbers takes longer than tests that need none."""
-    normal = "nnet3.components.random_source.RandomSource.normal_tensor"
-    monkeypatch.setattr(normal, lambda _, *shape: torch.zeros(()).expand(shape))
+    """Random matrices of new networks have no memory: to draw or fill millions of numbers takes longer than tests."""
+    monkeypatch.setattr(RandomSource, "normal_tensor", NoNumbers.normal_tensor)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -41,10 +42,21 @@ def test_the_cosine_matcher_learns(example) -> None:
     assert example("cosine_matcher").run(steps=250) > 0.95
 
 
+@pytest.fixture(scope="module")
+def one_speaker(tmp_path_factory) -> str:
+    """The recordings of one speaker alone: to read all takes longer than to learn these."""
+    path = tmp_path_factory.mktemp("recordings") / "jackson.zip"
+    with zipfile.ZipFile(RECORDINGS) as archive, zipfile.ZipFile(path, "w") as own:
+        for name in archive.namelist():
+            if "_jackson_" in name:
+                own.writestr(name, archive.read(name))
+    return str(path)
+
+
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_spoken_digits_are_learnt(example, bidirectional) -> None:
-    assert example("spoken_digits").run(str(RECORDINGS), bidirectional, speakers=["jackson"], epochs=10) > 0.85
+def test_spoken_digits_are_learnt(example, one_speaker, bidirectional) -> None:
+    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=5) > 0.85
 
 
 def test_strings_are_reversed(example) -> None:

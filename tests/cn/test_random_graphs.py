@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -86,27 +87,40 @@ class CheckingCache(ComputationCache):
         return program
 
 
-@settings(max_examples=20 * EFFORT)
-@given(networks())
-def test_programs_of_other_lengths_are_those_that_are_compiled(made) -> None:
-    """Of sequences that are some frames longer or shorter, and of more or fewer samples."""
+def values(network: cn.Network, lengths: Sequence[int], are_sequences: bool) -> dict[str, object]:
+    """Numbers for the inputs of a network: sequences of these lengths, or as many samples that are none."""
+    rng = np.random.default_rng(len(lengths))
+    arrays = {node.name: [rng.normal(size=(node.shape.rows, t)) for t in lengths] for node in network.inputs}
+    return {name: cn.sequences(own) if are_sequences else np.concatenate(own, 1) for name, own in arrays.items()}
+
+
+@settings(max_examples=24 * EFFORT)
+@given(
+    networks(),
+    st.sampled_from([[0], [0, 0], [0] * 7, [0] * 64, [0, 3], [4, 2, 2]]),
+    st.lists(st.integers(1, 38), min_size=2, max_size=2 + EFFORT),
+)
+def test_programs_of_all_shapes_are_those_that_are_compiled(made, more, lengths) -> None:
+    """Of 1, 2, 7 and 64 sequences from the shortest to 40 frames, of some that differ by a few frames, of samples."""
     criterion, last, inputs = made
-    cache = CheckingCache()
     try:
-        network = cn.Network(criterion, {"last": last}, cache=cache)
+        network = cn.Network(criterion, {"last": last}, cache=CheckingCache())
     except NetworkError:
         assume(False)
-    rng = np.random.default_rng(0)
-    for more in (40, 18, 31, 52, 110):
-        given_now = {}
-        for node in network.inputs:
-            value = inputs[node.name]
-            if isinstance(value, cn.Sequences):
-                lengths = [length + more for length in value.lengths]
-                given_now[node.name] = cn.sequences([rng.normal(size=(node.shape.rows, t)) for t in lengths])
-            else:
-                given_now[node.name] = rng.normal(size=(node.shape.rows, value.shape[1] + more))
-        network.gradients(given_now)
+    are_sequences = any(isinstance(value, cn.Sequences) for value in inputs.values())
+    for frames in (40, 39, *lengths):
+        network.gradients(values(network, [frames + each for each in more], are_sequences))
+
+
+@settings(max_examples=8 * EFFORT)
+@given(networks(), st.lists(st.integers(1, 40), min_size=1, max_size=4))
+def test_long_sequences_equal_autograd(made, lengths) -> None:
+    """Their programs are continued from short ones, and restricted to several lengths."""
+    network, inputs = network_of(made)
+    are_sequences = any(isinstance(value, cn.Sequences) for value in inputs.values())
+    for frames in (40, 38):
+        network.gradients(values(network, [frames] * len(lengths), are_sequences))
+    compare(network, values(network, lengths, are_sequences))
 
 
 def test_most_networks_are_continued() -> None:

@@ -13,8 +13,8 @@ from tests.differential.variants import PLAIN, Variant
 
 BOUNDS = {torch.float64: 1e-10, torch.float32: 1e-5}
 _ROUNDINGS = 16
-# Some steps of natural gradient hang on rounding in one case of twenty: more draws where a few show less.
-_DRAWS = 3, 12, 60
+# More draws where a few show less. Some steps of natural gradient hang on rounding in one case of twenty.
+_DRAWS, _DRAWS_OF_CHANGES = (3, 12), (3, 12, 60)
 
 
 def problems(
@@ -40,7 +40,7 @@ def problems(
                 error, bound = _norm(found[name], expected[name]), BOUNDS[dtype] * _scale(expected[name])
                 if error <= bound or not expected[name].isfinite().all():  # it overflows whatever the passes do
                     continue
-                for draws in _DRAWS:
+                for draws in _DRAWS_OF_CHANGES if name.startswith("change of ") else _DRAWS:
                     bound = max(bound, _ROUNDINGS * _sensitivity(subject, name, dtype, draws))
                     if error <= bound:
                         break

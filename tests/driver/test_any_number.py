@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
 
 import nnet3
 from nnet3 import cn
 from nnet3.driver import CompileTask, compile_task, family_shelf
-from nnet3.driver.cache import CacheCounts
-from nnet3.errors import NetworkError
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation
-from tests.cn.random_graphs import networks
-from tests.effort import EFFORT
 from tests.families.networks import BLSTM, TDNN, request_for, same_program
-from tests.random_networks import random_network
-from tests.seeds import shifted
 from tests.shared_data import GOLDEN, needs_shared
 
 # Delays of samples that are no sequences have their defaults.
@@ -165,49 +157,13 @@ def test_sequences_that_are_not_alike_spoil_nothing(how: str) -> None:
 
 
 @needs_shared
-@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", True), ("blstm", False), ("tdnn_lstm", False)])
+@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", True), ("tdnn_lstm", False)])
 def test_published_networks(name: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN / "bench" / name)
     nnet, cache = nnet3.Nnet.from_config_file(str(Path("final.config"))), CheckingCache()
     for frames, sequences in ((40, 7), (30, 7), (35, 64), (33, 2), (31, 64)):
         cache.compile(nnet, request_for(nnet, frames, sequences, step=3, train=train))
     assert cache.counts.continued >= 3
-
-
-def test_random_networks() -> None:
-    total = CacheCounts()
-    for seed in range(3 * EFFORT):
-        rng, nnet, cache = random.Random(shifted(seed)), random_network(seed).nnet(), CheckingCache()
-        for sequences in (7, 7, *rng.sample([2, 5, 6, 9, 30, 64], 3)):
-            frames = rng.randint(24, 40) * nnet.modulus
-            request = request_for(nnet, frames, sequences, train=bool(seed % 3), by_time=bool(seed % 2))
-            try:
-                cache.compile(nnet, request)
-            except nnet3.Nnet3Error:
-                break
-        total.compiled += cache.counts.compiled
-        total.continued += cache.counts.continued
-    assert total.continued > 0
-
-
-@settings(max_examples=8 * EFFORT)
-@given(networks())
-def test_random_computational_networks(made) -> None:
-    criterion, last, inputs = made
-    try:
-        network = cn.Network(criterion, {"last": last}, cache=CheckingCache())
-    except NetworkError:
-        assume(False)
-    rng = np.random.default_rng(0)
-    for frames, number in ((40, 6), (30, 6), (35, 9), (38, 2), (33, 20)):
-        given_now = {}
-        for node in network.inputs:
-            rows = node.shape.rows
-            if isinstance(inputs[node.name], cn.Sequences):
-                given_now[node.name] = cn.sequences([rng.normal(size=(rows, frames)) for _ in range(number)])
-            else:
-                given_now[node.name] = rng.normal(size=(rows, frames))
-        network.gradients(given_now)
 
 
 def test_lone_samples_and_few_frames_are_had_for_all_numbers() -> None:

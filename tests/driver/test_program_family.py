@@ -73,6 +73,29 @@ def test_requests_without_a_family_say_why() -> None:
         nnet3.compile_family(nnet, nnet3.ComputationRequest(request.inputs, outputs))
 
 
+def looking(descriptor: str) -> nnet3.Nnet:
+    return nnet3.Nnet.from_config(f"input-node name=input dim=3\noutput-node name=output input={descriptor}")
+
+
+@pytest.mark.parametrize(
+    "descriptor",
+    ["Switch(input, Offset(input, -2), Offset(input, 1))", "Sum(input, IfDefined(ReplaceIndex(input, t, 50)))"],
+)
+@pytest.mark.parametrize("sequences", [2, 5])
+def test_switches_and_absolute_times_have_families(descriptor: str, sequences: int) -> None:
+    nnet = looking(descriptor)
+    family = nnet3.compile_family(nnet, request_for(nnet, 99, sequences, margin=60))
+    for frames in (family.frames, family.frames + 7 * family.step):
+        exact = compile_task(request_for(nnet, frames, family.sequences, margin=60).task(nnet))
+        assert same_program(family.at(frames), exact)
+
+
+def test_networks_without_a_family_are_named_with_the_reason() -> None:
+    nnet = looking("Sum(input, IfDefined(Offset(input, -100)))")
+    with pytest.raises(RequestError, match="no program for all lengths: it cannot be told from short requests how"):
+        nnet3.compile_family(nnet, request_for(nnet, 60))
+
+
 SMALL = st.integers(-9, 9)
 
 

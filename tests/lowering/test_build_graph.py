@@ -179,6 +179,22 @@ def test_samples_must_be_told_and_must_be_there() -> None:
     assert [rows.tolist() for rows in computable_outputs(source, wide)] == [[False]]
 
 
+@pytest.mark.parametrize("lacking", ["x", "y", "z"])
+def test_all_samples_of_each_operand_must_be_there(lacking: str) -> None:
+    """Whichever of them lacks one, and if it is a value without samples that lacks it."""
+    source = ToySource()
+    for name in ("x", "y", "z"):
+        source.provided(name, 1)
+        source.gathered(f"all {name}", 1, (name, 0))
+    source.kernel("K", 1, ("all z", Use.ALL_SAMPLES), num_rows=1)
+    source.kernel("J", 1, ("K", Use.WHOLE), ("all x", Use.ALL_SAMPLES), ("all y", Use.ALL_SAMPLES), num_rows=1)
+    frames = table([0], range(5))
+    for last in (4, 5):
+        given = {"x": frames, "y": frames, "z": frames, lacking: table([0], range(last))}
+        found = computable_outputs(source, request(source, given, {"J": NOTHING}, samples=frames))
+        assert [rows.tolist() for rows in found] == [[last == 5]]
+
+
 def test_an_endless_recurrence_is_named() -> None:
     source = ToySource()
     source.provided("x", 1)

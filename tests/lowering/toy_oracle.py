@@ -17,6 +17,8 @@ Index = tuple[int, ...]  # n, t, x
 class Oracle:
     """`given[node]`: rows by index; `memory`: bound matrices by name; `samples`: what sums of samples run over.
 
+    `times`: the first and the last t of rows that have derivatives, None for all.
+
     Operands are asked in order: a kernel in a loop must have one that no input makes computable before the loop's.
     """
 
@@ -26,8 +28,9 @@ class Oracle:
         given: Mapping[int, Mapping[Index, Tensor]],
         memory: Mapping[str, Tensor],
         samples: Sequence[Index],
+        times: tuple[int, int] | None = None,
     ):
-        self.graph, self.given, self.memory, self.samples = graph, given, memory, samples
+        self.graph, self.given, self.memory, self.samples, self.times = graph, given, memory, samples, times
         self._rows: dict[tuple[int, Index], Tensor | None] = {}
         self._whole: dict[int, Tensor | None] = {}
 
@@ -43,7 +46,9 @@ class Oracle:
     def row(self, node: int, index: Index) -> Tensor | None:
         """(1, columns); None if it is not computable."""
         if (node, index) not in self._rows:
-            self._rows[node, index] = self._row(node, index)
+            found = self._row(node, index)
+            is_dead = self.times is not None and not self.times[0] <= index[1] <= self.times[1]
+            self._rows[node, index] = found.detach() if found is not None and is_dead else found
         return self._rows[node, index]
 
     def whole(self, node: int) -> Tensor | None:

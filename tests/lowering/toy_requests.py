@@ -28,7 +28,8 @@ class ToyCase:
     derivs: dict[str, Tensor] = field(default_factory=dict)
 
     def oracle(self) -> Oracle:
-        return Oracle(self.graph, self.given, self.memory, self.samples)
+        times = None if self.request is None else self.request.deriv_times
+        return Oracle(self.graph, self.given, self.memory, self.samples, times)
 
     def given_rows(self, rows: RequestedRows) -> Tensor:
         found = [self.given[rows.node][tuple(index)] for index in rows.indexes.tolist()]
@@ -96,7 +97,11 @@ class _Asker:
             for node, rows in case.given.items()
         ]
         samples = self._in_some_order(case.samples) if case.samples else None
-        case.request = LoweringRequest(inputs, outputs, backward and rng.random() < 0.8, samples=samples)
+        learns, times = backward and rng.random() < 0.8, None
+        if backward and rng.random() < 0.3:
+            first, last = sorted(rng.choices(range(-3, 13), k=2))
+            times = first, last
+        case.request = LoweringRequest(inputs, outputs, learns, samples=samples, deriv_times=times)
         return True
 
     def _outputs(self) -> list[int]:

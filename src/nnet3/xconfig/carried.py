@@ -69,7 +69,7 @@ class _ShapeOnly(Tensor):
         return self
 
 
-class _NoNumbers(RandomSource):
+class NoNumbers(RandomSource):
     """Initial parameters that have a shape and no memory."""
 
     def normal_tensor(self, *shape: int) -> Tensor:
@@ -81,7 +81,7 @@ def _settings_of(type_name: str, pairs: tuple[tuple[str, str], ...]) -> CarriedS
     text = " ".join([f"component type={type_name}", *(f"{key}={value}" for key, value in pairs)])
     line = parse_config_line(Span("<layer>", 1, 1, len(text), text))
     try:
-        return carried_settings(create_from_line(line, _NoNumbers(0)))
+        return carried_settings(create_from_line(line, NoNumbers(0)))
     except (ArithmeticError, ValueError) as error:
         raise ConfigError(str(error)) from None
 
