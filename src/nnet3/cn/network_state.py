@@ -339,9 +339,10 @@ class NetworkState:
     def _runner(self, question: Question) -> Runner:
         return self._runners.find(question)
 
-    def _runner_of(self, question: Question) -> Runner:
-        program = self._program_of(question)
+    def _runner_of(self, program: Program) -> Runner:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
 
-    def _program_of(self, question: Question) -> Program:
-        return Program(question, options=self.compile_options, cache=self.cache)
+    def _program_of(self, question: Question, like: Program | None = None) -> Program:
+        """Returns the program of a question; `like`: one that answers it for other samples."""
+        source = None if like is None else like.source
+        return Program(question, options=self.compile_options, cache=self.cache, source=source)

@@ -31,6 +31,7 @@ from nnet3.driver import (
     steps_beyond,
 )
 from nnet3.errors import ComputationCheckError
+from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import Kernel
@@ -81,11 +82,22 @@ class Question:
 class Program:
     """The answer to one question: every stage can be looked at."""
 
-    def __init__(self, question: Question, *, options: CompileOptions, cache: ComputationCache):
+    #: Of which it was made for other lengths, if it was.
+    ragged: CheckedLengths | None = None
+
+    def __init__(
+        self,
+        question: Question,
+        *,
+        options: CompileOptions,
+        cache: ComputationCache,
+        source: CnSource | None = None,
+    ):
+        """`source`: that of a program that answers the question for other samples."""
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.options, self.cache = question, options, cache
-        self.source = CnSource(
+        self.source = source or CnSource(
             question.graph,
             question.outputs,
             question.flags,
@@ -174,6 +186,7 @@ class Program:
         except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
             return None
         self.cache.counts.restricted += 1
+        self.ragged = ragged
         return computation
 
     @property
@@ -289,6 +302,17 @@ class Runner:
             outside={name: self.memory[name] for name in used},
             check_finite=False,
         )
+
+    def change(self, program: Program) -> bool:
+        """Run another program of the same source from now on; returns False unless both are of one family."""
+        computation = program.computation
+        member, own = computation.member, self.program.computation.member
+        is_restricted = program.ragged is not None and program.ragged is self.program.ragged
+        if not is_restricted and (member is None or own is None or member.kept is not own.kept):
+            return False
+        self.computer.change(computation)
+        self.program = program
+        return True
 
     def is_current(self) -> bool:
         """True if the nodes still have the memory and the objects on which it works."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3.cn.dependence import state_of_runners
 from nnet3.cn.node import Gradients, Node
-from nnet3.cn.program import Question, Runner
+from nnet3.cn.program import Program, Question, Runner
 from nnet3.runtime.kept_again import KeptAgain
 
 if TYPE_CHECKING:
@@ -50,8 +50,16 @@ class Runners:
         if found is not None and found.is_current():
             self._last = question, state, found
             return found
-        made = self.network._runner_of(question) if self._kind is None else self._kind(question, self.network)
-        return kept.keep(key, made)
+        return kept.keep(key, self._made(question, kept.take_spare(key, lambda other: other[1:] == key[1:])))
+
+    def _made(self, question: Question, spare: Runner | None) -> Runner:
+        """Returns a new runner, or the spare one if it can be changed: it answers the question for other samples."""
+        if spare is not None and not spare.is_current():
+            spare = None
+        program = self.network._program_of(question, None if spare is None else spare.program)
+        if spare is not None and spare.change(program):
+            return spare
+        return self.network._runner_of(program) if self._kind is None else self._kind(program, self.network)
 
     def clear(self) -> None:
         self._last = None
@@ -62,9 +70,9 @@ class Runners:
 class UnitRunner(Runner):
     """A runner with random numbers and memory for gradients of its own: units may share parameters."""
 
-    def __init__(self, question: Question, network: NetworkState):
+    def __init__(self, program: Program, network: NetworkState):
         self.generator = torch.Generator()
-        super().__init__(network._program_of(question), self.generator, Gradients(), network.dtype, network.device, {})
+        super().__init__(program, self.generator, Gradients(), network.dtype, network.device, {})
 
     def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
         for node in set(self.gradients) - self.overwritten:

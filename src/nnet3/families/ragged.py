@@ -13,8 +13,9 @@ exist, a copy makes the row zero, and an addition leaves it alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -146,10 +147,15 @@ class RaggedProgram:
             else:
                 operands = item.form.operands(item)
                 self.items.append((item, with_operands(item, [number[s] for s in operands]) if operands else item))
-        self.columns = [loop.slots for loop in loops]
+        self.loops = [item for item, _ in self.items if isinstance(item, RaggedLoop)]
         kernels = cmd.Propagate | cmd.Backprop
         special = [i for i, (item, _) in enumerate(self.items) if isinstance(item, kernels) and self.is_special(item)]
         self._special = np.array(special, dtype=np.int64)
+        #: True if programs for most lengths differ in their numbers of rows alone.
+        self.has_forms = not special and all(entry is None for entry in self.entries)
+        self.has_forms &= all(table.kind == "index_tables" for table in self.tables)
+        #: By what is equal for programs with the same commands: what was derived for all of them.
+        self.forms: dict[Hashable, dict[str, Any]] = {}
         self.template = replace(
             template,
             outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in template.outside],
@@ -377,6 +383,12 @@ class RaggedProgram:
         Sequences that are left out have no rows at all. `rules`: those of the kernels, if they precompute anything.
         `numbers`: what n each sequence has, by default 0, 1, ....
         """
+        again = partial(self._restriction, tuple(shorter), rules, numbers)
+        return again().program(lambda: again().program())
+
+    def _restriction(
+        self, shorter: Sequence[int], rules: KernelRules | None, numbers: Sequence[int] | None
+    ) -> Restriction:
         exists = self._exists(shorter)
         count = np.zeros(len(exists) + 1, dtype=np.int64)
         np.cumsum(exists, out=count[1:])
@@ -391,4 +403,4 @@ class RaggedProgram:
         rows = slots.rows + count[slots.last] - count[slots.first]
         rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
         number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
-        return Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, shorter[0], rules).program()
+        return Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, shorter[0], rules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,12 +14,15 @@ from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.ragged_slots import RaggedLoop, SideRows, SideTable, UnlikeOperand, names_of_operands
 from nnet3.index import NO_TIME, IndexTable, N, T, find_rows, unique_rows
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import KernelRows, Matrix, MatrixInfo, NnetComputation, SubMatrix
+from nnet3.ir.computation import KernelRows, LazyComputation, Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix
 from nnet3.ir.declarations import Command, with_operands, with_values
 from nnet3.ir.repeats import with_references_moved
 
 if TYPE_CHECKING:
     from nnet3.families.ragged import RaggedProgram
+
+
+_MOST_FORMS = 32  # sets of commands of which something is kept
 
 
 class _Wanted(NamedTuple):
@@ -63,20 +66,49 @@ class Restriction:
         self._orders: dict[tuple[int, bytes], _Order | None] = {}
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
         self._order_tables: list[np.ndarray] = []
-        self._chosen = [*ragged.used, *(slot for slots in ragged.columns for slot in slots[0].tolist())]
+        self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]
         self._more: dict[int, int] = {}
         self._turns: dict[int, np.ndarray] = {}
+        self._cuts: dict[int, tuple[int, int]] = {}  # by loop
         self._indexes: dict[tuple[int, int], np.ndarray] = {}
 
-    def program(self) -> NnetComputation:
-        template, slots = self.ragged.template, self.ragged.slots
+    def program(self, again: Callable[[], NnetComputation] | None = None) -> NnetComputation:
+        """Returns the program. With `again`, which makes it anew, it is made when it is looked at, if it can be.
+
+        Most sets of lengths have the same commands on other rows, and these rows are enough to run it.
+        """
+        ragged = self.ragged
+        if again is None or not ragged.has_forms:
+            return self._program()
+        key = self._form_key()
+        kept = ragged.forms.get(key)
+        if kept is None:
+            if len(ragged.forms) >= _MOST_FORMS:
+                ragged.forms.pop(next(iter(ragged.forms)), None)
+            kept = ragged.forms[key] = {}
+            return replace(self._program(), row_numbers=self._row_numbers(kept))
+        template = ragged.template
+        return LazyComputation(
+            again,
+            0,
+            num_memos=template.num_memos,
+            need_model_derivative=template.need_model_derivative,
+            fingerprint=template.fingerprint,
+            attachments=None,
+            member=None,
+            row_numbers=self._row_numbers(kept),
+        )
+
+    def _row_numbers(self, kept: dict[str, Any]) -> RowNumbers:
+        num_turns = [end - first for first, end in self._cuts.values() if end]
+        tables = self._tables()["index_tables"]
+        return RowNumbers(self._blocks()[:, 1:3], self.matrix_rows, self._turns, num_turns, tables, kept)
+
+    def _program(self) -> NnetComputation:
+        template = self.ragged.template
         precomputed = [None, *map(self._precomputed, range(1, len(self.ragged.entries)))]
         commands, tables = self._commands(), self._tables()
-        chosen = np.array(self._chosen, dtype=np.int64)
-        columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
-        blocks = np.stack([column[chosen] for column in columns], axis=1)
-        blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
-        counts, first = self.matrix_rows.tolist(), len(template.matrices)
+        blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(template.matrices)
         matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
         infos = {matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()}
         for number, (place, matrix, info) in enumerate(self._ordered, first):
@@ -94,6 +126,28 @@ class Restriction:
             precomputed_rows=[],
             **tables,
         )
+
+    def _blocks(self) -> np.ndarray:
+        """Returns the sub-matrices, (sub-matrices, 5)."""
+        slots, chosen = self.ragged.slots, np.array(self._chosen, dtype=np.int64)
+        columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
+        blocks = np.stack([column[chosen] for column in columns], axis=1)
+        blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
+        return blocks
+
+    def _form_key(self) -> Hashable:
+        """Returns what is equal for lengths with the same commands, whose sub-matrices all have numbers then."""
+        is_left = self.rows > 0
+        parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]
+        parts += [bool((table < 0).any()) for table in self._tables()["index_tables"]]
+        for loop in self.ragged.loops:
+            first, end = self._cut(loop)
+            turns = np.flatnonzero(is_left[loop.slots].any(axis=1))
+            turns = turns[(turns < first) | (turns >= end)]
+            numbers = [self._number(slot) if is_left[slot] else -1 for slot in loop.slots[turns].ravel().tolist()]
+            moves = bool(loop.repeat.memo_step or loop.repeat.precomputed_step)
+            parts += [end > 0, int((turns < first).sum()), len(turns), *numbers, *(turns.tolist() if moves else ())]
+        return tuple(parts)
 
     def _number(self, slot: int) -> int:
         """Returns the number of a slot's sub-matrix, which is declared unless it is known."""
@@ -122,14 +176,20 @@ class Restriction:
 
     def _loop(self, loop: RaggedLoop, body: list[Command]) -> Iterator[Command]:
         """Yields a Repeat of the turns with rows for each command; others at its beginning and end are written out."""
-        filled = (self.rows[loop.slots] > 0).all(axis=1)
-        fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
-        lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
-        first, end = (int(lasting[0]), int(lasting[-1]) + 1) if len(lasting) else (0, 0)
-        if not filled[first:end].all():
-            first = end = 0
+        first, end = self._cut(loop)
         for turn in range(first):
             yield from self._turn(loop, turn)
+        if end:
+            yield with_values(loop.repeat, turns=end - first)
+            yield from (with_references_moved(command, loop.repeat, first) for command in body)
+        for turn in range(end, loop.repeat.turns):
+            yield from self._turn(loop, turn)
+
+    def _cut(self, loop: RaggedLoop) -> tuple[int, int]:
+        """Returns the turns [first, end) of the Repeat; its sub-matrices are noted as they lie in these."""
+        if id(loop) in self._cuts:
+            return self._cuts[id(loop)]
+        first, end = self._cuts[id(loop)] = self._lasting(loop)
         if end:
             own = np.unique(loop.alike)
             slots = loop.slots[first:end, own].T
@@ -137,10 +197,15 @@ class Restriction:
             numbers = range(loop.first_number, loop.first_number + len(loop.alike))
             self._turns.update(zip(numbers, map(of_column.__getitem__, loop.alike.tolist()), strict=True))
             self._chosen[numbers.start : numbers.stop] = loop.slots[first].tolist()
-            yield with_values(loop.repeat, turns=end - first)
-            yield from (with_references_moved(command, loop.repeat, first) for command in body)
-        for turn in range(end, loop.repeat.turns):
-            yield from self._turn(loop, turn)
+        return first, end
+
+    def _lasting(self, loop: RaggedLoop) -> tuple[int, int]:
+        """Returns the turns in which all commands have rows, (0, 0) if there are none or others between them."""
+        filled = (self.rows[loop.slots] > 0).all(axis=1)
+        fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
+        lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
+        first, end = (int(lasting[0]), int(lasting[-1]) + 1) if len(lasting) else (0, 0)
+        return (first, end) if filled[first:end].all() else (0, 0)
 
     def _turn(self, loop: RaggedLoop, turn: int) -> Iterator[Command]:
         if self.rows[loop.slots[turn]].any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,6 +98,27 @@ class FamilyMember:
         return type(None), ()
 
 
+@dataclass(frozen=True, eq=False)
+class RowNumbers:
+    """The numbers of rows in a program, as one of the programs that differ in these alone.
+
+    `blocks`: the first row and the number of rows of each sub-matrix, (sub-matrices, 2); `matrices`: the rows of each
+    matrix; `num_turns`: the turns of each Repeat; `turns` and `index_tables` are those of the program. `kept` is what
+    was derived for all.
+    """
+
+    blocks: np.ndarray
+    matrices: np.ndarray
+    turns: Mapping[int, np.ndarray]
+    num_turns: Sequence[int]
+    index_tables: Sequence[np.ndarray]
+    kept: dict[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy of a program is alone."""
+        return type(None), ()
+
+
 @dataclass(repr=False)
 class NnetComputation:
     """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
@@ -136,6 +157,8 @@ class NnetComputation:
     attachments: MutableMapping[str, Any] | None = field(default=None, compare=False)
     #: Its place in a family; None for a program that was made alone, or may have been changed.
     member: FamilyMember | None = field(default=None, compare=False)
+    #: Its numbers of rows, if other programs have the same commands; None for one that may have been changed.
+    row_numbers: RowNumbers | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return print_computation(self)
@@ -151,7 +174,7 @@ class NnetComputation:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {name: list(value) for name, value in values.items() if isinstance(value, list)}
         values |= {"matrix_info": dict(self.matrix_info), "turns": dict(self.turns)}
-        return NnetComputation(**values | {"attachments": None, "member": None})
+        return NnetComputation(**values | {"attachments": None, "member": None, "row_numbers": None})
 
     # ---- declaring ----
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -39,11 +39,15 @@ class KeptAgain(Generic[V]):
                 return self._keep_again(key, values.pop(key))
         return None
 
-    def take_spare(self, key: Hashable) -> V | None:
-        """Forgets a value to make room for that of a new key, and returns it; None if none must go."""
+    def take_spare(self, key: Hashable, fits: Callable[[Any], bool] = lambda _: True) -> V | None:
+        """Forgets a value to make room for that of a new key, and returns it; None if none must go.
+
+        It is the oldest one of those whose key `fits`.
+        """
         if hash(key) in self._seen or len(self._once) < self.once:
             return None
-        return self._once.pop(next(iter(self._once)))
+        found = next(filter(fits, self._once), None)
+        return None if found is None else self._once.pop(found)
 
     def keep(self, key: Hashable, value: V) -> V:
         """Keeps the value of a key that was not found, and returns it."""

@@ -14,25 +14,23 @@ from torch import Tensor
 from nnet3.errors import ExecutionError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
-from nnet3.native.operations import Operations
 from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
 from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
-from nnet3.runtime.loop_turns import LoopTurns, Sample
+from nnet3.runtime.loop_turns import Sample
 from nnet3.runtime.memory import Arena
-from nnet3.runtime.native_runs import constant_memory, in_groups, in_straight_groups, native_kernels, operations_of
+from nnet3.runtime.native_parts import ONCE, NativeParts
 from nnet3.runtime.plan import Plan, SegmentPlan
-from nnet3.runtime.replay import CudaGraphs, Replay, is_same_state, state_of
+from nnet3.runtime.replay import CudaGraphs, Replay
 from nnet3.runtime.view_tensors import ViewTensors
 
-_ONCE = range(1)
-_TURNS_AT_ONCE = 256  # of a loop are bound together
+_TURNS_ATONCE = 256  # of a loop are bound together
 _MOST_KEPT = 20_000  # calls of loops
 
 
 #: Some turns, calls, and what runs for each of these in each turn.
-_Part: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
+Part: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
 
 
 @dataclass
@@ -65,9 +63,10 @@ class Linker:
         self.plan, self.kernels, self.constants = plan, kernels, constants
         self.outside, self.fill_undefined = outside, fill_undefined
         self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
+        self.used = set[int]()  # the views that calls are bound to
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
         self.tensors = ViewTensors(plan, arena, outside)
-        self.turns, self._steps = _ONCE, (0, 0)
+        self.turns, self._steps = ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
         self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
@@ -89,22 +88,22 @@ class Linker:
 
     def bind(self, call: int) -> Iterable[BoundCall] | None:
         """Returns what runs for a call outside of loops; None if nothing does."""
-        if self.turns is not _ONCE:  # samples of a loop were bound, or it has failed
-            self._begin(_ONCE, (0, 0))
+        if self.turns is not ONCE:  # samples of a loop were bound, or it has failed
+            self._begin(ONCE, (0, 0))
         return self._bind(call)
 
-    def bind_loop(self, calls: Iterable[int], turns: range, steps: tuple[int, int]) -> Iterator[_Part]:
+    def bind_loop(self, calls: Iterable[int], turns: range, steps: tuple[int, int]) -> Iterator[Part]:
         """Yields some turns, the calls in them, and what runs for each in these turns, until all turns are bound.
 
         `steps` of memos and of precomputed entries.
         """
-        for start in range(turns.start, turns.stop, _TURNS_AT_ONCE):
-            some = range(start, min(start + _TURNS_AT_ONCE, turns.stop))
+        for start in range(turns.start, turns.stop, _TURNS_ATONCE):
+            some = range(start, min(start + _TURNS_ATONCE, turns.stop))
             with many_objects():
                 self._begin(some, steps)
                 bound = {call: each for call in calls if (each := self._bind(call)) is not None}
             yield some, list(bound), list(bound.values())
-        self._begin(_ONCE, (0, 0))
+        self._begin(ONCE, (0, 0))
 
     def bind_sample(self, calls: Iterable[int], sample: Sample, steps: tuple[int, int]) -> dict[int, BoundCall]:
         """Returns the calls that run in a turn of a loop, and what runs for each."""
@@ -132,10 +131,12 @@ class Linker:
 
     def view(self, number: int) -> Iterable[Tensor]:
         """Returns a view as it lies in each turn."""
+        self.used.add(number)
         return self.tensors.of(number, self.turns)
 
     def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
         """Returns several views as they lie in each turn; -1 is none."""
+        self.used.update(numbers)
         fixed = [None if number < 0 else self.tensors.fixed[number] for number in numbers]
         if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
             return (fixed.copy() for _ in self.turns)
@@ -197,19 +198,17 @@ class LinkedComputation:
         self.kernels, self.outside = linker.kernels, linker.outside
         self.storage, self.linker = storage, linker
         self._with_tables, self._version = list[int](), linker.constants.version
-        self._natives = native_kernels(linker.plan, linker.kernels) if storage.is_cpu else []
-        self._with_state = [kernel for kernel in self._natives if kernel.replay_state() != []]
-        self._constant = constant_memory(linker.plan, linker.outside) if self._natives else []
-        self._native_state: list[object] | None = None
+        self._used: dict[int, set[int]] = {}  # the views of each call outside of loops
+        self._native = NativeParts(linker, self._used)
         self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
-        self._bound: list[Iterable[BoundCall] | None] = [
-            None if call in in_loops else self._bind(call) for call in range(self.plan.num_calls)
-        ]
+        self._bound: dict[int, list[BoundCall]] = {}
+        for call in range(self.plan.num_calls):
+            if call not in in_loops:
+                self._bind(call)
 
     def _begin(self, plan: Plan) -> None:
         self.plan = plan
-        self._is_native = bool(self._natives)
         self._loops = {
             first: (range(first, end), range(turns), (memo_step, precomputed_step))
             for first, end, turns, memo_step, precomputed_step in plan.loops.tolist()
@@ -218,12 +217,14 @@ class LinkedComputation:
         self._have_run: set[int] = set()
         self._replay = Replay(self, CudaGraphs(self.storage.device)) if self.storage.is_cuda else None
 
-    def _bind(self, call: int) -> list[BoundCall] | None:
-        self.linker.uses_tables = False
+    def _bind(self, call: int) -> None:
+        """Binds a call outside of loops."""
+        self.linker.uses_tables, self.linker.used = False, set()
         bound = self.linker.bind(call)
         if self.linker.uses_tables:
             self._with_tables.append(call)
-        return None if bound is None else list(bound)
+        if bound is not None:
+            self._bound[call], self._used[call] = list(bound), self.linker.used
 
     def move(self, plan: Plan) -> bool:
         """Become the link of another plan that needs no more memory; returns False if it has other calls.
@@ -233,12 +234,14 @@ class LinkedComputation:
         if not plan.has_calls_of(self.plan) or not self.linker.move(plan):
             return False
         self._begin(plan)
+        self._native.move(plan)
         self.linker.memos[:] = [None] * plan.num_memos
         if self._version != self.linker.constants.version:
             self._version = self.linker.constants.version
             calls, self._with_tables = self._with_tables, []
+            self._native.forget()
             for call in calls:
-                self._bound[call] = self._bind(call)
+                self._bind(call)
         return True
 
     def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:
@@ -267,7 +270,8 @@ class LinkedComputation:
 
     def calls_of_segment(self, number: int) -> Iterable[BoundCall]:
         """Returns what runs in a segment, in order."""
-        self._forget_old_addresses()
+        if self._native.forget_old_addresses():
+            self._kept.clear()
         if number in self._kept:
             return self._kept[number]
         segment = self.plan.segments[number]
@@ -281,15 +285,6 @@ class LinkedComputation:
         with many_objects():
             self._kept[number] = list(calls)
         return self._kept[number]
-
-    def _forget_old_addresses(self) -> None:
-        """Forget the calls that were kept if native code would read parameters where they were."""
-        if not self._with_state:
-            return
-        state = state_of(self._with_state)
-        if state is None or not is_same_state(self._native_state, state):
-            self._kept.clear()
-            self._native_state = state
 
     def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: command, turn, what runs."""
@@ -318,7 +313,7 @@ class LinkedComputation:
         for _, _, each in self._parts(segment, together=True):
             yield chain.from_iterable(zip(*each, strict=True))
 
-    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[_Part]:
+    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[Part]:
         """Yields calls outside of loops, and those of loops; `together`: native code makes several at once."""
         call = segment.first_call
         while call < segment.end_call:
@@ -330,43 +325,17 @@ class LinkedComputation:
             yield self._straight(range(call, min(end, segment.end_call)), together)
             call = end
 
-    def _straight(self, calls: range, together: bool) -> _Part:
+    def _straight(self, calls: range, together: bool) -> Part:
         """Returns calls that run once."""
-        runs = [(call, run) for call in calls for run in self._bound[call] or ()]
-        numbers, bound = [call for call, _ in runs], [run for _, run in runs]
-        if not self._is_native:
-            return _ONCE, numbers, [[run] for run in bound]
-        groups = in_straight_groups(bound, together=together)
-        made = [bound[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
-        return _ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
+        if self._native:
+            return self._native.straight(calls, self._bound, together)
+        runs = [(call, run) for call in calls for run in self._bound.get(call, ())]
+        return ONCE, [call for call, _ in runs], [[run] for _, run in runs]
 
-    def _loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[_Part]:
-        if not self._is_native:
-            yield from self.linker.bind_loop(calls, turns, steps)
-            return
-        samples: list[dict[int, BoundCall]] = []
-
-        def operations_in(sample: Sample) -> list[Operations | None]:
-            samples.append(self.linker.bind_sample(calls, sample, steps))
-            return [operations_of(call) for call in samples[-1].values()]
-
-        of_turns = LoopTurns(len(turns), self.plan.uneven, self.plan.key_of_calls(calls))
-        with many_objects():
-            moving = of_turns.learn(operations_in, lambda: self.linker.tensors.kinds_in_use)
-        numbers = list(samples[0])
-        groups = in_groups(list(samples[0].values()), moving, of_turns, self._constant, together=together)
-        if together and len(groups) == 1 and groups[0].run is not None:
-            yield _ONCE, numbers[:1], [[partial(groups[0].run, turns.start, turns.stop)]]
-            return
-        by_python = [numbers[call] for group in groups if group.run is None for call in group.calls]
-        firsts = [numbers[group.calls[0]] for group in groups]
-        for some, _, each in self.linker.bind_loop(by_python, turns, steps):
-            others = iter(each)
-            made = [
-                next(others) if group.run is None else [partial(group.run, turn, turn + 1) for turn in some]
-                for group in groups
-            ]
-            yield some, firsts, made
+    def _loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+        if self._native:
+            return self._native.loop(calls, turns, steps, together)
+        return self.linker.bind_loop(calls, turns, steps)
 
 
 def link(

@@ -56,9 +56,8 @@ class LoopTurns:
         self.num_turns, self._known = num_turns, _learned(key) if key else []
         self._blocks = np.array([table[table[:, 1].argmax()] for table in uneven], np.int64).reshape(-1, 2)
         #: Blocks (turns, 2), whose beginnings are counted from those of the samples.
-        self.tables = [
-            np.array(table - [first, 0], np.int64) for table, (first, _) in zip(uneven, self._blocks, strict=True)
-        ]
+        self._origins = self._blocks * [1, 0]
+        self.tables = [np.array(table - one, np.int64) for table, one in zip(uneven, self._origins, strict=True)]
         self._turns = np.array(sorted({0, min(1, num_turns - 1), num_turns - 1}))
 
     def learn(
@@ -70,7 +69,8 @@ class LoopTurns:
         None for calls that native code does not take in all samples, or that change in other ways.
         """
         first = operations_in(Sample(0, self._blocks))
-        if not self._look_at(sorted(used())):
+        self._used = sorted(used())
+        if not self._look_at(self._used):
             return [None] * len(first)
         moves = self._known[0].moves if self._known and self._is_as(self._known[0], first, operations_in) else None
         if moves is None:
@@ -81,6 +81,26 @@ class LoopTurns:
             None if operations is None or each is None else list(zip(operations, each, strict=True))
             for operations, each in zip(first, moves, strict=True)
         ]
+
+    def go_on(self, num_turns: int, uneven: Sequence[np.ndarray]) -> bool:
+        """Take over so many turns with other rows; returns False if more changes in them than what was learned of.
+
+        What does not move unevenly must be the same.
+        """
+        counted = set(chain.from_iterable(self._counted))
+        for kind in self._used:
+            first, count = self._blocks[kind].tolist()
+            if kind not in self._kinds and (uneven[kind][:, 0] != first).any():
+                return False
+            if kind not in counted and (uneven[kind][:, 1] != count).any():
+                return False
+        for kind, *others in self._counted:
+            if any((uneven[other][:, 1] != uneven[kind][:, 1]).any() for other in others):
+                return False
+        self.num_turns = num_turns
+        for kind in self._used:
+            self.tables[kind] = uneven[kind] - self._origins[kind]
+        return bool(self._used)
 
     def _look_at(self, used: Sequence[int]) -> bool:
         """Make up samples in which the blocks of the kinds that are used differ; returns False if there are none.

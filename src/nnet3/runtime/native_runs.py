@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nnet3.native import operations
 from nnet3.native.library import is_amd, library
-from nnet3.native.operations import SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
+from nnet3.native.operations import ADDRESSES, SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
 from nnet3.runtime.calls import BoundCall, scaled_copy
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.loop_turns import STAYS, LoopTurns, Moving
@@ -59,6 +59,16 @@ class NativeRun:
         self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
         self._num_before, self._num_rows, self._num_turns = len(before), len(made), num_turns
         self._scratch: Tensor | None = None
+
+    @property
+    def addresses(self) -> np.ndarray:
+        """The addresses of each operation, (operations, matrices), which may be written to."""
+        return self._arrays[0][:, ADDRESSES]
+
+    def move(self, num_turns: int, tables: Sequence[np.ndarray]) -> None:
+        """Run so many turns from now on, which have these rows."""
+        self._arrays[3:], self._num_turns, self._scratch = tables, num_turns, None
+        self._arrays[2][:] = [table.ctypes.data for table in tables]
 
     def __call__(self, start: int, stop: int) -> None:
         """Run them in turns [start, stop)."""
@@ -120,10 +130,11 @@ def in_groups(
     return groups
 
 
-def in_straight_groups(calls: Sequence[BoundCall], *, together: bool) -> list[Group]:
-    """Groups calls that run once."""
-    found = map(operations_of, calls)
-    moving = [None if each is None else [(row, STAYS) for row in each] for each in found]
+def in_straight_groups(
+    calls: Sequence[BoundCall], operations: Sequence[Operations | None], *, together: bool
+) -> list[Group]:
+    """Groups calls that run once; `operations`: those that do as each call does."""
+    moving = [None if each is None else [(row, STAYS) for row in each] for each in operations]
     return in_groups(calls, moving, LoopTurns(1), together=together)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,7 @@ class Plan:
       and precomputed entries r * precomputed step.
     * `indexes`: row numbers, int64. `precomputed`: what kernels have derived from indexes.
     * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
+    * `are_views_apart`: views that lie in one place need not do so in other plans with these calls.
     """
 
     dtype: str
@@ -108,6 +109,7 @@ class Plan:
     need_model_derivative: bool
     segments: tuple[SegmentPlan, ...]
     places: np.ndarray
+    are_views_apart: bool = False
 
     @property
     def num_calls(self) -> int:
@@ -118,6 +120,19 @@ class Plan:
         other = object.__new__(Plan)
         vars(other).update(vars(self), **parts)
         return other
+
+    def segments_with_rows(self, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
+        """Returns the segments with these numbers of rows for what they accept and provide."""
+        return tuple(
+            [
+                replace(
+                    segment,
+                    accepts=tuple([replace(port, num_rows=next(rows)) for port in segment.accepts]),
+                    provides=tuple([replace(port, num_rows=next(rows)) for port in segment.provides]),
+                )
+                for segment in self.segments
+            ]
+        )
 
     def has_calls_of(self, other: Plan) -> bool:
         """True if the calls of both are the same objects, as in plans of one family: then they differ in numbers."""

@@ -8,7 +8,7 @@ from the row 2, 3, 4, 6, 8, 12, ..., and taken over for those below.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, repeat
 from typing import Any
@@ -22,8 +22,9 @@ from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.runtime.lanes import lane_of
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.packing import Stacking
-from nnet3.runtime.plan import PLAN_VERSION, Plan, SegmentPlan
+from nnet3.runtime.plan import PLAN_VERSION, Plan
 from nnet3.runtime.planner import outline, plan
+from nnet3.runtime.row_plans import RowPlans
 
 
 class PlanFamily:
@@ -140,7 +141,7 @@ class _OutlineFamily:
             loops=loops.reshape(plan.loops.shape),
             num_memos=num_memos,
             outside=tuple([replace(each, num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
-            segments=_with_rows(plan, iter(rows[len(plan.outside) :])),
+            segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
             indexes=tuple(arrays[: len(plan.indexes)]),
             precomputed=tuple(
                 [
@@ -174,7 +175,7 @@ class _OutlineFamily:
             *(array.tobytes() for array in (*calls, *memory)),
             *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
             [replace(each, num_rows=0) for each in plan.outside],
-            _with_rows(plan, repeat(0)),
+            plan.segments_with_rows(repeat(0)),
             [each and list(each) for each in plan.precomputed],
             [(array.dtype, array.shape[grows:]) for array, grows in zip(arrays, self._grows, strict=True)],
         )
@@ -191,26 +192,18 @@ def _row_counts(plan: Plan) -> list[int]:
     return [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
 
 
-def _with_rows(plan: Plan, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
-    """Returns the segments with these numbers of rows for what they accept and provide."""
-    return tuple(
-        [
-            replace(
-                segment,
-                accepts=tuple([replace(port, num_rows=next(rows)) for port in segment.accepts]),
-                provides=tuple([replace(port, num_rows=next(rows)) for port in segment.provides]),
-            )
-            for segment in plan.segments
-        ]
-    )
-
-
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
     """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
 
-    That of a family's member is mostly had from the plans of others. A kept plan of another version is made anew.
+    That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
+    others. A kept plan of another version is made anew.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
+    if computation.row_numbers is not None:
+        plans = computation.row_numbers.kept.setdefault(name, RowPlans(lane_of(dtype)))
+        made = plans.plan(computation)
+        if made is not None:
+            return made
     if kept is None:
         return plan(computation, dtype)
     if name not in kept and computation.member is not None:

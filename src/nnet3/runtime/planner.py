@@ -6,15 +6,15 @@ The calls come first, in an `Outline`: its views begin relative to their block o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from nnet3.errors import ExecutionError
-from nnet3.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
+from nnet3.ir.commands import AcceptInput, Command, ProvideOutput, SegmentMarker
 from nnet3.ir.computation import NnetComputation, SubMatrix
 from nnet3.ir.objects import many_objects
 from nnet3.ir.repeats import repeats
@@ -24,7 +24,7 @@ from nnet3.runtime.packing import Span, matrix_spans
 from nnet3.runtime.plan import OutsidePlan, Plan, PlannedKernel, Port, SegmentPlan
 from nnet3.runtime.row_blocks import RowBlocks
 from nnet3.runtime.row_moves import RowPattern, row_pattern
-from nnet3.runtime.rules import plan_command
+from nnet3.runtime.rules import RULES, Rule, plan_command
 
 _COMPRESSED = "bool"  # the lane of a matrix while it is compressed
 _ALWAYS: Span = (-1, 1 << 60)
@@ -40,6 +40,9 @@ _Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with row
 
 class Planner:
     """Views, tables and scratch memory for the rules. `command` is the one that is being planned, in turn `turn`."""
+
+    rules: ClassVar[Mapping[type[Command], Rule]] = RULES
+    numbers: ClassVar[type[Any]] = np.int64  # what views and sizes of blocks are made of
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         self.computation, self.dtype, self.command, self.turn = computation, dtype, 0, 0
@@ -274,10 +277,15 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
     return made.placed(*made.packed())
 
 
-@many_objects()
 def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Outline:
     """Decide by which calls each command runs. Raises what `plan` raises."""
-    planner = Planner(computation, lane_of(dtype))
+    return outline_by(Planner(computation, lane_of(dtype)))
+
+
+@many_objects()
+def outline_by(planner: Planner) -> Outline:
+    """Decide by which calls each command of the planner's computation runs."""
+    computation = planner.computation
     owners: list[int] = []
     loops: list[tuple[int, ...]] = []
     bodies = {body.start: (repeat, body) for repeat, body in repeats(computation)}
@@ -296,12 +304,13 @@ def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") 
         plan_command(computation.commands[number], planner)
         owners += [number] * (len(planner.calls) - len(owners))
         number += 1
-    kinds, args, numbers = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
+    kinds, args, factors = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
     dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
-    views = np.array(planner.views.rows, dtype=np.int64).reshape(-1, 11)
-    blocks = np.array(planner.blocks, dtype=np.int64).reshape(-1, 6)
+    views = np.array(planner.views.rows, dtype=planner.numbers).reshape(-1, 11)
+    blocks = np.array(planner.blocks, dtype=planner.numbers).reshape(-1, 6)
+    spans = blocks[:, :3].astype(np.int64)
     made = Plan(
         dtype=planner.dtype,
         num_bytes=0,
@@ -313,7 +322,7 @@ def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") 
         call_kind=np.array(kinds, dtype=np.int32),
         call_start=starts,
         call_args=np.fromiter(chain.from_iterable(args), np.int32, int(starts[-1])),
-        call_number=np.array(numbers, dtype=np.float64),
+        call_number=np.array(factors, dtype=np.float64),
         call_command=np.array(owners, dtype=np.int32),
         loops=np.array(loops, dtype=np.int64).reshape(-1, 5),
         indexes=tuple(planner.indexes),
@@ -323,9 +332,9 @@ def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") 
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
         segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
-        places=np.pad(blocks[blocks[:, 0] != 0, :3], ((0, 0), (0, 1))),
+        places=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
     )
-    return Outline(made, blocks, views[:, 0])
+    return Outline(made, blocks, views[:, 0].astype(np.int64))
 
 
 def _moving(in_turns: Sequence[Any], turns: int) -> Any:

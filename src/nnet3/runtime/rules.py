@@ -38,7 +38,7 @@ def plan_command(command: cmd.Command, planner: Planner) -> None:
     """Plan the calls of a command; control needs none. Raises ExecutionError for a command class without a rule."""
     if command.role is cmd.Role.CONTROL:
         return
-    found = RULES.get(type(command))
+    found = planner.rules.get(type(command))
     if found is None:
         known = ", ".join(sorted(known.__name__ for known in RULES))
         raise ExecutionError(

@@ -32,6 +32,8 @@ class ViewTensors:
         self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
         places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
+        if plan.are_views_apart:
+            places = list(range(len(plan.views)))
         self._place_of_view = np.array(places, dtype=np.int64)
         self._first = np.unique(self._place_of_view, return_index=True)[1]  # view of each place
         self._views = views = plan.views[self._first]
@@ -78,6 +80,21 @@ class ViewTensors:
         for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
             self.fixed[number].as_strided_(*geometry)
         return True
+
+    @property
+    def are_on_cpu(self) -> bool:
+        return all(lane.is_cpu for lane in self._lanes)
+
+    def stretches(self, views: np.ndarray) -> np.ndarray:
+        """Returns the addresses where the memory of views (views, columns of `Plan.views`) begins and ends, (views, 2).
+
+        Those of outside memory have no stretch.
+        """
+        lane, start, _, outer, inner, cols, outer_step, step = views.T[:8]
+        begins = np.array([0, *(each.data_ptr() for each in self._lanes)])[np.maximum(lane, -1) + 1]
+        sizes = np.array([0, *(each.itemsize for each in self._lanes)])[np.maximum(lane, -1) + 1]
+        length = np.maximum(outer - 1, 0) * outer_step + (inner - 1) * step + cols
+        return np.stack([begins + start * sizes, begins + (start + length) * sizes], axis=1)
 
     def _flat(self, lane: int) -> Tensor:
         return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]

@@ -1,0 +1,125 @@
+"""Plans of programs for several sets of lengths: had by arithmetic, they run as those that are made for each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import cn
+from nnet3.driver import ComputationCache
+from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.runtime import plan, plan_of
+from nnet3.runtime.link import LinkedComputation, Linker
+from nnet3.runtime.planner import outline
+from tests.families.minibatches import minibatch, recurrence
+from tests.seeds import shifted
+
+
+def network(kind: str, lag: int = 1) -> cn.Network:
+    return cn.Network(*recurrence(lag, kind), cache=ComputationCache(), dtype=torch.float64)
+
+
+def sets_of_lengths(count: int, longest: int = 47) -> list[tuple[int, ...]]:
+    """Of nine to twelve sequences of at most so many frames, about as long as that: one program serves all."""
+    rng = np.random.default_rng(shifted(5))
+    sets = [rng.integers(1, longest + 1, rng.integers(9, 13)) for _ in range(count)]
+    return [tuple(sorted((longest - int(rng.integers(4)), *map(int, each[1:])), reverse=True)) for each in sets]
+
+
+def programs_of(net: cn.Network, sets: Sequence[tuple[int, ...]]) -> list[NnetComputation]:
+    return [net.program(minibatch(net, lengths)) for lengths in sets]
+
+
+@pytest.mark.parametrize(("kind", "lag"), [("plain", 1), ("late", 2), ("both ways", 1), ("carried", 1)])
+def test_plans_are_those_made_for_each_alone(kind: str, lag: int) -> None:
+    """But for the places of matrices, which lie apart, for views that are one only in this program, and for tables."""
+    net = network(kind, lag)
+    programs = programs_of(net, sets_of_lengths(8))
+    assert {program.row_numbers is not None for program in programs} == {True}
+    assert any(isinstance(program, LazyComputation) for program in programs)
+    for program in programs:
+        found, alone = plan_of(program, "float64"), plan(replace(program, row_numbers=None), "float64")
+        assert (found.segments[0].accepts, found.outside, found.kernels) == (
+            *(alone.segments[0].accepts, alone.outside, alone.kernels),
+        )
+        np.testing.assert_array_equal(found.loops[:, 2:], alone.loops[:, 2:])
+        np.testing.assert_array_equal(found.places[:, :3], alone.places[:, :3])
+        if not program.index_tables:
+            assert (found.kinds, found.segments) == (alone.kinds, alone.segments)
+            np.testing.assert_array_equal(found.call_kind, alone.call_kind)
+        assert len(found.uneven) == len(alone.uneven)
+        for one, other in zip(found.uneven, alone.uneven, strict=True):
+            np.testing.assert_array_equal(one, other)
+        made = outline(program, "float64")
+        begin, matrices = found.places[:, 3], np.flatnonzero(made.blocks[:, 0])
+        end, meet = begin + made.num_bytes[matrices], made.meet()[np.ix_(matrices, matrices)]
+        apart = (end[:, None] <= begin) | (end <= begin[:, None])
+        assert (apart | ~meet | np.eye(len(begin), dtype=bool)).all()
+        assert end.max() <= found.num_bytes
+
+
+@pytest.mark.parametrize(
+    ("kind", "lag"), [("plain", 1), ("plain", -2), ("late", 2), ("late", -1), ("both ways", 1), ("carried", 1)]
+)
+def test_ever_new_sets_of_lengths(kind: str, lag: int) -> None:
+    """One network computes them all, some of them twice, as another does that is compiled anew without passes."""
+    criterion, outputs = recurrence(lag, kind)
+    net, alone = (cn.Network(criterion, outputs, cache=ComputationCache(), dtype=torch.float64) for _ in range(2))
+    alone.optimize = False
+    sets = sets_of_lengths(9)
+    for lengths in [*sets, sets[2], (46,) * 9, *sets[:3], (46,) * 10, *sets_of_lengths(3, longest=23)]:
+        given = minibatch(net, lengths)
+        found = net.criterion_and_gradients(given)
+        alone.cache.clear()
+        value, gradients = alone.criterion_and_gradients(given)
+        np.testing.assert_allclose(found[0], value, rtol=1e-10)
+        for name, gradient in gradients.items():
+            np.testing.assert_allclose(found[1][name], gradient, rtol=1e-8, atol=1e-10, err_msg=name)
+
+
+def test_memory_is_that_of_the_largest_so_far() -> None:
+    net = network("plain")
+    sets = [(47,) * 11 + (1,), (47,) * 11 + (46,), (47,) + (2,) * 11, (47,) + (20,) * 11]
+    programs = programs_of(net, sets)
+    _, first, *others = (plan_of(program, "float64") for program in programs)  # that of the first is its own
+    alone = plan(replace(programs[1], row_numbers=None), "float64")
+    assert alone.num_bytes <= first.num_bytes <= 1.1 * alone.num_bytes
+    assert {made.num_bytes for made in others} == {first.num_bytes}
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some sets of lengths nothing is bound but turns of loops that PyTorch runs; the numbers are the same."""
+    bound: list[str] = []
+    for kind, name in ((LinkedComputation, "__init__"), (Linker, "bind_sample")):
+        monkeypatch.setattr(kind, name, noted(getattr(kind, name), bound))
+    if not native:
+        monkeypatch.setattr("nnet3.runtime.native_runs.library", lambda: None)
+    criterion, outputs = recurrence(1, "plain")
+    net, alone = cn.Network(criterion, outputs, cache=ComputationCache()), cn.Network(criterion, outputs)
+    alone.optimize = False
+    sets = sets_of_lengths(14)
+    # First, for it may take more memory, and then all is linked anew.
+    expected = [alone.gradients(minibatch(net, lengths)) for lengths in sets[7:]]
+    for lengths in [(47,) * 11 + (46,), (47,) * 11 + (45,), *sets[:7]]:
+        net.gradients(minibatch(net, lengths))
+    for lengths, gradients in zip(sets[7:], expected, strict=True):
+        bound.clear()
+        found = net.gradients(minibatch(net, lengths))
+        assert not bound
+        for name, gradient in gradients.items():
+            size = np.abs(gradient).max() + 1e-3
+            np.testing.assert_allclose(found[name] / size, gradient / size, atol=2e-5, err_msg=name)
+
+
+def noted(function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    def noting(*args: Any) -> Any:
+        calls.append(function.__name__)
+        return function(*args)
+
+    return noting
