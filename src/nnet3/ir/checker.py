@@ -3,7 +3,7 @@
 The rules:
 
 * Operands exist (`references`), and their sizes agree (the rule beside each command).
-* The body of a Repeat stays inside its matrices. The rules below hold for the program with every turn written out.
+* The body of a Repeat stays inside its matrices. The rules hold in every turn; no turn is written out for that.
 * A matrix is allocated once, used only while it is allocated, and deallocated unless it was handed to the user.
 * A matrix in outside memory is never allocated, and is changed only if it is writable.
 * No command reads undefined elements. Sources and destinations do not overlap.
@@ -13,6 +13,7 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import NoReturn
 
@@ -24,10 +25,13 @@ from nnet3.ir import commands as cmd
 from nnet3.ir.analysis import READ, WRITE, Analysis
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life, Role
+from nnet3.ir.first_uses import Undefined, first_undefined, moving_matrices
 from nnet3.ir.printer import format_submatrix, numbered_command
 from nnet3.ir.references import reference_problems, table_problems
-from nnet3.ir.repeats import repeats, unrolled
+from nnet3.ir.repeats import Positions, repeats, rows_in_turns, unrolled
 from nnet3.ir.variables import submatrix_table
+
+_NO_MEMOS = np.zeros((0, 3), np.int64)
 
 
 def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:
@@ -43,17 +47,17 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
         for problem in chain(reference_problems(computation, command, outside), command.problems(computation)):
             _fail(computation, number, problem)
     _check_bodies(computation)
-    computation = unrolled(computation)
-    _check_memos(computation)
+    positions = Positions(computation)
+    _check_memos(computation, positions)
     _check_segments(computation)
     analysis = Analysis(computation)
     _check_lifetimes(analysis)
     _check_end_of_life(analysis)
-    _check_defined(analysis)
-    _check_overlap(analysis)
+    _check_defined(analysis, positions)
+    _check_overlap(analysis, positions)
     _check_compression(analysis)
     if not allow_rewrite:
-        _check_rewrite(analysis)
+        _check_rewrite(Analysis(unrolled(computation)))
 
 
 def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
@@ -64,50 +68,80 @@ def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
 
 
 def _check_bodies(computation: NnetComputation) -> None:
-    """A body lies in the program, computes, and stays inside its matrices up to the last turn; nothing else moves."""
-    moving = {number for number, block in enumerate(computation.submatrices) if block.row_step}
-    last_turn: dict[int, int] = {}
+    """A body lies in the program, computes, and stays inside its matrices in all turns; nothing else moves."""
+    moving = {number for number, block in enumerate(computation.submatrices) if block.row_step} | {*computation.turns}
+    turns_of: dict[int, int] = {}
     for repeat, body in repeats(computation):
         if body.stop > len(computation.commands):
             _fail(computation, body.start - 1, f"it needs {repeat.length} commands behind it")
         for number in body:
-            last_turn[number] = repeat.turns - 1
+            turns_of[number] = repeat.turns
             if computation.commands[number].role is not Role.COMPUTE:
                 _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
     for number, command in enumerate(computation.commands if moving else ()):
-        operands = set(command.form.operands(command))
-        named = operands | {access.submatrix for access in command.accesses(computation)}
+        operands = command.form.operands(command)
+        named = {*operands, *(access.submatrix for access in command.accesses(computation))}
         for submatrix in sorted(named & moving):
             block = format_submatrix(computation, submatrix)
             if submatrix not in operands:
                 _fail(computation, number, f"a table of it names {block}, which moves")
-            if number not in last_turn:
+            if number not in turns_of:
                 _fail(computation, number, f"it names {block}, which moves, outside of a body")
-            end = computation.block_at(submatrix, last_turn[number])
-            if not 0 <= end.row_offset <= computation.matrices[end.matrix].num_rows - end.num_rows:
-                _fail(computation, number, f"{block} is outside of its matrix in turn {last_turn[number]}")
+            uneven = computation.turns.get(submatrix)
+            if uneven is not None and len(uneven) < turns_of[number]:
+                _fail(computation, number, f"{block} has rows for {len(uneven)} turns, not for {turns_of[number]}")
+            first, count = rows_in_turns(computation, submatrix, turns_of[number]).T
+            num_rows = computation.matrices[computation.submatrices[submatrix].matrix].num_rows
+            for turn in np.flatnonzero((first < 0) | (count < 1) | (first + count > num_rows))[-1:]:
+                _fail(computation, number, f"{block} is outside of its matrix in turn {turn}")
+        if any(submatrix in computation.turns for submatrix in operands):
+            _check_uneven(computation, number, turns_of[number])
+
+
+def _check_uneven(computation: NnetComputation, number: int, turns: int) -> None:
+    """The operands of a command agree in all turns, whatever numbers of rows they have."""
+    command = computation.commands[number]
+    uneven = [submatrix for submatrix in command.form.operands(command) if submatrix in computation.turns]
+    counts = np.stack([computation.turns[submatrix][:turns, 1] for submatrix in uneven], axis=1)
+    for turn in np.unique(counts, axis=0, return_index=True)[1].tolist():
+        blocks = computation.submatrices.copy()
+        for submatrix in uneven:
+            blocks[submatrix] = computation.block_at(submatrix, turn)
+        for problem in command.problems(replace(computation, submatrices=blocks, turns={})):
+            _fail(computation, number, f"in turn {turn} {problem}")
 
 
 # ---- memos ----
 
 
-def _check_memos(computation: NnetComputation) -> None:
+def _check_memos(computation: NnetComputation, positions: Positions) -> None:
     """Each memo is made once, and used afterwards by the kernel that has made it."""
-    made_by: dict[int, int] = {}
+    steps = {number: repeat.memo_step for repeat, body in repeats(computation) for number in body}
+    made, used = ([_NO_MEMOS] for _ in range(2))  # rows of memo, position, command
     for number, command in enumerate(computation.commands):
-        form = command.form
-        made, used = (getattr(command, name) if name else -1 for name in (form.makes_memo, form.uses_memo))
-        if made >= 0:
-            if made in made_by:
-                _fail(computation, number, f"memo {made} is made by c{made_by[made]} already")
-            made_by[made] = number
-        if used >= 0:
-            if used not in made_by:
-                _fail(computation, number, f"no command before it makes memo {used}")
-            kernel, own = (getattr(c, "kernel", -1) for c in (computation.commands[made_by[used]], command))
-            if kernel != own:
-                name = computation.kernels[kernel].name
-                _fail(computation, number, f"memo {used} is that of kernel '{name}' at c{made_by[used]}")
+        for name, found in ((command.form.makes_memo, made), (command.form.uses_memo, used)):
+            memo = getattr(command, name) if name else -1
+            if memo >= 0:
+                turns = np.arange(positions.turns[number])
+                memos, at = (
+                    memo + steps.get(number, 0) * turns,
+                    positions.first[number] + positions.length[number] * turns,
+                )
+                found.append(np.stack([memos, at, np.full(len(turns), number)], axis=1))
+    makers, users = np.concatenate(made), np.concatenate(used)
+    makers = makers[np.lexsort((makers[:, 1], makers[:, 0]))]
+    for i in np.flatnonzero(makers[1:, 0] == makers[:-1, 0])[:1]:
+        _fail(computation, makers[i + 1, 2], f"memo {makers[i, 0]} is made by c{makers[i, 2]} already")
+    place = np.minimum(np.searchsorted(makers[:, 0], users[:, 0]), max(len(makers) - 1, 0))
+    found_makers = makers[place] if len(makers) else np.full_like(users, -1)
+    is_made = (found_makers[:, 0] == users[:, 0]) & (found_makers[:, 1] < users[:, 1])
+    for memo, _, number in users[~is_made][:1].tolist():
+        _fail(computation, number, f"no command before it makes memo {memo}")
+    kernels = np.array([getattr(command, "kernel", -1) for command in computation.commands])
+    for i in np.flatnonzero(kernels[found_makers[:, 2]] != kernels[users[:, 2]])[:1]:
+        maker, (memo, _, number) = int(found_makers[i, 2]), users[i].tolist()
+        name = computation.kernels[kernels[maker]].name
+        _fail(computation, number, f"memo {memo} is that of kernel '{name}' at c{maker}")
 
 
 # ---- segments, input and output ----
@@ -206,30 +240,35 @@ def _check_end_of_life(analysis: Analysis) -> None:
 # ---- contents ----
 
 
-def _check_defined(analysis: Analysis) -> None:
+def _check_defined(analysis: Analysis, positions: Positions) -> None:
     """A variable is written before it is read, unless its matrix begins as zeros or lies outside."""
     computation = analysis.computation
     first = analysis.first_event
-    zeroed = analysis.begins_as_zeros.copy()
-    zeroed[list(computation.outside_by_matrix())] = True
+    is_defined = analysis.begins_as_zeros.copy()
+    is_defined[list(computation.outside_by_matrix())] = True
+    moving = [matrix for matrix in sorted(moving_matrices(computation)) if not is_defined[matrix]]
+    found = [each for matrix in moving if (each := first_undefined(analysis, matrix, positions)) is not None]
+    is_defined[moving] = True
     matrix_of_event = analysis.variables.matrix_of(analysis.event_variable[first])
-    undefined = np.flatnonzero(~zeroed[matrix_of_event] & (analysis.event_kind[first] != WRITE))
+    undefined = np.flatnonzero(~is_defined[matrix_of_event] & (analysis.event_kind[first] != WRITE))
     if len(undefined):
         earliest = undefined[np.argmin(analysis.event_command[first[undefined]])]
-        number = analysis.event_command[first[earliest]]
-        _fail(computation, number, f"it reads m{matrix_of_event[earliest]}, part of which is undefined there")
+        found.append(Undefined(int(analysis.event_command[first[earliest]]), 0, int(matrix_of_event[earliest])))
+    for number, turn, matrix in sorted(found)[:1]:
+        where = f"in turn {turn}" if positions.turns[number] > 1 else "there"
+        _fail(computation, number, f"it reads m{matrix}, part of which is undefined {where}")
 
 
-def _check_overlap(analysis: Analysis) -> None:
+def _check_overlap(analysis: Analysis, positions: Positions) -> None:
     """No command reads what it fills, except where it may work in place or updates its destination."""
     computation = analysis.computation
-    for number, source, dest in _overlapping_operands(analysis):
+    for number, source, dest in _overlapping_operands(analysis, positions):
         if not _may_be_in_place(computation, computation.commands[number], source, dest):
             source_text, dest_text = (format_submatrix(computation, s) for s in (source, dest))
             _fail(computation, number, f"it reads {source_text} and fills {dest_text}, which overlap")
 
 
-def _overlapping_operands(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
+def _overlapping_operands(analysis: Analysis, positions: Positions) -> Iterator[tuple[int, int, int]]:
     """Yields (command, sub-matrix it reads, sub-matrix it fills) for each pair that has an element in common."""
     accesses, block = analysis.accesses, submatrix_table(analysis.computation)
     reads = np.flatnonzero(accesses.kind == READ)
@@ -239,15 +278,27 @@ def _overlapping_operands(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
     dest = accesses.submatrix[np.repeat(fills, end - first)]
     read = reads[concatenate_ranges(first, end - first)]
     a, b = block[accesses.submatrix[read]], block[dest]
-    common = a[:, 0] == b[:, 0]
-    for start, stop in ((1, 2), (3, 4)):
-        common &= np.maximum(a[:, start], b[:, start]) < np.minimum(a[:, stop], b[:, stop])
-    for i in np.flatnonzero(common):
-        yield int(accesses.command[read[i]]), int(accesses.submatrix[read[i]]), int(dest[i])
+    common = (a[:, 0] == b[:, 0]) & (np.maximum(a[:, 3], b[:, 3]) < np.minimum(a[:, 4], b[:, 4]))
+    moves = np.array([bool(each.row_step) for each in analysis.computation.submatrices])
+    moves[list(analysis.computation.turns)] = True
+    is_moving = moves[accesses.submatrix[read]] | moves[dest]
+    common &= is_moving | (np.maximum(a[:, 1], b[:, 1]) < np.minimum(a[:, 2], b[:, 2]))
+    for i in np.flatnonzero(common).tolist():
+        number, source, to = int(accesses.command[read[i]]), int(accesses.submatrix[read[i]]), int(dest[i])
+        if not is_moving[i] or _meet(analysis.computation, source, to, int(positions.turns[number])):
+            yield number, source, to
+
+
+def _meet(computation: NnetComputation, one: int, other: int, turns: int) -> bool:
+    """True if two sub-matrices of a matrix have rows in common in some turn."""
+    (first, count), (start, size) = (rows_in_turns(computation, each, turns).T for each in (one, other))
+    return bool((np.maximum(first, start) < np.minimum(first + count, start + size)).any())
 
 
 def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source: int, dest: int) -> bool:
-    is_one_block = computation.submatrices[source] == computation.submatrices[dest]
+    is_one_block = computation.submatrices[source] == computation.submatrices[dest] and np.array_equal(
+        computation.turns.get(source, ()), computation.turns.get(dest, ())
+    )
     return is_one_block and (source, dest) in command.in_place_pairs(computation)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nnet3.ir.commands_control import Repeat
 from nnet3.ir.declarations import Command, with_operands, with_values
 
@@ -27,6 +29,38 @@ def turns_unrolled(computation: NnetComputation) -> Iterator[tuple[Repeat, range
         first, count = body.start - 1 + more, repeat.turns * repeat.length
         yield repeat, range(first, first + count)
         more += count - repeat.length - 1
+
+
+class Positions:
+    """The positions of commands in the unrolled program, as arrays (commands,).
+
+    Command c is at first[c] + i * length[c] in turn i of turns[c]; outside of bodies it has one turn, a Repeat none.
+    """
+
+    def __init__(self, computation: NnetComputation) -> None:
+        count = len(computation.commands)
+        self.first, self.turns, self.length = np.arange(count), np.ones(count, np.int64), np.ones(count, np.int64)
+        for repeat, body in repeats(computation):
+            self.turns[body.start : body.stop], self.length[body.start : body.stop] = repeat.turns, repeat.length
+            self.turns[body.start - 1] = 0
+            self.first[body.start :] -= 1
+            self.first[body.stop :] += (repeat.turns - 1) * repeat.length
+
+    def command_at(self, position: int) -> tuple[int, int]:
+        """Returns the command at a position, and in which turn."""
+        turn, rest = np.divmod(position - self.first, self.length)
+        (found,) = np.flatnonzero((rest == 0) & (turn >= 0) & (turn < self.turns))[-1:]
+        return int(found), int(turn[found])
+
+
+def rows_in_turns(computation: NnetComputation, submatrix: int, turns: int) -> np.ndarray:
+    """Returns the first row and the number of rows of a sub-matrix in each of so many turns, (turns, 2)."""
+    uneven = computation.turns.get(submatrix)
+    if uneven is not None:
+        return uneven[:turns]
+    block = computation.submatrices[submatrix]
+    first = block.row_offset + block.row_step * np.arange(turns)
+    return np.stack([first, np.full(turns, block.num_rows)], axis=1)
 
 
 def unrolled(computation: NnetComputation) -> NnetComputation:
