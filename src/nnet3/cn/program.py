@@ -175,7 +175,7 @@ class Program:
         key = (*question.key, question.graph.variants(question.training), self.options, id(self.cache))
         ragged = question.graph.ragged.get(key)
         if ragged is None:
-            ragged = self.cache.ragged(Program(question, options=self.options, cache=self.cache).task, length)
+            ragged = self.cache.ragged(self._task_of(question)[0], length)
             if ragged is None:
                 return None
             question.graph.ragged[key] = ragged
@@ -244,7 +244,7 @@ class Program:
 
     def _task_of(self, question: Question) -> tuple[CompileTask, list[np.ndarray]]:
         """Returns the task of another question, and the indexes that it names."""
-        program = Program(question, options=self.options, cache=self.cache)
+        program = Program(question, options=self.options, cache=self.cache, source=self.source)
         return program.task, program.rows
 
     @property

@@ -14,8 +14,13 @@ from nnet3.driver.task import FEWEST_SEQUENCES, CompileTask, LengthForm, compile
 from nnet3.errors import Nnet3Error, RequestError
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
+from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import print_computation
+
+
+_MOST_KEPT = 8  # families of one number of sequences
+_MANY = 500  # steps, and sequences, of the largest member that is checked
 
 
 class CompiledFamily:
@@ -47,9 +52,13 @@ class CompiledFamily:
         short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
         self.frames, self.step, self.sequences = short, longer - short, sequences
         self._shapes = _shapes_of(form, self._place)
+        self._by_sequences: dict[int, ProgramFamily] = {}
         self.any_sequences = self._shapes is not None
         if self._shapes is not None:
             self.sequences = FEWEST_SEQUENCES
+        # All numbers are affine in the parameters: what is right for few and for many is right between.
+        for steps, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
+            check_computation(self.at(self.frames + steps * self.step, self.sequences + more))
 
     @property
     def family(self) -> ProgramFamily:
@@ -70,13 +79,21 @@ class CompiledFamily:
         if sequences < self.sequences or (sequences > self.sequences and not self.any_sequences):
             wanted = f"{self.sequences} {'and more' if self.any_sequences else 'only'}"
             raise RequestError(f"there is no member for {sequences} sequences: {wanted}")
-        family = self.family
-        if self._shapes is not None and self._shapes.family is not None:
-            family = self._shapes.family.at(sequences - self.sequences)
         try:
-            return family.at(k, self.precompute)
+            return self._of_sequences(sequences - self.sequences).member(k, self.precompute)
         except NotAffineError as error:
             raise RequestError(f"there is no member for {frames} frames of {sequences} sequences: {error}") from error
+
+    def _of_sequences(self, n: int) -> ProgramFamily:
+        """Returns the family for n sequences more than the fewest."""
+        if self._shapes is None or self._shapes.family is None:
+            return self.family
+        known = self._by_sequences.get(n)
+        if known is None:
+            if len(self._by_sequences) >= _MOST_KEPT:
+                self._by_sequences.pop(next(iter(self._by_sequences)), None)
+            known = self._by_sequences[n] = self._shapes.family.at(n)
+        return known
 
     @cached_property
     def _text(self) -> str:

@@ -134,6 +134,11 @@ class Continued:
             found += group.at(k, place - len(found))
         return [found[place] for place in self._place.tolist()]
 
+    def check_size(self, k: int) -> None:
+        """Raise NotAffineError if `at(k)` would, whose numbers have 32 bits at most."""
+        for group in self._groups:
+            group.check_size(k)
+
     def pieces(self, number: int) -> Iterator[TablePiece]:
         """Yields the pieces of a table."""
         pieces, rows = self.tables[2 * self.numbers[number] : 2 * self.numbers[number] + 2]
@@ -208,6 +213,9 @@ class _Joined:
         for table in np.flatnonzero(is_long).tolist():
             found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), turns, first, step)
         return found
+
+    def check_size(self, k: int) -> None:
+        self._rows_at(k, self.turns + k * self.more_turns)
 
     def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of these pieces, filled one after the other."""

@@ -148,12 +148,12 @@ class ProgramFamily:
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
         self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.templates)
-        self._reached, self._kept = -1, dict[str, Any]()
+        self._kept = dict[str, Any]()
 
     def with_tables(self, tables: Continued) -> ProgramFamily:
         """Returns a family that is like this one, but for its numbers."""
         family = copy(self)
-        family.tables, family._reached, family._kept = tables, -1, {}
+        family.tables, family._kept = tables, {}
         vars(family).pop("_memos", None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.templates)
         return family
@@ -176,9 +176,10 @@ class ProgramFamily:
             self.tables.check(k, other.tables.at(k))
 
     def member(self, k: int, precompute: Precompute) -> NnetComputation:
-        """Returns what `at` returns, made when it is looked at, if a longer one has been made before."""
-        if k > self._reached:
+        """Returns what `at` returns, made when it is looked at, unless that needs the network."""
+        if self._needs_network:
             return self.at(k, precompute)
+        self.tables.check_size(k)
         memos, more_memos = self._memos
         return LazyComputation(
             partial(self.at, k, _nothing),
@@ -246,7 +247,6 @@ class ProgramFamily:
         for entry, rows in precomputed_entries(tables, list(self._words.entries), precompute):
             result.precomputed.append(entry)
             result.precomputed_rows.append(rows)
-        self._reached = max(self._reached, k) if result.member else -1
         return result
 
 
