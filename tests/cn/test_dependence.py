@@ -11,7 +11,7 @@ import torch
 from torch.nn.utils import vector_to_parameters
 
 from nnet3 import cn
-from nnet3.cn.program import Runner
+from nnet3.cn.runners import Runner
 from tests.cn.reference import columns, compare
 from tests.seeds import RANDOM
 

@@ -20,9 +20,9 @@ from nnet3.cn.node import Gradients, Node, StoredNode
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
-from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.program import Program, Question
 from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
-from nnet3.cn.runners import Runners
+from nnet3.cn.runners import Runner, Runners
 from nnet3.cn.samples import Layouts, checked_layout
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind

@@ -1,4 +1,4 @@
-"""Program: what a network is asked, lowered to an NnetComputation, and run."""
+"""Program: what a network is asked, lowered to an NnetComputation."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from nnet3.cn.dependence import Bonds
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Gradients, Node
+from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
-from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout
-from nnet3.cn.source import GRADIENT, PROBE, SEQUENCE, CnSource
-from nnet3.cn.stepped import SteppedInputs, contexts_of
+from nnet3.cn.source import PROBE, SEQUENCE, CnSource
 from nnet3.driver import (
     FEWEST_MORE,
     FEWEST_SEQUENCES,
@@ -34,13 +28,11 @@ from nnet3.errors import ComputationCheckError
 from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import Kernel
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.structure import structure_of
 from nnet3.options import DEFAULT_LEVEL, CompileOptions
-from nnet3.runtime import NnetComputer
 
 _NO_ROWS = np.zeros((0, 3), np.int32)
 
@@ -253,170 +245,3 @@ class Program:
         request = self.request
         samples = [] if request.samples is None else [request.samples]
         return [*(rows.indexes for rows in (*request.inputs, *request.outputs)), *samples]
-
-
-@dataclass
-class _Kernels:
-    components: Mapping[str, Any]
-
-
-class Runner:
-    """A program with memory: runs it as often as wanted, in one thread at a time.
-
-    Parameters are read in their own memory, and those that need a gradient find it in `gradients`.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        generator: torch.Generator,
-        gradients: Gradients,
-        dtype: torch.dtype,
-        device: torch.device,
-        recorders: Mapping[str, Kernel],
-    ):
-        """`recorders`: kernels that take the places of those with the same names."""
-        self.gradients, self._bonds = gradients, Bonds(program, gradients)
-        self.program, self.dtype, self.device = program, dtype, device
-        self.names = program.source.names
-        self._seeds: dict[float, Tensor] = {}
-        self.memory: dict[str, Tensor] = {}  # of values without samples, by the name under which they are bound
-        for node, number in program.source.number.items():
-            self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
-        for node, number in program.source.probe.items():
-            self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
-        known = program.source.kernels(OperationState(generator, program.question.training))
-        kernels = _Kernels({name: recorders.get(name, kernel) for name, kernel in known.items()})
-        updates = program.request.need_model_derivative
-        to_update = _Kernels(program.source.kernels_to_update(kernels.components)) if updates else None
-        stores = program.question.stores_statistics
-        to_store = _Kernels({**kernels.components, **program.source.kernels_of_statistics()}) if stores else None
-        used = [matrix.name for matrix in program.computation.outside]
-        self.computer = NnetComputer(
-            program.computation,
-            kernels,
-            to_update,
-            device,
-            nnet_to_store_stats=to_store,
-            dtype=dtype,
-            outside={name: self.memory[name] for name in used},
-            check_finite=False,
-        )
-
-    def change(self, program: Program) -> bool:
-        """Run another program of the same source from now on; returns False unless both are of one family."""
-        computation = program.computation
-        member, own = computation.member, self.program.computation.member
-        is_restricted = program.ragged is not None and program.ragged is self.program.ragged
-        if not is_restricted and (member is None or own is None or member.kept is not own.kept):
-            return False
-        self.computer.change(computation)
-        self.program = program
-        return True
-
-    def is_current(self) -> bool:
-        """True if the nodes still have the memory and the objects on which it works."""
-        return self._bonds.hold()
-
-    def _bind(self, node: Node, memory: str, gradient: str) -> None:
-        if not memory:
-            return
-        if not node.is_stored:
-            self._bind_buffers(node, memory, gradient)
-            return
-        self.memory[memory] = node.memory.detach()  # its memory of now, whatever `node.memory.data` will be
-        if gradient:
-            self.memory[gradient] = self.gradients.of(node).detach()
-
-    def _bind_buffers(self, node: Node, memory: str, gradient: str) -> None:
-        if memory:
-            self.memory[memory] = torch.zeros(
-                node.shape.num_cols or 1, node.shape.rows, dtype=self.dtype, device=self.device
-            )
-        if gradient:
-            self.memory[gradient] = torch.zeros_like(self.memory[memory])
-
-    def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
-        """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
-        for node, memory in self._given.items():
-            memory.copy_(values[node])
-        accepted = {self.names[node]: values[node] for node in self.program.provided}
-        for node in self.program.sample_probes:
-            rows = self.program.layout_of(node).num_samples
-            zeros = torch.zeros(rows, node.shape.rows, dtype=self.dtype, device=self.device)
-            accepted[self.names[node] + PROBE] = zeros
-        if stepped is not None:
-            accepted[SEQUENCE] = stepped.numbers(torch.empty(0, dtype=self.dtype, device=self.device))
-            for node, operation in self.program.source.stepped.items():
-                operation.begin([stepped.contexts[operand] for operand in contexts_of(node)])
-        found = self.computer.compute(accepted, anew=True)
-        return {node: found[self.names[node]] for node in self.program.question.outputs}
-
-    def context_gradients(self) -> dict[Node, Tensor]:
-        """The gradients of what nodes in a loop read whole, after `backward`."""
-        found: dict[Node, Tensor] = {}
-        for node, operation in self.program.source.stepped.items():
-            for context, gradient in zip(contexts_of(node), operation.gradients(), strict=True):
-                found[context] = found[context] + gradient if context in found else gradient
-        return found
-
-    def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
-        """Returns gradients of probed nodes, inputs and given nodes, (rows, columns).
-
-        Gradients of parameters go to their own memory. `seeds`: gradients of the criteria; a plain number is that of a
-        1 x 1 criterion.
-        """
-        accepted = {}
-        for node in self.program.question.criteria:
-            seed = seeds[node]
-            accepted[self.names[node]] = seed if isinstance(seed, Tensor) else self._seed(seed)
-        for memory in self._cleared:
-            memory.zero_()
-        outputs = self.computer.compute(accepted)
-        return {
-            node: outputs[place] if isinstance(place, str) else place.clone() for node, place in self._found.items()
-        }
-
-    def _seed(self, weight: float) -> Tensor:
-        """A number as the gradient of a criterion."""
-        if weight not in self._seeds:
-            self._seeds = {weight: torch.full((1, 1), weight, dtype=self.dtype, device=self.device)}
-        return self._seeds[weight]
-
-    @cached_property
-    def overwritten(self) -> set[Node]:
-        """The stored nodes whose gradients `backward` overwrites."""
-        if self.program.question.accumulates or not self.program.question.criteria:
-            return set()
-        bound = {matrix.name for matrix in self.program.computation.outside}
-        return {node for node in self.program.source.number if node.is_stored and self.names[node] + GRADIENT in bound}
-
-    @cached_property
-    def _given(self) -> dict[Node, Tensor]:
-        """The memory of given values without samples."""
-        nodes = self.program.source.nodes
-        named = {node: nodes[number].memory for node, number in self.program.source.number.items()}
-        return {node: self.memory[name] for node, name in named.items() if name and not node.is_stored}
-
-    @cached_property
-    def _cleared(self) -> list[Tensor]:
-        """The memory of gradients that are the runner's own."""
-        own = [self.names[node] + GRADIENT for node in self.program.source.number if not node.is_stored]
-        own += [self.names[node] + PROBE + GRADIENT for node in self.program.source.probe]
-        return [self.memory[name] for name in own if name in self.memory]
-
-    @cached_property
-    def _found(self) -> dict[Node, str | Tensor]:
-        """The gradients that `backward` gives: the names of outputs, or memory."""
-        question, found = self.program.question, dict[Node, str | Tensor]()
-        for node in self.program.provided:
-            if question.flags.get(node, False):
-                found[node] = self.names[node]
-        for node in self.program.source.probe:
-            name = self.names[node] + PROBE
-            found[node] = self.memory.get(name + GRADIENT, name)
-        for node in self.program.source.number:
-            is_given = not node.operands or node in question.given
-            if not node.is_stored and is_given and self.names[node] + GRADIENT in self.memory:
-                found[node] = self.memory[self.names[node] + GRADIENT]
-        return found

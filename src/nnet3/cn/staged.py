@@ -16,7 +16,8 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import describe_node
-from nnet3.cn.program import Question, Runner
+from nnet3.cn.program import Question
+from nnet3.cn.runners import Runner
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.stages import Stage
 from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands

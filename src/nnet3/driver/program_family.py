@@ -18,7 +18,6 @@ from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import print_computation
 
-
 _MOST_KEPT = 8  # families of one number of sequences
 _MANY = 500  # steps, and sequences, of the largest member that is checked
 

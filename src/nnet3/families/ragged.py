@@ -23,8 +23,9 @@ import numpy as np
 
 from nnet3.families.copied_operands import with_copied_operands
 from nnet3.families.moved_rows import moved_in_blocks
-from nnet3.families.operand_rows import OperandRows, goes_row_by_row
+from nnet3.families.operand_rows import OperandRows
 from nnet3.families.precomputed import KernelRules
+from nnet3.families.ragged_entries import checked_entry, entry_of
 from nnet3.families.ragged_rows import (
     NEVER,
     Distances,
@@ -37,23 +38,15 @@ from nnet3.families.ragged_slots import (
     DeclaredSlots,
     RaggedEntry,
     RaggedLoop,
-    SideRows,
     SideTable,
     UnlikeOperand,
     loop_of,
 )
 from nnet3.families.restriction import Restriction
-from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, KernelRows, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import IoInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import Command, with_operands, with_values
 from nnet3.ir.repeats import turns_unrolled, unrolled
-
-
-def _same_rows(one: IndexTable, other: IndexTable) -> bool:
-    """True if two tables have the same rows, and padding at the same places."""
-    is_real = one[:, T] != NO_TIME
-    return np.array_equal(one[:, T], other[:, T]) and np.array_equal(one[is_real], other[is_real])
 
 
 class RaggedProgram:
@@ -76,7 +69,8 @@ class RaggedProgram:
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
         for command, (places, _) in zip(self.computation.commands, placed, strict=True):
             if isinstance(command, cmd.Propagate) and command.precomputed:
-                self.entries[command.precomputed] = self._entry(command, [versions.place(place) for place in places])
+                at = [versions.place(place) for place in places]
+                self.entries[command.precomputed] = entry_of(self.computation, self.rows, command, at)
         table = DeclaredSlots(self.computation)
         self.tables: list[SideTable] = []
         self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
@@ -220,28 +214,6 @@ class RaggedProgram:
                 yield loop
         yield from chain.from_iterable(made[at:])
 
-    def _entry(self, command: cmd.Propagate, places: Sequence[int]) -> RaggedEntry:
-        """Returns of which rows the precomputed entry of a command is made."""
-        made_of = self.computation.precomputed_rows[command.precomputed - 1]
-        is_row_by_row = goes_row_by_row(self.computation.kernels[command.kernel])
-
-        def rows(number: int, place: int, stored: IndexTable) -> SideRows:
-            block = self.computation.submatrices[number]
-            if len(stored) == block.num_rows:
-                return SideRows(place, stored)
-            info = self.computation.matrix_info.get(block.matrix)
-            if block.matrix in self.rows.rooms or info is None or info.indexes is None:
-                raise NotRaggedError(f"nothing says of which rows node {command.node} has precomputed something")
-            return SideRows(place, info.indexes[block.row_offset : block.row_offset + block.num_rows])
-
-        outputs = rows(command.output, places[-1], made_of.outputs)
-        inputs = SideRows(-1, outputs.indexes[:0])
-        if command.inputs:
-            inputs = outputs if is_row_by_row else rows(command.inputs[0], places[0], made_of.inputs)
-        return RaggedEntry(
-            command.node, made_of.runs_backward, bool(command.inputs) and not is_row_by_row, inputs, outputs
-        )
-
     # ---- the commands, with slots ----
 
     def _restricted(
@@ -324,40 +296,11 @@ class RaggedProgram:
         return moved
 
     def check_entries(self, rules: KernelRules) -> None:
-        """Find out of which rows entries are made that do not tell. Raises NotRaggedError where that is not possible.
-
-        The rows of a matrix may stand for those of another node at other times: then these are later or earlier alike.
-        """
+        """Find out of which rows entries are made that do not tell. Raises NotRaggedError where that cannot be."""
         for number, entry in enumerate(self.entries):
-            if entry is None:
-                continue
-            if entry.orders_rows and not self._is_made_of(number, entry, rules):
-                inputs, outputs = (
-                    rows.indexes[rows.indexes[:, T] != NO_TIME] for rows in (entry.inputs, entry.outputs)
-                )
-                moved, is_real = entry.inputs.indexes.copy(), entry.inputs.indexes[:, T] != NO_TIME
-                moved[is_real, T] += rules.first_input(entry.node, outputs) - inputs[:, T].min()
-                entry = replace(entry, inputs=entry.inputs._replace(indexes=moved))
-            if not self._is_made_of(number, entry, rules):
-                raise NotRaggedError(f"it is not certain of which rows node {entry.node} has precomputed something")
-            if entry.orders_rows:
-                inputs = MatrixInfo(rules.operand(entry.node), False, entry.inputs.indexes)
-                outputs = MatrixInfo(entry.node, False, entry.outputs.indexes)
-                entry = replace(
-                    entry,
-                    inputs=entry.inputs._replace(place=self.rows.place_of(inputs)),
-                    outputs=entry.outputs._replace(place=self.rows.place_of(outputs)),
-                )
-            self.entries[number] = entry
-
-    def _is_made_of(self, number: int, entry: RaggedEntry, rules: KernelRules) -> bool:
-        """True if these rows give an entry as it stands in the program."""
-        sides = entry.inputs.indexes, entry.outputs.indexes
-        if entry.orders_rows and not all(map(_same_rows, sides, rules.arrange(entry.node, *sides))):
-            return False
-        made = rules.precompute(KernelRows(entry.node, entry.runs_backward, *sides)) or {}
-        known = self.computation.precomputed[number] or {}
-        return made.keys() == known.keys() and all(np.array_equal(made[name], known[name]) for name in made)
+            if entry is not None:
+                known = self.computation.precomputed[number]
+                self.entries[number] = checked_entry(entry, known, self.rows, rules)
 
     # ---- for given lengths ----
 

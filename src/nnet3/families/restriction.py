@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnet3.families.precomputed import Entry, KernelRules
-from nnet3.families.ragged_rows import NotRaggedError
-from nnet3.families.ragged_slots import RaggedLoop, SideRows, SideTable, UnlikeOperand, names_of_operands
-from nnet3.index import NO_TIME, IndexTable, N, T, find_rows, unique_rows
+from nnet3.families.kernel_orders import KernelOrders, RowOrder
+from nnet3.families.precomputed import KernelRules
+from nnet3.families.ragged_slots import RaggedLoop, SideTable, names_of_operands
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import KernelRows, LazyComputation, Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix
+from nnet3.ir.computation import LazyComputation, Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix
 from nnet3.ir.declarations import Command, with_operands, with_values
 from nnet3.ir.repeats import with_references_moved
 
@@ -25,26 +24,11 @@ if TYPE_CHECKING:
 _MOST_FORMS = 32  # sets of commands of which something is kept
 
 
-class _Wanted(NamedTuple):
-    """The rows that a kernel wants: their indexes, and their places among those of all sequences, -1 for padding."""
-
-    indexes: IndexTable
-    rows: np.ndarray
-
-
-class _Order(NamedTuple):
-    """The number of rows that a kernel wants, and the index tables from those that exist to these and back."""
-
-    indexes: IndexTable
-    to_wanted: int
-    to_existing: int
-
-
 class Restriction:
     """A ragged program for given lengths, while it is made.
 
-    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot; `numbers`: what
-    n becomes; `fewest`: by how much the longest sequence is shorter.
+    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot. For the others
+    see `KernelOrders`.
     """
 
     def __init__(
@@ -60,12 +44,9 @@ class Restriction:
         rules: KernelRules | None,
     ) -> None:
         self.ragged, self.exists, self.count, self.matrix_rows = ragged, exists, count, matrix_rows
-        self.start, self.rows, self.numbers, self.fewest, self.rules = start, rows, numbers, fewest, rules
-        self._are_renumbered = bool((numbers != np.arange(len(numbers))).any())
-        self._wanted: dict[int, tuple[_Wanted, _Wanted]] = {}  # by entry, as inputs and outputs
-        self._orders: dict[tuple[int, bytes], _Order | None] = {}
+        self.start, self.rows = start, rows
+        self.orders = KernelOrders(ragged, exists, count, numbers, fewest, rules)
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
-        self._order_tables: list[np.ndarray] = []
         self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]
         self._more: dict[int, int] = {}
         self._turns: dict[int, np.ndarray] = {}
@@ -106,7 +87,7 @@ class Restriction:
 
     def _program(self) -> NnetComputation:
         template = self.ragged.template
-        precomputed = [None, *map(self._precomputed, range(1, len(self.ragged.entries)))]
+        precomputed = [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
         commands, tables = self._commands(), self._tables()
         blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(template.matrices)
         matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
@@ -227,116 +208,31 @@ class Restriction:
             return
         yield with_operands(command, list(map(self._number, slots)))
 
-    # ---- kernels with rules about their rows ----
-
-    def _precomputed(self, number: int) -> Entry:
-        """Returns a precomputed entry for the rows that exist, in the order that the kernel wants them in."""
-        entry = self.ragged.entries[number]
-        assert self.rules is not None
-        if entry is None:
-            return None
-        sides = entry.inputs, entry.outputs
-        wanted = [self._existing(rows) for rows in sides]
-        if not len(wanted[1].indexes):
-            return None
-        if entry.orders_rows:
-            masks = [self._times_left(rows) for rows in sides]
-            key, in_order = (number, self.fewest, len(self.numbers)), self.ragged.in_order
-            if key not in in_order:
-                full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
-                arranged = self.rules.arrange(entry.node, full[0], full[1])
-                # A kernel that gives back what it is given has no order of its own, and takes no padding.
-                in_order[key] = arranged[1] is not full[1] and all(map(np.array_equal, full, arranged))
-            images = [_num_images(each) for each in (sides[1].indexes[masks[1]], wanted[1].indexes)]
-            if in_order[key] and images[0] == images[1]:
-                # All sequences at all times: so are some, with padding in the place of the others.
-                wanted = [self._padded(rows, mask) for rows, mask in zip(sides, masks, strict=True)]
-            else:
-                arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
-                wanted = list(map(_arranged, wanted, arranged))
-            self._wanted[number] = wanted[0], wanted[1]
-        inputs, outputs = (self._renumbered(each.indexes) for each in wanted)
-        return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
-
-    def _exist(self, rows: SideRows) -> np.ndarray:
-        """Returns which of these rows exist; rows without samples all do."""
-        if rows.place < 0:
-            return np.ones(len(rows.indexes), dtype=bool)
-        return self.exists[rows.place : rows.place + len(rows.indexes)]
-
-    def _existing(self, rows: SideRows) -> _Wanted:
-        exists = self._exist(rows)
-        return _Wanted(rows.indexes[exists], np.flatnonzero(exists))
-
-    def _times_left(self, rows: SideRows) -> np.ndarray:
-        """Returns which rows are of times at which the longest sequence has rows, and of sequences that are left."""
-        own = slice(rows.place, rows.place + len(rows.indexes))
-        is_left = self.ragged.rows.n[own] < len(self.numbers)
-        return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
-
-    def _padded(self, rows: SideRows, mask: np.ndarray) -> _Wanted:
-        """Returns the rows of a mask, with padding for those that do not exist."""
-        exists, indexes = self._exist(rows)[mask], rows.indexes[mask]
-        indexes[~exists, T] = NO_TIME
-        return _Wanted(indexes, np.where(exists, np.flatnonzero(mask), -1))
-
-    def _order(self, slot: int, wanted: _Wanted, *, is_read: bool) -> _Order | None:
-        """Returns how the rows of a slot are brought into the order that a kernel wants; None if they are in it."""
-        key = slot, wanted.rows.tobytes()
-        if key not in self._orders:
-            slots = self.ragged.slots
-            first, end = int(slots.first[slot]), int(slots.last[slot])
-            if first == end:  # no samples
-                return None
-            number = np.where(self.exists[first:end], self.count[first:end] - self.count[first], -1)
-            to_wanted = np.where(wanted.rows >= 0, number[wanted.rows], -1)
-            to_existing = np.full(end - first, -1)
-            to_existing[wanted.rows[wanted.rows >= 0]] = np.flatnonzero(wanted.rows >= 0)
-            to_existing = to_existing[number >= 0]
-            self._orders[key] = None
-            if not (_is_range(to_wanted) and _is_range(to_existing)):
-                index = len(self.ragged.template.index_tables) + len(self._order_tables)
-                self._order_tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
-                self._orders[key] = _Order(wanted.indexes, index, index + 1)
-        order = self._orders[key]
-        if is_read and order is not None and (self._order_table(order)[wanted.rows >= 0] < 0).any():
-            raise NotRaggedError("a kernel has rows whose operands have no place")
-        return order
-
-    def _order_table(self, order: _Order) -> np.ndarray:
-        return self._order_tables[order.to_wanted - len(self.ragged.template.index_tables)]
-
-    def _new_ordered(self, node: str, slot: int, order: _Order) -> int:
+    def _new_ordered(self, node: str, slot: int, order: RowOrder) -> int:
         """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
         template = self.ragged.template
         base, columns = int(self.ragged.slots.matrix[slot]), int(self.ragged.slots.columns[slot])
         is_deriv = base in template.matrix_info and template.matrix_info[base].is_deriv
         matrix = Matrix(len(order.indexes), columns, template.matrices[base].dtype)
-        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, self._renumbered(order.indexes))))
+        self._ordered.append(
+            (len(self._chosen), matrix, MatrixInfo(node, is_deriv, self.orders.renumbered(order.indexes)))
+        )
         self._chosen.append(0)
         return len(self._chosen) - 1
-
-    def _renumbered(self, indexes: IndexTable) -> IndexTable:
-        """Returns indexes with the n that sequences have."""
-        if not self._are_renumbered:
-            return indexes
-        result = indexes.copy()
-        result[:, N] = self.numbers[indexes[:, N]]
-        return result
 
     def _in_order(self, command: cmd.Propagate | cmd.Backprop) -> Iterator[Command]:
         """Yields a kernel's command on matrices with rows in its own order, and what copies rows there and back."""
         before, after, ends = list[Command](), list[Command](), list[Command]()
-        sides = self._wanted.get(command.precomputed)
+        sides = self.orders.wanted.get(command.precomputed)
         unlike = self.ragged.unlike_of.get(id(command), {})
         numbers = []
         for i, (slot, name) in enumerate(zip(command.form.operands(command), names_of_operands(command), strict=True)):
             number, order = self._number(slot), None
             is_moved = name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate))
             if slot and sides is not None:
-                order = self._order(slot, sides[name.startswith("output")], is_read=name != "input_derivs")
+                order = self.orders.order(slot, sides[name.startswith("output")], is_read=name != "input_derivs")
             elif slot and i in unlike:
-                order = self._order(slot, self._rows_of_output(unlike[i]), is_read=not unlike[i].may_lack)
+                order = self.orders.order(slot, self.orders.rows_of_output(unlike[i]), is_read=not unlike[i].may_lack)
             if order is not None:
                 whole = self._new_ordered(command.node, slot, order)
                 adds = name == "added_derivs"
@@ -352,15 +248,6 @@ class Restriction:
             numbers.append(number)
         yield from (*before, with_operands(command, numbers), *after, *ends)
 
-    def _rows_of_output(self, unlike: UnlikeOperand) -> _Wanted:
-        """Returns the rows of an operand that the output of its kernel has too."""
-        both = slice(unlike.output, unlike.output + unlike.num_rows)
-        rows = np.flatnonzero(self.exists[both])
-        indexes = np.zeros((len(rows), 3), np.int32)
-        indexes[:, N] = self.ragged.rows.n[both][rows]
-        indexes[:, T] = NO_TIME
-        return _Wanted(indexes, rows)
-
     # ---- tables ----
 
     def _info(self, matrix: int, info: MatrixInfo) -> MatrixInfo:
@@ -372,7 +259,7 @@ class Restriction:
         key = base, id(info.indexes)
         if key not in self._indexes:
             indexes = info.indexes[self.exists[base : base + len(info.indexes)]]
-            self._indexes[key] = self._renumbered(indexes) if len(indexes) else info.indexes[:1]
+            self._indexes[key] = self.orders.renumbered(indexes) if len(indexes) else info.indexes[:1]
         return MatrixInfo(info.node, info.is_deriv, self._indexes[key])
 
     def _tables(self) -> dict[str, Any]:
@@ -383,7 +270,7 @@ class Restriction:
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
             result[table.kind].append(self._table(table, values).astype(np.int32))
-        result["index_tables"] += self._order_tables
+        result["index_tables"] += self.orders.tables
         return result
 
     def _table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
@@ -410,21 +297,3 @@ class Restriction:
         row = np.where(first < 0, row, self.count[places] - self.count[np.maximum(first, 0)])
         number = np.array([self._number(max(slot, 0)) for slot in slots.tolist()], dtype=np.int64)[which]
         return np.where(found[:, None], np.stack([number, row], axis=1), -1)
-
-
-def _arranged(existing: _Wanted, indexes: IndexTable) -> _Wanted:
-    """Returns rows in this order, which may have padding."""
-    found = find_rows(existing.indexes, indexes)
-    return _Wanted(indexes, np.where(found >= 0, existing.rows[found], -1))
-
-
-def _num_images(rows: IndexTable) -> int:
-    """Returns how many pairs (n, x) rows have."""
-    pairs = rows.copy()
-    pairs[:, T] = 0
-    return len(unique_rows(pairs)[0])
-
-
-def _is_range(rows: np.ndarray) -> bool:
-    """True for rows 0, 1, ...."""
-    return np.array_equal(rows, np.arange(len(rows)))

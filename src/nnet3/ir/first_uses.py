@@ -1,4 +1,4 @@
-"""Which rows are read before they are written, in programs with loops, whose sub-matrices move on from turn to turn.
+"""The first uses of rows in programs with loops, whose sub-matrices move on: is anything read before it is written?
 
 No turn is written out as commands: of each access the rows in all turns are an array, and of each row only the first
 read and the first write count.

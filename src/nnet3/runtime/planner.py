@@ -32,7 +32,6 @@ _ALWAYS: Span = (-1, 1 << 60)
 #: Where addresses count: a lane, a column, and a block of memory, -1 for none.
 Space = tuple[int, int, int]
 
-
 #: A call: its kind, its integers, its number.
 Call = tuple[int, Sequence[int], float]
 _Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with rows of a ViewTable among its integers
@@ -49,9 +48,8 @@ class Planner:
         self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
         self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
-        self.kinds: dict[str, int] = {}
+        self.kinds, self.texts = dict[str, int](), dict[str, int]()
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
-        self.texts: dict[str, int] = {}
         self.calls: list[Call] = []
         self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
         self.last_memo_users = _last_memo_users(computation)

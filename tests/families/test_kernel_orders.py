@@ -1,0 +1,71 @@
+"""Orders of rows: kernels on a grid get padding where sequences have ended, others the rows that exist."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnet3
+from nnet3.compiler import nnet_source
+from nnet3.driver.ragged import RaggedFamily
+from nnet3.families.kernel_orders import KernelOrders
+from nnet3.families.precomputed import KernelRules
+from nnet3.families.ragged_rows import NEVER
+from nnet3.index import NO_TIME, N, T
+from tests.driver.ragged_requests import compare, ragged_request
+
+CONFIG = """
+    input-node name=input dim=3
+    component name=conv type=TdnnComponent input-dim=3 output-dim=4 time-offsets=-1,0,1
+    component-node name=conv component=conv input=input
+    output-node name=output input=conv
+"""
+
+
+@pytest.fixture(scope="module")
+def family() -> tuple[nnet3.Nnet, RaggedFamily]:
+    """A convolution over time, for sequences of all lengths."""
+    nnet, cache = nnet3.Nnet.from_config(CONFIG, seed=1), nnet3.ComputationCache()
+    compare(nnet, ragged_request(nnet, [20, 17, 3], margin=1), cache)
+    (found,) = [each for each in cache._ragged.values() if isinstance(each, RaggedFamily)]
+    return nnet, found
+
+
+def orders(family: tuple[nnet3.Nnet, RaggedFamily], shorter: list[int]) -> KernelOrders:
+    ragged = family[1]._program
+    missing = np.full(max(ragged.num_sequences, len(shorter)), NEVER)
+    missing[: len(shorter)] = shorter
+    exists = ragged.rows.before_end >= missing[ragged.rows.n]
+    count = np.concatenate([[0], np.cumsum(exists)])
+    rules = KernelRules(nnet_source(family[0]))
+    return KernelOrders(ragged, exists, count, np.arange(len(shorter)), shorter[0], rules)
+
+
+def test_a_grid_has_all_sequences_at_all_times(family: tuple[nnet3.Nnet, RaggedFamily]) -> None:
+    """Rows of sequences that have ended are padding; the kernel is given what it precomputes of the grid."""
+    found = orders(family, [4, 6, 9])
+    (number,) = [n for n, entry in enumerate(found.ragged.entries) if entry is not None]
+    assert found.precomputed(number)
+    for wanted in found.wanted[number]:
+        images = wanted.indexes.reshape(-1, 3, 3)
+        is_padding = images[..., T] == NO_TIME
+        assert (is_padding[1:] >= is_padding[:-1]).all(), "what has ended does not begin again"
+        assert is_padding.sum(axis=0).tolist() == [0, 2, 5]
+        assert ((wanted.rows < 0) == is_padding.ravel()).all()
+
+
+def test_sequences_of_one_length_are_in_order(family: tuple[nnet3.Nnet, RaggedFamily]) -> None:
+    found = orders(family, [4, 4])
+    (number,) = [n for n, entry in enumerate(found.ragged.entries) if entry is not None]
+    found.precomputed(number)
+    for wanted in found.wanted[number]:
+        assert (np.diff(wanted.rows) > 0).all()
+        assert set(wanted.indexes[:, N].tolist()) == {0, 1}
+
+
+def test_rows_get_the_numbers_of_their_sequences(family: tuple[nnet3.Nnet, RaggedFamily]) -> None:
+    found = orders(family, [4, 6, 9])
+    other = KernelOrders(found.ragged, found.exists, found.count, np.array([7, 2, 5]), 4, found.rules)
+    rows = np.array([[0, 3, 0], [2, 1, 0]], np.int32)
+    assert found.renumbered(rows) is rows
+    assert other.renumbered(rows).tolist() == [[7, 3, 0], [5, 1, 0]]
