@@ -164,3 +164,40 @@ def test_what_no_longer_holds_is_learned_anew() -> None:
 def test_what_stays_has_no_moves() -> None:
     turns = LoopTurns(4)
     assert Loop(lambda turn, blocks: operation([8, 9])).learn(turns) == [[(operation([8, 9])[0], STAYS)]]
+
+
+def test_a_loop_goes_on_with_the_rows_of_others() -> None:
+    """Operations stay as they were learned; tables are counted from the same rows."""
+
+    def of_two(turn: int, blocks: np.ndarray) -> Operations:
+        return operation([100 + 8 * int(blocks[0, 0]), 30 - 3 * int(blocks[1, 0])], int(blocks[0, 1]))
+
+    turns = LoopTurns(10, UNEVEN)
+    found = Loop(of_two, summed).learn(turns)
+    for counts in ([6, 5, 5, 5, 2, 2], [1] * 30, [2, 1]):
+        uneven = falling(counts), falling(counts)[::-1], np.array([[2, count] for count in [*counts[1:], 1]])
+        if uneven[2][0, 0] != UNEVEN[2][0, 0]:  # this kind has begun at row 5 in every turn
+            assert not turns.go_on(len(counts), uneven)
+        uneven = (*uneven[:2], uneven[2] + [3, 0])
+        assert turns.go_on(len(counts), uneven)
+        assert all(table.flags.c_contiguous for table in turns.tables)
+        for call, moving in zip((of_two, summed), found, strict=True):
+            for turn in range(turns.num_turns):
+                assert in_turn(moving, turns, turn) == call(turn, np.array([table[turn] for table in uneven]))
+
+
+@pytest.mark.parametrize("wrong", ["counts of kinds that were alike", "a count that stayed", "nothing was learned"])
+def test_a_loop_does_not_go_on_where_more_changes(wrong: str) -> None:
+    counts = [4, 3, 2]
+    alike = falling(counts), falling(counts), np.array([[9, 2]] * 3)
+    turns = LoopTurns(3, alike)
+    if wrong != "nothing was learned":
+        Loop(of_blocks).learn(turns)
+    other = falling([3, 3, 1])
+    assert turns.go_on(3, (other, other, alike[2])) is (wrong != "nothing was learned")
+    changed = {
+        "counts of kinds that were alike": (other, falling([3, 2, 1]), alike[2]),
+        "a count that stayed": (other, other, np.array([[9, 3]] * 3)),
+        "nothing was learned": alike,
+    }
+    assert not turns.go_on(3, changed[wrong])

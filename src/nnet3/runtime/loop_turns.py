@@ -56,8 +56,9 @@ class LoopTurns:
         self.num_turns, self._known = num_turns, _learned(key) if key else []
         self._blocks = np.array([table[table[:, 1].argmax()] for table in uneven], np.int64).reshape(-1, 2)
         #: Blocks (turns, 2), whose beginnings are counted from those of the samples.
+        self._used, self._kinds, self._counted = list[int](), list[int](), list[list[int]]()
         self._origins = self._blocks * [1, 0]
-        self.tables = [np.array(table - one, np.int64) for table, one in zip(uneven, self._origins, strict=True)]
+        self.tables = [_counted_from(one, table) for table, one in zip(uneven, self._origins, strict=True)]
         self._turns = np.array(sorted({0, min(1, num_turns - 1), num_turns - 1}))
 
     def learn(
@@ -88,6 +89,8 @@ class LoopTurns:
         What does not move unevenly must be the same.
         """
         counted = set(chain.from_iterable(self._counted))
+        if not self._used:
+            return False
         for kind in self._used:
             first, count = self._blocks[kind].tolist()
             if kind not in self._kinds and (uneven[kind][:, 0] != first).any():
@@ -99,8 +102,8 @@ class LoopTurns:
                 return False
         self.num_turns = num_turns
         for kind in self._used:
-            self.tables[kind] = uneven[kind] - self._origins[kind]
-        return bool(self._used)
+            self.tables[kind] = _counted_from(self._origins[kind], uneven[kind])
+        return True
 
     def _look_at(self, used: Sequence[int]) -> bool:
         """Make up samples in which the blocks of the kinds that are used differ; returns False if there are none.
@@ -192,6 +195,11 @@ class LoopTurns:
         for each, kinds in zip(fewer.transpose(1, 0, 2), self._counted, strict=True):
             counted = np.where(each, kinds[0], counted)
         return ~wrong, np.concatenate([of_turn // FLOAT_BYTES, of_row // FLOAT_BYTES, table, counted], axis=1)
+
+
+def _counted_from(origin: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Returns the blocks of a table, whose first rows are counted from here, as native code reads them."""
+    return np.ascontiguousarray(table - origin, np.int64)
 
 
 @lru_cache(_MOST_LEARNED)
