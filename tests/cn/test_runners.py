@@ -70,4 +70,4 @@ class EverNewLengths(RuleBasedStateMachine):
 
 
 TestEverNewLengths = EverNewLengths.TestCase
-TestEverNewLengths.settings = settings(max_examples=2 * EFFORT, stateful_step_count=12)
+TestEverNewLengths.settings = settings(max_examples=EFFORT, stateful_step_count=15)

@@ -74,7 +74,7 @@ def test_a_set_of_lengths_that_ends_as_the_one_before_asks_for_no_operations(mon
     net, alone = cn.Network(criterion, outputs, cache=ComputationCache()), cn.Network(criterion, outputs)
     alone.optimize = False
     # One longest sequence each, and less of all than in the first two sets, so that nothing but the last frame moves.
-    sets = [(47, *[46 - number] * 11) for number in range(20)]
+    sets = [(47, *[46 - number] * 11) for number in range(13)]
     expected = [alone.gradients(minibatch(net, lengths)) for lengths in sets]
     calls = counted(monkeypatch)
     asked = []
@@ -85,5 +85,6 @@ def test_a_set_of_lengths_that_ends_as_the_one_before_asks_for_no_operations(mon
         for name, gradient in gradients.items():
             size = np.abs(gradient).max() + 1e-3
             np.testing.assert_allclose(found[name] / size, gradient / size, atol=2e-5, err_msg=name)
-    assert asked[0] > 50
-    assert max(asked[10:]) < asked[0] / 4, "those of the criterion and the like, whose matrices have other rows"
+    # Operations on all rows of a matrix, which has more or fewer in each set, are made anew.
+    assert len(set(asked[10:])) == 1
+    assert asked[-1] < asked[0] / 2
