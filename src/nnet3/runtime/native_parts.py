@@ -111,10 +111,10 @@ class NativeParts:
     def move(self, plan: Plan) -> None:
         """Becomes that of another plan, for which the linker's views have moved already."""
         before, after, self.plan = self.plan.views, plan.views, plan
+        if not self:
+            return
         differs = before != after
         moved = set(np.flatnonzero(differs.any(axis=1)).tolist())
-        if not moved or not self:
-            return
         reshaped = set(np.flatnonzero(differs[:, [0, *range(2, differs.shape[1])]].any(axis=1)).tolist())
         stretches, to = (self._linker.tensors.stretches(views) for views in (before, after))
         moves = to[:, 0] - stretches[:, 0]
