@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
@@ -61,13 +61,14 @@ class Restriction:
         ragged = self.ragged
         if again is None or not ragged.has_forms:
             return self._program()
-        key = self._form_key()
+        tables = self._tables()["index_tables"]
+        key = self._form_key(tables)
         kept = ragged.forms.get(key)
         if kept is None:
             if len(ragged.forms) >= _MOST_FORMS:
                 ragged.forms.pop(next(iter(ragged.forms)), None)
             kept = ragged.forms[key] = {}
-            return replace(self._program(), row_numbers=self._row_numbers(kept))
+            return replace(self._program(), row_numbers=self._row_numbers(tables, kept))
         template = ragged.template
         return LazyComputation(
             again,
@@ -77,12 +78,11 @@ class Restriction:
             fingerprint=template.fingerprint,
             attachments=None,
             member=None,
-            row_numbers=self._row_numbers(kept),
+            row_numbers=self._row_numbers(tables, kept),
         )
 
-    def _row_numbers(self, kept: dict[str, Any]) -> RowNumbers:
+    def _row_numbers(self, tables: Sequence[np.ndarray], kept: dict[str, Any]) -> RowNumbers:
         num_turns = [end - first for first, end in self._cuts.values() if end]
-        tables = self._tables()["index_tables"]
         return RowNumbers(self._blocks()[:, 1:3], self.matrix_rows, self._turns, num_turns, tables, kept)
 
     def _program(self) -> NnetComputation:
@@ -116,11 +116,11 @@ class Restriction:
         blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
         return blocks
 
-    def _form_key(self) -> Hashable:
+    def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
         """Returns what is equal for lengths with the same commands, whose sub-matrices all have numbers then."""
         is_left = self.rows > 0
         parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]
-        parts += [bool((table < 0).any()) for table in self._tables()["index_tables"]]
+        parts += [bool((table < 0).any()) for table in tables]
         for loop in self.ragged.loops:
             first, end = self._cut(loop)
             turns = np.flatnonzero(is_left[loop.slots].any(axis=1))

@@ -31,9 +31,9 @@ class ViewTensors:
         #: Lane, turn step, unevenness and geometry of each view that moves; found on demand.
         self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
-        places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
-        if plan.are_views_apart:
-            places = list(range(len(plan.views)))
+        places = list(range(len(plan.views)))
+        if not plan.are_views_apart:
+            places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
         self._place_of_view = np.array(places, dtype=np.int64)
         self._first = np.unique(self._place_of_view, return_index=True)[1]  # view of each place
         self._views = views = plan.views[self._first]
