@@ -105,6 +105,10 @@ class ComputationCheckError(Nnet3Error):
     """The checker found a command of a computation that breaks a rule; the message prints it."""
 
 
+class ProofError(Nnet3Error):
+    """A program does not compute what the plain one computes; the message names the pass, the output and its rows."""
+
+
 class ExecutionError(Nnet3Error):
     """A computation was driven wrongly: missing input, wrong size, wrong order of calls."""
 

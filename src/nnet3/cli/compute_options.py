@@ -62,11 +62,13 @@ def take_compile_options() -> CompileOptions:
     if _take("memory-compression-level", 1) <= 0:
         disabled.add("compress_signs")
     disabled.update(name for name in _take("disable-pass", "").split(",") if name)
+    debug = bool(take_internal("computation.debug", False))
     return CompileOptions(
         optimize=_take("optimize", True),
         level=_take("level", DEFAULT_LEVEL),
         disabled_passes=frozenset(disabled),
-        check=bool(take_internal("computation.debug", False)),
+        check=debug,
+        prove=debug or bool(take_internal("prove", False)),
     )
 
 

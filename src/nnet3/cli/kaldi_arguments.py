@@ -35,6 +35,7 @@ INTERNALS: dict[str, click.ParamType[Any]] = {
     **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},
     "optimization.level": click.INT,  # ours: passes up to -O0 ... -O4
     "optimization.disable-pass": click.STRING,  # ours: names of passes, separated by commas
+    "prove": click.BOOL,  # ours: prove every program that is compiled
     "compiler.cache-capacity": click.INT,
     "compiler.use-shortcut": click.BOOL,
     "computation.debug": click.BOOL,

@@ -125,7 +125,9 @@ def show_passes(
             click.echo(f"  ... and {len(changes) - max_lines} more lines")
         before = after
 
-    return optimize(computation, disabled, check_between=True, dump=show, level=level)
+    optimized = optimize(computation, disabled, check_between=True, dump=show, level=level, prove=True)
+    click.echo("proved: the optimized program computes what the first one computes")
+    return optimized
 
 
 def _sizes(before: NnetComputation, old: Plan, after: NnetComputation, new: Plan) -> str:

@@ -86,7 +86,7 @@ class SumOfProducts(Operation):
         info = super().info(name, operands, value, wanted)
         inputs = [replace(promises, propagate_in_place=False) for promises in info.inputs]
         if self._of_operand[0][:2] == (VALUE, 1.0) and operands[0] == value:
-            inputs[0] = replace(info.inputs[0], passes_deriv=True)
+            inputs[0] = replace(info.inputs[0], passes_deriv=True, is_linear=True)
         return replace(info, inputs=tuple(inputs))
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:

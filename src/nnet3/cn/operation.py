@@ -119,13 +119,15 @@ class Operation:
                     propagate_in_place=self.evaluates_in_place and fits,
                     backprop_in_place=self.gradient_in_place and fits and number == len(operands) - 1,
                     accumulates_deriv=True,
-                    passes_deriv=fits and self.linear_factors[number : number + 1] == (1.0,),
+                    passes_deriv=(passes := fits and self.linear_factors[number : number + 1] == (1.0,)),
+                    is_linear=passes,
                 )
             )
         return KernelInfo(
             name,
             tuple(inputs),
             row_by_row=value.has_samples,
+            rows_apart=value.has_samples,
             merges_updates=merges and not self.uses_memo,
             backprop_needs_output=OWN_VALUE in needed,
             uses_memo=self.uses_memo and any(wanted),

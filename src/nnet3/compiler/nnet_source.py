@@ -31,10 +31,7 @@ class NnetSource(NodeRules):
         """The promises of the component as it is now: test mode changes them."""
         source_node = self.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
-        component, num_inputs = self.component(node), len(self.nodes[node].operands)
-        needs = component.needs_indexes, component.indexes_go_on, component.backprop_needs_sign_only
-        more = component.has_parts, component.backprop_takes_input, component.repeats_forward
-        return kernel_info(source_node.component, component.properties, num_inputs, *needs, *more)
+        return kernel_info(source_node.component, self.component(node), len(self.nodes[node].operands))
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         component = self.component(node)

@@ -50,7 +50,7 @@ class AffineComponent(OrthonormalComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
     is_affine = True
-    has_parts = True
+    has_parts = is_linear = True
 
     fields: ClassVar[tuple[Field, ...]] = (
         Field("linear_params", MATRIX, None),
@@ -189,7 +189,7 @@ class LinearComponent(NaturalGradientPair):
 
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
-    has_parts = True
+    has_parts = is_linear = True
 
     fields = (
         Field("params", MATRIX, None),

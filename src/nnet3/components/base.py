@@ -76,6 +76,12 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     backprop_takes_input: ClassVar[bool] = False
     #: `forward_again` gives to the same bits what `forward` gave, for little: it multiplies no matrices.
     repeats_forward: ClassVar[bool] = False
+    #: The output is an affine function of the input.
+    is_linear: ClassVar[bool] = False
+    #: The backward pass is linear in the derivative of the output.
+    backprop_is_linear: ClassVar[bool] = True
+    #: The backward pass counts what it does to derivatives, if it is given a component to update.
+    counts_backward: ClassVar[bool] = False
     #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
     largest_derivs: ClassVar[tuple[float, ...]] = ()
 
@@ -189,6 +195,11 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     needs_all_inputs: bool = True
     #: True if it behaves as in decoding, where that differs from training.
     test_mode: bool = False
+
+    @property
+    def rows_apart(self) -> bool:
+        """True if an output row depends on no other row of the input than its own."""
+        return Properties.SIMPLE in self.properties
 
     @property
     def updatable(self) -> UpdatableComponent | None:

@@ -55,6 +55,10 @@ class NormalizeComponent(Component):
         if not add_log_stddev:
             self.properties |= Properties.IN_PLACE
 
+    @property
+    def rows_apart(self) -> bool:
+        return self.test_mode
+
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         key = "dim" if line.has("dim") or not line.has("input-dim") else "input-dim"

@@ -104,7 +104,7 @@ class FixedAffineComponent(Component):
 
     properties = Properties.SIMPLE
     constant_names = ("linear_params", "bias_params")
-    has_parts = True
+    has_parts = is_linear = True
 
     fields = (
         Field("linear_params", MATRIX, None),

@@ -89,6 +89,7 @@ class ClipGradientComponent(Component):
     count minibatches, and neither scaling nor adding of components changes those two.
     """
 
+    backprop_is_linear, counts_backward = False, True
     properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_INPUT
     statistic_names = ("count", "num_clipped", "num_self_repaired", "num_backpropped")
     counter_names = frozenset({"num_self_repaired", "num_backpropped"})
@@ -194,6 +195,7 @@ class BackpropTruncationComponent(Component):
     Statistics: of `count` rows, `num_clipped`; of `count_zeroing_boundaries` rows at a boundary, `num_zeroed`.
     """
 
+    backprop_is_linear, counts_backward = False, True
     properties = Properties.IN_PLACE
     statistic_names = ("num_clipped", "num_zeroed", "count", "count_zeroing_boundaries")
     needs_indexes = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +19,8 @@ from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
 
+#: The variable of the environment that has all programs proved, if it is "1".
+PROVE = "NNET3_PROVE"
 _FEWEST = 16  # periods that the shortest member has at least
 _FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
 #: The sequences of the members with the fewest; other members have one more, so tasks need that.
@@ -124,7 +127,7 @@ class CompileTask:
 
 @many_objects()
 def compile_task(task: CompileTask) -> NnetComputation:
-    """The program of a task: lowered, checked if its options say so, optimized.
+    """The program of a task: lowered, optimized, checked and proved if its options say so.
 
     Raises RequestError for a request that cannot be, NotComputableError for outputs out of reach.
     """
@@ -133,7 +136,8 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        computation = optimize(computation, options.disabled_passes, options.check, level=options.level)
+        prove = options.prove or os.environ.get(PROVE) == "1"
+        computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
     computation.fingerprint = dict(task.fingerprint)
     return computation
 

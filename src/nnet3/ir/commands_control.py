@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from nnet3.ir.shape_rules import Problems, any_sizes, same_columns
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
+    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,12 @@ class AcceptInput(Command, role=Role.IO):
         if self.name not in known:
             yield f"'{self.name}' is not an input or an output with derivative of this computation"
         yield from same_columns(computation, dest=self.dest, declared=known[self.name])
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.accept(self.dest, self.name)
+
+    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+        yield self.dest, ("name", self.name), 0
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.dest)} = user input [for node: '{self.name}']"
@@ -46,6 +54,12 @@ class ProvideOutput(Command, role=Role.IO):
         if self.name not in known:
             yield f"'{self.name}' is not an output or an input with derivative of this computation"
         yield from same_columns(computation, source=self.source, declared=known[self.name])
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.provide(self.source, self.name)
+
+    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+        yield self.source, ("name", self.name), 0
 
     def text(self, computation: NnetComputation) -> str:
         return f"output {format_submatrix(computation, self.source)} to user [for node: '{self.name}']"
@@ -82,6 +96,9 @@ class SegmentMarker(Command, role=Role.CONTROL):
     """End a segment: a run stops here, and the next one goes on, for instance with the backward part."""
 
     problems = any_sizes
+
+    def evaluate(self, machine: Machine) -> None:
+        """Nothing changes."""
 
     def text(self, computation: NnetComputation) -> str:
         return "[end of segment]"

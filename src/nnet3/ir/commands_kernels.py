@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,13 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.formatting import format_submatrix, kernel_name, notes, submatrix_list
+from nnet3.ir.proof.kernels import backprop, propagate, propagate_again
+from nnet3.ir.proof.randoms import input_span, output_span
 from nnet3.ir.shape_rules import Problems, overlap, same_rows, same_shape
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
+    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,17 @@ class Propagate(Command):
         if kernel.row_by_row:
             for i, number in enumerate(self.inputs):
                 yield from _rows_of_sample(computation, f"inputs[{i}]", number, output=self.output)
+
+    def evaluate(self, machine: Machine) -> None:
+        propagate(machine, self)
+
+    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+        info, blocks = computation.kernels[self.kernel], computation.submatrices
+        spans = [input_span(info, place, blocks[number].num_cols) for place, number in enumerate(self.inputs)]
+        output = output_span(info, len(self.inputs), blocks[self.output].num_cols)
+        yield from (
+            (number, *span[:2]) for number, span in zip((*self.inputs, self.output), (*spans, output), strict=True)
+        )
 
     def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
         promises = computation.kernels[self.kernel].inputs
@@ -83,6 +98,9 @@ class PropagateAgain(Propagate):
             yield f"kernel '{kernel.name}' does not promise to repeat its forward pass, or is to store statistics again"
         if kernel.uses_memo and self.memo < 0:
             yield f"kernel '{kernel.name}' needs the memo of its Propagate, but none is given"
+
+    def evaluate(self, machine: Machine) -> None:
+        propagate_again(machine, self)
 
     def text(self, computation: NnetComputation) -> str:
         return f"{super().text(computation)} again"
@@ -130,6 +148,18 @@ class Backprop(Command):
         filled = [computation.submatrices[number] for number in (*self.input_derivs, *self.added_derivs) if number]
         if any(overlap(a, b) for i, a in enumerate(filled) for b in filled[:i]):
             yield "two of its input derivatives overlap"
+
+    def evaluate(self, machine: Machine) -> None:
+        backprop(machine, self)
+
+    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+        info, blocks = computation.kernels[self.kernel], computation.submatrices
+        output = output_span(info, len(self.inputs), blocks[self.output_deriv].num_cols)
+        yield from ((number, *output[:2]) for number in (self.output, self.output_deriv) if number)
+        for place, numbers in enumerate(zip(self.inputs, self.input_derivs, self.added_derivs, strict=True)):
+            for number in numbers:
+                if number:
+                    yield number, *input_span(info, place, blocks[number].num_cols)[:2]
 
     def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
         if self.output_deriv == self.output or self.output_deriv in self.inputs:

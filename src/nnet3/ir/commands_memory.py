@@ -17,10 +17,13 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.formatting import format_submatrix
+from nnet3.ir.proof.field import element
+from nnet3.ir.proof.randoms import signs
 from nnet3.ir.shape_rules import any_sizes
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
+    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class AllocMatrix(Command, role=Role.MEMORY):
     zeroed: Flag
 
     problems = any_sizes
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.begin(self.matrix, self.zeroed)
 
     def text(self, computation: NnetComputation) -> str:
         name = format_submatrix(computation, self.matrix)
@@ -61,6 +67,9 @@ class DeallocMatrix(_OfMatrix):
     printed: ClassVar[str] = " = []"
     matrix: Deallocates
 
+    def evaluate(self, machine: Machine) -> None:
+        machine.end(self.matrix)
+
 
 @dataclass(frozen=True)
 class CompressMatrix(_OfMatrix):
@@ -69,6 +78,9 @@ class CompressMatrix(_OfMatrix):
     printed: ClassVar[str] = ".compress()"
     matrix: Compresses
 
+    def evaluate(self, machine: Machine) -> None:
+        machine.write(self.matrix, signs(machine.read(self.matrix)))
+
 
 @dataclass(frozen=True)
 class DecompressMatrix(_OfMatrix):
@@ -76,6 +88,9 @@ class DecompressMatrix(_OfMatrix):
 
     printed: ClassVar[str] = ".decompress()"
     matrix: Decompresses
+
+    def evaluate(self, machine: Machine) -> None:
+        """Nothing is left but signs, as they have been since the compression."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,9 @@ class SetConst(Command):
     value: Real
 
     problems = any_sizes
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.write(self.dest, element(self.value))
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.dest)}.set({self.value:g})"

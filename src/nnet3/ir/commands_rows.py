@@ -17,6 +17,7 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.formatting import format_submatrix, index_list, multi_list, range_list
+from nnet3.ir.proof.field import scaled, sums_of_ranges
 from nnet3.ir.shape_rules import (
     Problems,
     no_row_twice,
@@ -30,6 +31,8 @@ from nnet3.ir.shape_rules import (
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
+    from nnet3.ir.proof.field import Elements
+    from nnet3.ir.proof.machine import Machine
 
 
 def _call(computation: NnetComputation, command: Command, operand: int, scale: float, rows: str) -> str:
@@ -60,6 +63,9 @@ class MatrixCopy(_FromMatrix):
 
     operator: ClassVar[str] = "="
 
+    def evaluate(self, machine: Machine) -> None:
+        machine.write(self.dest, scaled(machine.read(self.source), self.scale))
+
 
 @dataclass(frozen=True)
 class MatrixAdd(_FromMatrix):
@@ -67,6 +73,9 @@ class MatrixAdd(_FromMatrix):
 
     dest: Updates
     operator: ClassVar[str] = "+="
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.add(self.dest, scaled(machine.read(self.source), self.scale))
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,13 @@ class _FromIndexes(Command):
         yield from one_entry_a_row(computation, "index", indexes, dest=self.dest)
         yield from rows_exist(computation, indexes, self.source)
 
+    def rows(self, machine: Machine) -> Elements:
+        """Returns what each row takes, zeros for none."""
+        indexes = machine.computation.index_tables[self.indexes]
+        taken = scaled(machine.read(self.source)[indexes], self.scale)
+        taken[indexes < 0] = 0
+        return taken
+
     def text(self, computation: NnetComputation) -> str:
         rows = format_submatrix(computation, self.source) + index_list(computation, self.indexes)
         return _call(computation, self, self.dest, self.scale, rows)
@@ -93,12 +109,18 @@ class _FromIndexes(Command):
 class CopyRows(_FromIndexes):
     """dest[i] = scale * source[indexes[i]], or zero where indexes[i] is -1."""
 
+    def evaluate(self, machine: Machine) -> None:
+        machine.write(self.dest, self.rows(machine))
+
 
 @dataclass(frozen=True)
 class AddRows(_FromIndexes):
     """dest[i] += scale * source[indexes[i]] where indexes[i] is not -1."""
 
     dest: Updates
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.add(self.dest, self.rows(machine))
 
 
 @dataclass(frozen=True)
@@ -120,12 +142,18 @@ class _Gather(Command):
 class CopyRowsMulti(_Gather):
     """dest[i] = scale * (row of some sub-matrix, by table), or zero where the table has -1."""
 
+    def evaluate(self, machine: Machine) -> None:
+        machine.write(self.dest, scaled(machine.rows_of_table(self.table), self.scale))
+
 
 @dataclass(frozen=True)
 class AddRowsMulti(_Gather):
     """dest[i] += scale * (row of some sub-matrix, by table)."""
 
     dest: Updates
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.add(self.dest, scaled(machine.rows_of_table(self.table), self.scale))
 
 
 @dataclass(frozen=True)
@@ -139,6 +167,9 @@ class AddToRowsMulti(Command):
     def problems(self, computation: NnetComputation) -> Problems:
         yield from rows_of_submatrices(computation, self.table, source=self.source)
         yield from no_row_twice(computation, self.table)
+
+    def evaluate(self, machine: Machine) -> None:
+        machine.add_to_rows(self.table, scaled(machine.read(self.source), self.scale))
 
     def text(self, computation: NnetComputation) -> str:
         return _call(computation, self, self.source, self.scale, multi_list(computation, self.table))
@@ -158,6 +189,10 @@ class AddRowRanges(Command):
         ranges = computation.range_tables[self.ranges]
         yield from one_entry_a_row(computation, "range", ranges, dest=self.dest)
         yield from ranges_exist(computation, ranges, self.source)
+
+    def evaluate(self, machine: Machine) -> None:
+        sums = sums_of_ranges(machine.read(self.source), machine.computation.range_tables[self.ranges])
+        machine.add(self.dest, scaled(sums, self.scale))
 
     def text(self, computation: NnetComputation) -> str:
         rows = f"{format_submatrix(computation, self.source)}, {range_list(computation, self.ranges)}"

@@ -9,7 +9,7 @@ annotations, for commands that the rest of the package does not know.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 
+from nnet3.errors import ProofError
 from nnet3.index import distinct
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
+    from nnet3.ir.proof.machine import Machine
 
 
 class AccessKind(enum.IntEnum):
@@ -212,6 +214,21 @@ class Command:
     def problems(self, computation: NnetComputation) -> Iterator[str]:
         """Yields what is wrong with the sizes of the operands, all of which exist. Every class defines it."""
         yield f"class {type(self).__name__} has no shape rule: it must define problems()"
+
+    def evaluate(self, machine: Machine) -> None:
+        """Do to the elements of a finite field what the command does to numbers: what a proof knows of it.
+
+        Every class defines it, but those that only say where a run stops.
+        """
+        raise ProofError(f"class {type(self).__name__} has no meaning that can be proved: it must define evaluate()")
+
+    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+        """Yields sub-matrices, each with a space of columns, and the first column there: what is cut alike.
+
+        Unless a class says otherwise, all operands have the same columns.
+        """
+        for access in self.accesses(computation):
+            yield access.submatrix, None, 0
 
     def text(self, computation: NnetComputation) -> str:
         """Returns the printed form, also of a command whose operands do not exist."""

@@ -65,6 +65,7 @@ class InputPromises:
     backprop_in_place: bool = False  # the derivative of this input may lie where that of the output lies
     accumulates_deriv: bool = False  # backprop can add to the derivative of this input
     passes_deriv: bool = False  # the derivative of this input is that of the output, unchanged
+    is_linear: bool = False  # row by row, the output is an affine function of this input while the others stay the same
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class KernelInfo:
     updatable: bool = False
     #: Output row i belongs to row i of every input that has samples: they have equal numbers of rows.
     row_by_row: bool = False
+    #: Row by row, and an output row depends on its own rows alone, and on all of inputs that have no samples.
+    rows_apart: bool = False
+    is_random: bool = False  # its forward pass draws random numbers
+    backprop_is_linear: bool = True  # in the derivative of the output
     #: An update depends on all rows that it is given at once; it may be given those of several steps together.
     merges_updates: bool = False
     backprop_needs_output: bool = False
@@ -83,6 +88,7 @@ class KernelInfo:
     backprop_takes_input: bool = False  # instead of the output, which it makes again of its one input and the memo
     uses_memo: bool = False
     stores_stats: bool = False
+    counts_backward: bool = False  # its backward pass counts what it does, though it stores no other statistics
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
     indexes_go_on: bool = False  # these arrays go on as their rows do, wherever these begin and however many there are
     repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
@@ -90,6 +96,11 @@ class KernelInfo:
     #: Without inputs it writes its weights, (columns of its first input, columns of its output); it takes them, as it
     #: wrote them, as one more input.
     packs: bool = False
+
+    @property
+    def learns(self) -> bool:
+        """True if a backward pass that updates changes something."""
+        return self.updatable or self.stores_stats or self.counts_backward
 
 
 _PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)

@@ -23,7 +23,7 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.references import limits, table_problems
 from nnet3.ir.variables import block_table
 
-VERSION = 6  # a new one wherever fields change: caches find files by it
+VERSION = 7  # a new one wherever fields change: caches find files by it
 
 Arrays = dict[str, np.ndarray]
 

@@ -57,7 +57,10 @@ class DerivTimes(Options):
 
 @dataclass(frozen=True)
 class CompileOptions(DerivTimes):
-    """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between."""
+    """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between.
+
+    `prove`: prove before the program is handed out that passes have not changed what it computes.
+    """
 
     optimize: bool = option(True, Boolean(), "Run the passes.")
     level: int = option(
@@ -65,6 +68,7 @@ class CompileOptions(DerivTimes):
     )
     disabled_passes: frozenset[str] = field(default_factory=frozenset)
     check: bool = option(False, Boolean(), "Run the checker between passes.")
+    prove: bool = option(False, Boolean(), "Prove that passes do not change what a program computes.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

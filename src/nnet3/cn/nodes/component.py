@@ -88,9 +88,7 @@ class ComponentOperation(Operation):
         return frozenset()
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
-        made = self.component
-        needs = made.needs_indexes, made.indexes_go_on, made.backprop_needs_sign_only
-        info = kernel_info(name, made.properties, 1, *needs, False, made.backprop_takes_input, made.repeats_forward)
+        info = kernel_info(name, self.component, 1, has_parts=False)
         return replace(
             info, updatable=info.updatable and self.trainable, stores_stats=info.stores_stats and self.stores_statistics
         )

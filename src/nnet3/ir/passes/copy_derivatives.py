@@ -49,7 +49,7 @@ def _spelled_out(computation: NnetComputation, command: Backprop) -> Iterator[Co
         elif promises.passes_deriv and added[place]:
             copies.append(MatrixAdd(added[place], command.output_deriv))
             added[place] = 0
-    learns = command.update and (kernel.updatable or kernel.stores_stats)
+    learns = command.update and kernel.learns
     if not copies:
         yield command
     elif any(written) or any(added) or learns or command.memo >= 0:

@@ -10,10 +10,11 @@ Each has a level, as a compiler's -O1 to -O4: level n runs all passes of level n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from nnet3.errors import ComputationCheckError, Nnet3Error
+from nnet3.errors import ComputationCheckError, Nnet3Error, ProofError
 from nnet3.ir.analysis import forget_analysis
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
@@ -30,6 +31,7 @@ from nnet3.ir.passes.rematerialize import rematerialize
 from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
 from nnet3.ir.passes.work_in_place import work_in_place
+from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.ir.repeats import unrolled
 from nnet3.options import DEFAULT_LEVEL
 from nnet3.text.suggest import did_you_mean
@@ -74,13 +76,15 @@ def optimize(
     check_between: bool = False,
     dump: Callable[[str, NnetComputation], None] | None = None,
     level: int = DEFAULT_LEVEL,
+    prove: bool = False,
 ) -> NnetComputation:
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
     Passes see every turn: a Repeat is unrolled first.
     With `check_between` the checker looks at the computation before the first pass and at what each pass makes of it,
-    and its ComputationCheckError names the pass. `dump` is called with ("", computation) before the first pass and
-    with the pass's name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
+    and its ComputationCheckError names the pass. With `prove` a ProofError names the pass whose result computes
+    something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's
+    name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
     """
     names = [p.name for p in PIPELINE]
     for name in disabled:
@@ -88,17 +92,45 @@ def optimize(
             hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
     steps = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
+    results: list[PassResult] = []
     for step in (Pass("", unrolled), *steps):
         result = step.function(computation)
         if check_between and (result is not computation or not step.name):
             _check(result, step.name)
+        if prove and (result is not computation or not step.name):
+            results.append(PassResult(step.name, result))
         if result is not computation:
             forget_analysis(computation)
         computation = result
         if dump is not None:
             dump(step.name, computation)
     forget_analysis(computation)
+    if prove:
+        prove_results(results)
     return computation
+
+
+def prove_results(results: Sequence[PassResult], seed: int = 0) -> None:
+    """Raise ProofError, which names the pass and how to go on without it, if what passes have made differs."""
+    if len(results) < 2:
+        return
+    try:
+        prove_equal([results[0], results[-1]], seed)
+    except ProofError as error:
+        _name_the_pass(results, seed, error)
+
+
+def _name_the_pass(results: Sequence[PassResult], seed: int, last: ProofError) -> NoReturn:
+    """Raise ProofError for the first pass that changed what the program computes."""
+    found = last
+    try:
+        prove_equal(results, seed)
+    except ProofError as error:
+        found = error
+    raise ProofError(
+        f"the program that was made does not compute what the network computes: {found}. It is not run. Leave the pass "
+        "out (disabled_passes of CompileOptions, --disable-pass of a command), and please report it with the network"
+    ) from None
 
 
 def _check(computation: NnetComputation, pass_name: str) -> None:

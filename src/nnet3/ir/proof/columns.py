@@ -1,0 +1,78 @@
+"""Columns: where the columns of matrices, kernels and named inputs are cut, so that programs can be compared.
+
+A block of columns that no command of any program cuts is one element in each row. What commands copy is cut alike on
+both sides, and kernels, inputs and outputs are cut alike in all programs:
+
+    m1(:, 0:5) = m2(:, 3:8)        m2 is cut at 3 and 9, m1 at 0 and 6; and where m2 is cut within, so is m1
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+#: What has columns: a matrix of one of the programs, an input of a kernel, its output, a name.
+Space = Hashable
+
+
+class ColumnSpan(NamedTuple):
+    """Columns [first, first + count) of a space."""
+
+    space: Space
+    first: int
+    count: int
+
+
+class Columns:
+    """The cuts of all spaces; links say which spans are cut alike."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[Space, set[int]] = defaultdict(set)
+        self._links: dict[Space, set[tuple[int, int, Space, int]]] = defaultdict(set)  # first, count, other, its first
+        self._sorted: dict[Space, list[int]] = {}
+
+    def use(self, span: ColumnSpan) -> None:
+        """Cut at the ends of a span."""
+        self._cuts[span.space] |= {span.first, span.first + span.count}
+
+    def link(self, one: ColumnSpan, other: ColumnSpan) -> None:
+        """Cut two spans of equal width alike."""
+        self.use(one)
+        self.use(other)
+        if one[:2] != other[:2]:
+            self._links[one.space].add((one.first, one.count, other.space, other.first))
+            self._links[other.space].add((other.first, other.count, one.space, one.first))
+
+    def settle(self) -> None:
+        """Carry cuts over all links until nothing changes."""
+        new = {space: set(cuts) for space, cuts in self._cuts.items()}
+        while new:
+            space, cuts = new.popitem()
+            for other, carried in self._carried(space, cuts):
+                carried -= self._cuts[other]
+                if carried:
+                    self._cuts[other] |= carried
+                    new.setdefault(other, set()).update(carried)
+        self._sorted = {space: sorted(cuts) for space, cuts in self._cuts.items()}
+
+    def _carried(self, space: Space, cuts: set[int]) -> Iterator[tuple[Space, set[int]]]:
+        for first, count, other, start in self._links[space]:
+            yield other, {cut - first + start for cut in cuts if first <= cut <= first + count}
+
+    def num_blocks(self, space: Space) -> int:
+        """Returns into how many blocks a space is cut."""
+        return max(len(self._sorted.get(space, ())) - 1, 0)
+
+    def blocks(self, span: ColumnSpan) -> slice:
+        """Returns the numbers of the blocks of a span."""
+        cuts = self._sorted[span.space]
+        return slice(bisect_left(cuts, span.first), bisect_left(cuts, span.first + span.count))
+
+    def cuts(self, span: ColumnSpan) -> np.ndarray:
+        """Returns the first column of each block of a span, (blocks,)."""
+        blocks = self.blocks(span)
+        return np.array(self._sorted[span.space][blocks], np.int64)

@@ -1,0 +1,106 @@
+"""prove_equal: programs are equal if they give equal elements of a field for random inputs, parameters and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.errors import ProofError
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Role
+from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.randoms import Randoms
+
+_MOST_ROWS = 8
+
+
+class PassResult(NamedTuple):
+    """A program, and what has made it of the one before: a pass by its name."""
+
+    name: str
+    computation: NnetComputation
+
+
+def prove_equal(results: Sequence[PassResult], seed: int = 0) -> None:
+    """Raise ProofError unless all programs compute what the first one computes.
+
+    The error names the first pass whose program differs, the output and its rows. Programs that differ are called equal
+    by a chance of one in 2^60, whatever they are; another `seed` gives other random elements.
+    """
+    columns = Columns()
+    for number, result in enumerate(results):
+        add_columns(columns, number, result.computation)
+    columns.settle()
+    randoms = Randoms(columns, seed)
+    plain: Machine | None = None
+    for number, (name, computation) in enumerate(results):
+        machine = Machine(computation, number, randoms)
+        try:
+            with np.errstate(over="ignore"):
+                machine.run()
+            for difference in [] if plain is None else differences(plain, machine):
+                raise ProofError(difference)
+        except ProofError as error:
+            raise ProofError(f"after pass '{name}': {error}" if name else str(error)) from None
+        plain = machine if plain is None else plain
+
+
+def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:
+    """Cut the columns of a program, the `number`-th of those that are compared, where its commands cut them."""
+    spans = [ColumnSpan((number, block.matrix), block.col_offset, block.num_cols) for block in computation.submatrices]
+    alike = submatrix_columns(computation)
+    for bound in computation.outside:
+        own = spans[bound.submatrix]
+        columns.link(own, ColumnSpan(("outside", bound.name), 0, own.count))
+    known = set()
+    for command in computation.commands:
+        form = command.form
+        key = type(command), getattr(command, "kernel", -1), *[alike[s] for s in form.operands(command)]
+        if key in known and not form.table_fields and command.role is Role.COMPUTE:
+            continue  # as at another step of a recurrence
+        known.add(key)
+        first: ColumnSpan | None = None
+        for submatrix, space, start in command.columns(computation):
+            own = spans[submatrix]
+            if space is not None:
+                columns.link(own, ColumnSpan(space, start, own.count))
+            elif first is None:
+                first = own
+                columns.use(own)
+            else:
+                columns.link(own, first)
+
+
+def submatrix_columns(computation: NnetComputation) -> list[int]:
+    """Returns a number for each sub-matrix, equal for those with the same columns of the same matrix."""
+    known: dict[tuple[int, int, int], int] = {}
+    columns = ((block.matrix, block.col_offset, block.num_cols) for block in computation.submatrices)
+    return [known.setdefault(each, len(known)) for each in columns]
+
+
+def differences(plain: Machine, other: Machine) -> Iterator[str]:
+    """Yields what two programs that have been run do not have in common."""
+    for expected, got in ((plain.outputs, other.outputs), (plain.effects, other.effects)):
+        for what in {**expected, **got}:
+            one, another = expected.get(what), got.get(what)
+            if one is None or another is None:
+                yield f"{what_is(what)} is {'missing' if another is None else 'new'}"
+            elif len(one) != len(another):
+                yield f"{what_is(what)} has {len(another)} rows, expected {len(one)}"
+            elif not np.array_equal(one, another):
+                rows = np.flatnonzero((one != another).reshape(len(one), -1).any(axis=1))
+                yield f"{what_is(what)} differs{_rows(rows) if one.ndim > 1 else ''}"
+
+
+def what_is(what: tuple[str, str, int]) -> str:
+    """Returns words for a key of outputs or effects."""
+    kind, name, number = what
+    return f"{kind} '{name}'{f' of run {number}' if number else ''}"
+
+
+def _rows(rows: np.ndarray) -> str:
+    shown = ", ".join(map(str, rows[:_MOST_ROWS].tolist()))
+    return f" in {len(rows)} rows: {shown}{', ...' if len(rows) > _MOST_ROWS else ''}"

@@ -1,0 +1,295 @@
+"""Kernels as random functions of what they declare to depend on, linear where they declare to be linear.
+
+Block o of the output of a kernel that is affine in its input x, and whose rows depend on their own rows alone, is
+
+    y[r, o] = sum_b W[b, o] x[r, b] + f[o](other inputs of row r)
+
+with random W and f. Whatever a kernel is, if its backward pass is linear in the derivative, that is
+
+    dx[r, b] = v(r) sum_o W[b, o] dy[r, o]           v(r): a random function of the values that the backward pass needs
+    learned += v'(r) sum_o U[o] dy[r, o]
+
+Where rows depend on other rows, a random function of all rows comes in, forward and backward.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.proof import field
+from nnet3.ir.proof.columns import ColumnSpan
+from nnet3.ir.proof.field import Elements, reduced
+from nnet3.ir.proof.randoms import Part, Randoms, input_span, output_span, part_of, signs
+
+if TYPE_CHECKING:
+    from nnet3.ir.commands_kernels import Backprop, Propagate
+    from nnet3.ir.proof.machine import Machine
+
+
+class Memo(NamedTuple):
+    """The elements that a forward pass keeps: of each row, of all rows together, and the random numbers of each row."""
+
+    rows: Elements  # (rows, 2)
+    together: Elements  # (2,)
+    draws: Elements  # (rows, 2)
+
+
+class KernelValue(NamedTuple):
+    """A value that a kernel is given: its elements, its columns as the kernel's, and whether its rows are samples."""
+
+    elements: Elements  # (rows, blocks, 2)
+    span: ColumnSpan
+    has_samples: bool
+
+
+class Seen(NamedTuple):
+    """Digests of the values that a kernel sees."""
+
+    rows: Elements  # (output rows, 2)
+    together: Elements  # (2,)
+    of_input: dict[int, Elements]  # by the number of the input, (input rows, 2); of kernels that are not row by row
+
+
+# ---- forward ----
+
+
+def propagate(machine: Machine, command: Propagate) -> None:
+    """Do what a Propagate does."""
+    kernel = _call(machine, command.kernel, command.node)
+    inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
+    output, count = kernel.output(command.output, len(inputs)), machine.num_rows(command.output)
+    if not kernel.part.is_whole:
+        machine.write(command.output, _part(kernel.randoms, kernel.part, inputs, output, count))
+        return
+    draws = np.zeros((count, 2), np.uint64)
+    if kernel.info.is_random:
+        numbers = machine.draws((kernel.info.name, command.node), count)
+        draws = field.drawn(machine.randoms.key(kernel.info.name, command.node, "draws"), numbers)
+    value, memo = kernel.forward(inputs, output, count, draws)
+    if command.memo >= 0:
+        machine.memos[command.memo] = memo
+    if command.store_stats:
+        stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
+        machine.effect(
+            "statistics of kernel", kernel.info.name, field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
+        )
+    machine.write(command.output, value)
+
+
+def propagate_again(machine: Machine, command: Propagate) -> None:
+    """Do what a PropagateAgain does: the same with the random numbers and the sums over rows of the memo."""
+    kernel = _call(machine, command.kernel, command.node)
+    inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
+    count = machine.num_rows(command.output)
+    memo = machine.memo(command.memo, count)
+    draws = np.zeros((count, 2), np.uint64) if memo is None else memo.draws
+    together = None if memo is None else memo.together
+    value, _ = kernel.forward(inputs, kernel.output(command.output, len(inputs)), count, draws, together)
+    machine.write(command.output, value)
+
+
+def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int) -> Elements:
+    """Returns some columns of a product, with the bias or what is added in its place; or its packed weights."""
+    if not inputs:
+        where = np.arange(count)[:, None], randoms.columns.cuts(output)
+        return field.drawn(randoms.key("packed", *part[:3]), *where)
+    value = field.combined(inputs[0].elements, randoms.of_blocks((part.name, "weights", 0), inputs[0].span, output))
+    added = inputs[1].elements if part.adds else randoms.of_blocks((part.name, "bias"), output)
+    value = reduced(value + added)
+    if len(inputs) > 1 + part.adds:
+        packed = inputs[-1]
+        right = _part(randoms, part, [], packed.span, len(packed.elements))
+        wrong = reduced(packed.elements + np.uint64(field.PRIME) - right)
+        value = reduced(value + randoms.digest_of_matrix((part.name, "packed"), wrong, packed.span))
+    return value
+
+
+# ---- backward ----
+
+
+def backprop(machine: Machine, command: Backprop) -> None:
+    """Do what a Backprop does."""
+    kernel = _call(machine, command.kernel, command.node)
+    info, gradient = kernel.info, machine.read(command.output_deriv)
+    output = kernel.output(command.output_deriv, len(command.inputs))
+    wanted = [written or added for written, added in zip(command.input_derivs, command.added_derivs, strict=True)]
+    seen, needs_values = kernel.needed(command, wanted, output, len(gradient))
+    derivs = []
+    for place, number in enumerate(wanted):
+        if number:
+            shown = kernel.value(place, number)
+            derivs.append((place, number, kernel.deriv(place, shown, gradient, output, seen, needs_values)))
+    if command.update and info.learns:
+        factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
+        change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
+        if info.merges_updates:  # it learns of all rows together
+            change = kernel.hashed(change, "learned of", len(gradient))
+        machine.effect("update of kernel", info.name, change)
+    for place, number, deriv in derivs:
+        (machine.write if command.input_derivs[place] else machine.add)(number, deriv)
+
+
+def _call(machine: Machine, number: int, node: str) -> _Call:
+    known: _Call | None = machine.calls.get((number, node))
+    if known is None:
+        known = machine.calls[number, node] = _Call(machine, number, node)
+    return known
+
+
+class _Call:
+    """A kernel of a node in the commands of a program."""
+
+    def __init__(self, machine: Machine, number: int, node: str) -> None:
+        self.machine, self.randoms = machine, machine.randoms
+        self.info: KernelInfo = machine.computation.kernels[number]
+        self.part, self.name = part_of(self.info), part_of(self.info).name
+
+    def value(self, place: int, number: int) -> KernelValue:
+        """Returns what lies in the sub-matrix of an input or its derivative; number 0 is empty."""
+        block = self.machine.computation.submatrices[number]
+        span = input_span(self.info, place, block.num_cols)
+        return KernelValue(self.machine.read(number), span, self.machine.computation.has_samples(block.matrix))
+
+    def output(self, number: int, num_inputs: int) -> ColumnSpan:
+        return output_span(self.info, num_inputs, self.machine.computation.submatrices[number].num_cols)
+
+    def hashed(self, values: Elements, *what: str | int) -> Elements:
+        return self.randoms.hashed(values, self.name, *what)
+
+    def sent(self, what: str | int, gradient: Elements, output: ColumnSpan) -> Elements:
+        """Returns a random combination of the blocks of each row of a derivative, (rows, 2)."""
+        return self.randoms.digest((self.name, "sent", what), gradient, output)
+
+    def forward(
+        self,
+        inputs: list[KernelValue],
+        output: ColumnSpan,
+        count: int,
+        draws: Elements,
+        together: Elements | None = None,
+    ) -> tuple[Elements, Memo]:
+        """Returns the output (rows, blocks, 2) and the memo; `together` is given if it was computed before."""
+        info = self.info
+        linear = [
+            info.rows_apart and value.has_samples and promises.is_linear
+            for value, promises in zip(inputs, info.inputs, strict=True)
+        ]
+        seen = self._seen("forward", inputs, count, [not is_linear for is_linear in linear])
+        state = reduced(seen.rows + draws + (seen.together if together is None else together))
+        if linear and all(linear) and not info.is_random:
+            bias = self.randoms.of_blocks((self.name, "bias"), output)
+            result = np.broadcast_to(bias, (count, *bias.shape))
+        else:
+            result = self.randoms.hashed_for_blocks(state, (self.name, "value"), output)
+        for place in np.flatnonzero(linear).tolist():
+            added = inputs[place].elements
+            if not info.inputs[place].passes_deriv:
+                weights = self.randoms.of_blocks((self.name, "weights", place), inputs[place].span, output)
+                added = field.combined(added, weights)
+                added = added if all(linear) else field.product(added, self.hashed(state, "factor", place)[:, None])
+            result = reduced(result + added)
+        if not (info.uses_memo or info.stores_stats):
+            return result, Memo(seen.rows, seen.together, draws)
+        if any(linear):
+            seen = self._seen("memo", inputs, count, [True] * len(inputs))
+        return result, Memo(self.hashed(reduced(seen.rows + draws), "memo"), seen.together, draws)
+
+    def needed(self, command: Backprop, wanted: list[int], output: ColumnSpan, count: int) -> tuple[Seen, bool]:
+        """Returns what the backward pass sees of values, and whether it needs any."""
+        info = self.info
+        if not self.part.is_whole:
+            return Seen(np.zeros((count, 2), np.uint64), field.ZERO, {}), False
+        values = [self.value(place, number) for place, number in enumerate(command.inputs)]
+        used = [
+            promises.backprop_needs_value and number != 0
+            for promises, number in zip(info.inputs, command.inputs, strict=True)
+        ]
+        memo = self.machine.memo(command.memo, count)
+        own = self.machine.read(command.output) if command.output else None
+        if info.backprop_takes_input and own is None and memo is not None and command.inputs[0]:
+            own, _ = self.forward(values, output, count, memo.draws, memo.together)
+        counts = {place: self.machine.num_rows(number) for place, number in enumerate(wanted) if number}
+        seen = self._seen("needed", values, count, used, counts)
+        rows, together = seen.rows, seen.together
+        if info.backprop_needs_output and own is not None:
+            own = signs(own) if info.backprop_needs_sign_only else own
+            rows = reduced(rows + self.randoms.digest((self.name, "own"), own, output))
+        if memo is not None:
+            rows, together = reduced(rows + memo.rows), reduced(together + memo.together)
+        needs_values = any(promises.backprop_needs_value for promises in info.inputs)
+        needs_values = needs_values or info.backprop_needs_output or memo is not None or not info.row_by_row
+        if not info.row_by_row:
+            together = reduced(together + field.total(self.hashed(rows, "all rows")))
+        return Seen(rows, together, seen.of_input), needs_values
+
+    def deriv(
+        self, place: int, shown: KernelValue, gradient: Elements, output: ColumnSpan, seen: Seen, needs_values: bool
+    ) -> Elements:
+        """Returns the derivative of an input, (rows, blocks, 2); `shown` is where it goes."""
+        info, span = self.info, shown.span
+        weights = self.randoms.of_blocks((self.name, "weights", place), span, output).swapaxes(0, 1)
+        if not self.part.is_whole:
+            return field.combined(gradient, weights)
+        if info.inputs[place].passes_deriv:
+            return gradient.copy()
+        is_row = info.row_by_row and shown.has_samples
+        needs_values = needs_values and not (info.rows_apart and all(promises.is_linear for promises in info.inputs))
+        state = reduced(seen.rows + seen.together)
+        result = np.zeros(shown.elements.shape, np.uint64)
+        if is_row:
+            result = field.combined(gradient, weights)
+            if needs_values:
+                result = field.product(result, self.hashed(state, "backward", place)[:, None])
+        if not (is_row and info.rows_apart):
+            factor = self.hashed(state, "to others", place) if needs_values else field.ONE
+            together = field.total(field.product(factor, self.sent(place, gradient, output)))
+            own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
+            own = reduced(own + (field.ZERO if info.row_by_row and not is_row else seen.together))
+            at = self.hashed(np.broadcast_to(own, (len(result), 2)), "from others", place)
+            if not is_row and info.row_by_row:
+                at = self.randoms.of_rows((self.name, "at", place), len(result))
+            where = self.randoms.of_blocks((self.name, "where", place), span)
+            result = reduced(result + field.product(field.product(at[:, None], where), together))
+        if info.backprop_is_linear:
+            return result
+        bent = self.hashed(result, "bent", place)
+        return np.where((result == 0).all(axis=-1, keepdims=True), result, bent)
+
+    def _seen(
+        self, what: str, values: list[KernelValue], count: int, used: list[bool], counts: dict[int, int] | None = None
+    ) -> Seen:
+        """Digests the values that are used, for an output of so many rows.
+
+        Of a kernel that is not row by row, inputs of equally many rows stand side by side; rows count with their
+        numbers if it has indexes.
+        """
+        info, name = self.info, self.name
+        rows, together = np.zeros((count, 2), np.uint64), np.zeros(2, np.uint64)
+        beside: dict[int, Elements] = {}
+        for place, (value, is_used) in enumerate(zip(values, used, strict=True)):
+            if not is_used:
+                continue
+            if info.row_by_row and value.has_samples:
+                rows = reduced(rows + self.randoms.digest((name, what, place), value.elements, value.span))
+            elif info.row_by_row or not value.has_samples:
+                digest = self.randoms.digest_of_matrix((name, what, place), value.elements, value.span)
+                together = reduced(together + digest)
+            else:
+                digest = self.randoms.digest((name, what, place), value.elements, value.span)
+                beside[len(digest)] = reduced(beside.get(len(digest), field.ZERO) + digest)
+        if info.row_by_row:
+            if not info.rows_apart:
+                together = reduced(together + field.total(self.hashed(rows, what, "together")))
+            return Seen(rows, together, {})
+        of_input: dict[int, Elements] = {}
+        for size in {*beside, *(counts or {}).values()}:
+            joined = beside.get(size, np.zeros((size, 2), np.uint64))
+            if info.needs_indexes:
+                joined = reduced(joined + self.randoms.of_rows((name, what, "number"), size))
+            if size in beside:
+                together = reduced(together + field.total(self.hashed(joined, what, "beside")))
+            of_input |= {place: joined for place, other in (counts or {}).items() if other == size}
+        return Seen(self.randoms.of_rows((name, what, "row"), count), together, of_input)

@@ -1,0 +1,123 @@
+"""Randoms: the random functions of kernels, the same in all programs that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.ir.kernel import KernelInfo, named_part
+from nnet3.ir.proof import field
+from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.ir.proof.field import Elements
+
+
+class Part(NamedTuple):
+    """The kernel that a command names: all of it, or the part for the columns [first, end) of its input."""
+
+    name: str
+    first: int = 0
+    end: int = -1
+    adds: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return self.end < 0
+
+
+def part_of(info: KernelInfo) -> Part:
+    """Returns which columns of which kernel this is."""
+    return _named(info.name)
+
+
+@lru_cache(maxsize=10_000)
+def _named(name: str) -> Part:
+    found = named_part(name)
+    return Part(name) if found is None else Part(*found)
+
+
+def input_span(info: KernelInfo, place: int, width: int) -> ColumnSpan:
+    """Returns the columns of an input, as columns of the kernel's input or, where they are passed on, of its output."""
+    part = part_of(info)
+    if (not part.is_whole and place == 1 and part.adds) or (part.is_whole and info.inputs[place].passes_deriv):
+        return ColumnSpan(("output", part.name), 0, width)
+    if not part.is_whole and place > 0:
+        return ColumnSpan(("packed", part.name), 0, width)
+    return ColumnSpan(("input", part.name, place), part.first, width)
+
+
+def output_span(info: KernelInfo, num_inputs: int, width: int) -> ColumnSpan:
+    """Returns the columns of an output, as columns of the kernel's; a part without inputs writes packed weights."""
+    part = part_of(info)
+    return ColumnSpan(("output" if part.is_whole or num_inputs else "packed", part.name), 0, width)
+
+
+class Randoms:
+    """Random elements by what they belong to and by columns; another `seed` gives others."""
+
+    def __init__(self, columns: Columns, seed: int) -> None:
+        self.columns, self.seed = columns, seed
+        self._drawn: dict[Hashable, Elements] = {}
+        self._keys: dict[Hashable, np.uint64] = {}
+
+    def key(self, *what: Hashable) -> np.uint64:
+        """Returns a number for text and numbers."""
+        found = self._keys.get(what)
+        if found is None:
+            found = self._keys[what] = field.key(self.seed, *what)
+        return found
+
+    def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Elements:
+        """Returns an element for each combination of blocks of spans, (blocks, ..., 2)."""
+        found = self._drawn.get((what, spans))
+        if found is None:
+            axes = np.ix_(*(self.columns.cuts(span) for span in spans))
+            found = self._drawn[what, spans] = field.drawn(self.key(*what), *axes)
+        return found
+
+    def of_rows(self, what: tuple[Hashable, ...], count: int) -> Elements:
+        """Returns an element for each number of a row, (count, 2)."""
+        known = self._drawn.get((what, count))
+        if known is None:
+            known = self._drawn[what, count] = field.drawn(self.key(*what), np.arange(count))
+        return known
+
+    def digest(self, what: tuple[Hashable, ...], values: Elements, span: ColumnSpan) -> Elements:
+        """Returns a random combination of the blocks of each row, (rows, 2)."""
+        return field.combined(values, self.of_blocks((*what, "digest"), span)[:, None])[:, 0]
+
+    def digest_of_matrix(self, what: tuple[Hashable, ...], values: Elements, span: ColumnSpan) -> Elements:
+        """Returns a random combination of all elements, (2,)."""
+        rows = self.of_rows((*what, "rows"), len(values))
+        return field.total(field.product(rows, self.digest(what, values, span)))
+
+    def hashed(self, values: Elements, *what: Hashable) -> Elements:
+        """Returns a random function of elements, of the same shape."""
+        return field.hashed(values, self.key(*what))
+
+    def hashed_for_blocks(self, values: Elements, what: tuple[Hashable, ...], span: ColumnSpan) -> Elements:
+        """Returns a random function of elements (rows, 2) for each block of a span, (rows, blocks, 2)."""
+        blocks = self.of_blocks(what, span)
+        return field.hashed(values[:, None], blocks[:, 0] | (blocks[:, 1] << np.uint64(32)))
+
+
+_SIGN, _MARK = field.key("sign"), field.key("mark of a sign")
+
+
+def signs(values: Elements) -> Elements:
+    """Returns whether each element is positive: a random function that keeps signs as they are, and zero.
+
+    A sign is an element whose second number is a function of its first.
+    """
+    made = field.hashed(values, _SIGN)
+    made[..., 1] = _mark(made)
+    is_sign = (values[..., 1] == _mark(values)) | (values == 0).all(axis=-1)
+    return np.where(is_sign[..., None], values, made)
+
+
+def _mark(values: Elements) -> Elements:
+    alone = values.copy()
+    alone[..., 1] = 0
+    return field.hashed(alone, _MARK)[..., 1]
