@@ -11,6 +11,7 @@ from nnet3.errors import ProofError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Role
 from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.ir.proof.linked import LooksAt
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import Randoms
 
@@ -24,17 +25,18 @@ class PassResult(NamedTuple):
     computation: NnetComputation
 
 
-def prove_equal(results: Sequence[PassResult], seed: int = 0) -> None:
+def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt | None = None) -> None:
     """Raise ProofError unless all programs compute what the first one computes.
 
     The error names the first pass whose program differs, the output and its rows. Programs that differ are called equal
-    by a chance of one in 2^60, whatever they are; another `seed` gives other random elements.
+    by a chance of one in 2^60, whatever they are; another `seed` gives other random elements. `looks_at` is given if
+    programs may have rows in other orders: then random numbers that kernels draw are not compared.
     """
     columns = Columns()
     for number, result in enumerate(results):
         add_columns(columns, number, result.computation)
     columns.settle()
-    randoms = Randoms(columns, seed)
+    randoms = Randoms(columns, seed, looks_at)
     plain: Machine | None = None
     for number, (name, computation) in enumerate(results):
         machine = Machine(computation, number, randoms)

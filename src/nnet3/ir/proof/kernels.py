@@ -14,6 +14,7 @@ Where rows depend on other rows, a random function of all rows comes in, forward
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements, reduced
+from nnet3.ir.proof.linked import Links, links_of
 from nnet3.ir.proof.randoms import Part, Randoms, input_span, output_span, part_of, signs
 
 if TYPE_CHECKING:
@@ -60,12 +62,13 @@ def propagate(machine: Machine, command: Propagate) -> None:
     """Do what a Propagate does."""
     kernel = _call(machine, command.kernel, command.node)
     inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
+    kernel.link(command.inputs, command.output, command.precomputed)
     output, count = kernel.output(command.output, len(inputs)), machine.num_rows(command.output)
     if not kernel.part.is_whole:
         machine.write(command.output, _part(kernel.randoms, kernel.part, inputs, output, count))
         return
     draws = np.zeros((count, 2), np.uint64)
-    if kernel.info.is_random:
+    if kernel.info.is_random and machine.randoms.looks_at is None:
         numbers = machine.draws((kernel.info.name, command.node), count)
         draws = field.drawn(machine.randoms.key(kernel.info.name, command.node, "draws"), numbers)
     value, memo = kernel.forward(inputs, output, count, draws)
@@ -83,6 +86,7 @@ def propagate_again(machine: Machine, command: Propagate) -> None:
     """Do what a PropagateAgain does: the same with the random numbers and the sums over rows of the memo."""
     kernel = _call(machine, command.kernel, command.node)
     inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
+    kernel.link(command.inputs, command.output, command.precomputed)
     count = machine.num_rows(command.output)
     memo = machine.memo(command.memo, count)
     draws = np.zeros((count, 2), np.uint64) if memo is None else memo.draws
@@ -116,6 +120,7 @@ def backprop(machine: Machine, command: Backprop) -> None:
     info, gradient = kernel.info, machine.read(command.output_deriv)
     output = kernel.output(command.output_deriv, len(command.inputs))
     wanted = [written or added for written, added in zip(command.input_derivs, command.added_derivs, strict=True)]
+    kernel.link(list(filter(None, (*command.inputs, *wanted))), command.output_deriv, command.precomputed)
     seen, needs_values = kernel.needed(command, wanted, output, len(gradient))
     derivs = []
     for place, number in enumerate(wanted):
@@ -145,7 +150,15 @@ class _Call:
     def __init__(self, machine: Machine, number: int, node: str) -> None:
         self.machine, self.randoms = machine, machine.randoms
         self.info: KernelInfo = machine.computation.kernels[number]
-        self.part, self.name = part_of(self.info), part_of(self.info).name
+        self.part, self.name, self.node = part_of(self.info), part_of(self.info).name, node
+        self.links: Links | None = None
+
+    def link(self, shown: Sequence[int], output: int, entry: int) -> None:
+        """Find the links of a command, if programs of several layouts are compared; `shown` begins with its input."""
+        looks_at = self.randoms.looks_at
+        if looks_at is not None and self.info.needs_indexes and shown:
+            blocks = [self.machine.at_turn(number) for number in (shown[0], output)]
+            self.links = links_of(self.machine.computation, self.randoms, looks_at, self.node, blocks, entry)
 
     def value(self, place: int, number: int) -> KernelValue:
         """Returns what lies in the sub-matrix of an input or its derivative; number 0 is empty."""
@@ -221,7 +234,7 @@ class _Call:
             rows, together = reduced(rows + memo.rows), reduced(together + memo.together)
         needs_values = any(promises.backprop_needs_value for promises in info.inputs)
         needs_values = needs_values or info.backprop_needs_output or memo is not None or not info.row_by_row
-        if not info.row_by_row:
+        if not info.row_by_row and self.links is None:
             together = reduced(together + field.total(self.hashed(rows, "all rows")))
         return Seen(rows, together, seen.of_input), needs_values
 
@@ -243,7 +256,12 @@ class _Call:
             result = field.combined(gradient, weights)
             if needs_values:
                 result = field.product(result, self.hashed(state, "backward", place)[:, None])
-        if not (is_row and info.rows_apart):
+        if self.links is not None:
+            sent = self.links.scattered(self.sent(place, gradient, output), state, self.randoms.key(self.name, place))
+            at = self.hashed(seen.of_input[place], "from others", place)
+            where = self.randoms.of_blocks((self.name, "where", place), span)
+            result = field.product(field.product(at, sent)[:, None], where)
+        elif not (is_row and info.rows_apart):
             factor = self.hashed(state, "to others", place) if needs_values else field.ONE
             together = field.total(field.product(factor, self.sent(place, gradient, output)))
             own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
@@ -285,6 +303,11 @@ class _Call:
                 together = reduced(together + field.total(self.hashed(rows, what, "together")))
             return Seen(rows, together, {})
         of_input: dict[int, Elements] = {}
+        if self.links is not None:
+            digests = beside.get(len(self.links.of_inputs))
+            digests = self.links.of_inputs if digests is None else reduced(digests + self.links.of_inputs)
+            looked_at = self.links.gathered(digests, self.randoms.key(name, what, "slots"))
+            return Seen(reduced(looked_at + self.links.of_outputs), together, dict.fromkeys(counts or {}, digests))
         for size in {*beside, *(counts or {}).values()}:
             joined = beside.get(size, np.zeros((size, 2), np.uint64))
             if info.needs_indexes:

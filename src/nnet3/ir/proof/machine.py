@@ -56,7 +56,7 @@ class Machine:
         for bound in computation.outside:
             block = computation.submatrices[bound.submatrix]
             self._memory[block.matrix] = self._named(("outside", bound.name), bound.submatrix)
-        bodies = {body.start: (repeat, body) for repeat, body in repeats(computation)}
+        bodies = {body.start - 1: (repeat, body) for repeat, body in repeats(computation)}
         number = 0
         while number < len(computation.commands):
             if number not in bodies:
@@ -94,10 +94,11 @@ class Machine:
             and blocks[one.submatrix].matrix == blocks[other.submatrix].matrix
             and (other.submatrix, one.submatrix) not in allowed
             and (other.kind == AccessKind.READ or one.kind == AccessKind.WRITE)
-            and overlap(self._at_turn(one.submatrix), self._at_turn(other.submatrix))
+            and overlap(self.at_turn(one.submatrix), self.at_turn(other.submatrix))
         ]
 
-    def _at_turn(self, submatrix: int) -> SubMatrix:
+    def at_turn(self, submatrix: int) -> SubMatrix:
+        """Returns where a sub-matrix lies now."""
         return self.computation.block_at(submatrix, self._turn)
 
     # ---- memory ----
@@ -131,7 +132,7 @@ class Machine:
         place[...] = field.reduced(place + values)
 
     def num_rows(self, submatrix: int) -> int:
-        return self._at_turn(submatrix).num_rows
+        return self.at_turn(submatrix).num_rows
 
     def rows_of_table(self, table: int) -> Elements:
         """Returns the rows that a multi table names, (rows, blocks, 2), zeros for none."""
@@ -159,7 +160,7 @@ class Machine:
     def _place(self, submatrix: int) -> tuple[int, slice, slice]:
         place = self._blocks.get(submatrix)
         if place is None:
-            block = self._at_turn(submatrix)
+            block = self.at_turn(submatrix)
             span = ColumnSpan((self._number, block.matrix), block.col_offset, block.num_cols)
             rows = slice(block.row_offset, block.row_offset + block.num_rows)
             place = block.matrix, rows, self._columns.blocks(span)

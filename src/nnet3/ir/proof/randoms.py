@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from nnet3.index import IndexTable
 from nnet3.ir.kernel import KernelInfo, named_part
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
@@ -55,10 +56,15 @@ def output_span(info: KernelInfo, num_inputs: int, width: int) -> ColumnSpan:
 
 
 class Randoms:
-    """Random elements by what they belong to and by columns; another `seed` gives others."""
+    """Random elements by what they belong to and by columns; another `seed` gives others.
 
-    def __init__(self, columns: Columns, seed: int) -> None:
-        self.columns, self.seed = columns, seed
+    `looks_at`: at which rows kernels with indexes look, if programs differ in the order of rows (see `linked`).
+    """
+
+    def __init__(
+        self, columns: Columns, seed: int, looks_at: Callable[[str, IndexTable], IndexTable] | None = None
+    ) -> None:
+        self.columns, self.seed, self.looks_at = columns, seed, looks_at
         self._drawn: dict[Hashable, Elements] = {}
         self._keys: dict[Hashable, np.uint64] = {}
 

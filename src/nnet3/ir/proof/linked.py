@@ -1,0 +1,101 @@
+"""Links: which rows of its input each output row of a kernel with indexes looks at, so that layouts may differ.
+
+Programs that passes have made have the rows of a kernel in one order. A program that was made of others may have them
+in another one, with rows that nobody needs. There an output row depends on the rows at which its kernel looks, and rows
+count with their times instead of their numbers:
+
+    output t = 3 looks at t = 2, 3, 4         row 0 of the output looks at rows 5, -1, 7 of the input
+    of which 3 is not there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nnet3.index import IndexTable, T, find_rows, indexes_at
+from nnet3.ir.proof import field
+from nnet3.ir.proof.field import Elements, reduced
+from nnet3.ir.proof.randoms import Randoms
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation, SubMatrix
+
+_PROBED = np.array([0, 1, 7, -2])  # times at which a kernel is asked where it looks
+#: From the name of a node and indexes of its output (rows, 3) to those at which its kernel looks, (rows, slots, 3).
+LooksAt = Callable[[str, IndexTable], IndexTable]
+
+
+class Links(NamedTuple):
+    """The rows of a kernel's input and output: at which rows of the input each output looks, and random elements."""
+
+    looked_at: np.ndarray  # (output rows, slots), -1 for none
+    of_slots: Elements  # (slots, 2)
+    of_outputs: Elements  # (output rows, 2), by their times
+    of_inputs: Elements  # (input rows, 2), by their times
+
+    def gathered(self, digests: Elements, base: np.uint64) -> Elements:
+        """Returns a random function of what each output row looks at, (output rows, 2), of digests of input rows."""
+        found = field.hashed(reduced(digests[self.looked_at] + self.of_slots), base)
+        found[self.looked_at < 0] = 0
+        return reduced(np.add.reduce(found, 1))
+
+    def scattered(self, sent: Elements, state: Elements, base: np.uint64) -> Elements:
+        """Returns the sums of what output rows send to the rows at which they look, (input rows, 2)."""
+        factors = field.hashed(reduced(state[:, None] + self.of_slots), base)
+        terms = field.product(factors, sent[:, None])
+        result = np.zeros_like(self.of_inputs)
+        rows, slots = np.nonzero(self.looked_at >= 0)
+        np.add.at(result, self.looked_at[rows, slots], terms[rows, slots])
+        return reduced(result)
+
+
+def links_of(
+    computation: NnetComputation,
+    randoms: Randoms,
+    looks_at: LooksAt,
+    node: str,
+    blocks: Sequence[SubMatrix],
+    entry: int,
+) -> Links | None:
+    """Returns the links of a kernel's command; None if the program does not say which rows it has.
+
+    `blocks`: where its input, or the derivative of that, and its output lie.
+    """
+    probe = indexes_at(_PROBED)
+    if np.array_equal(looks_at(node, probe), probe[:, np.newaxis]):
+        return _own_rows(computation, randoms, node, blocks[1].num_rows, entry)
+    rows = _rows(computation, blocks, entry)
+    if rows is None:
+        return None
+    inputs, outputs = rows
+    looked = looks_at(node, outputs)
+    found = find_rows(inputs, looked.reshape(-1, 3)).reshape(looked.shape[:2])
+    slots = randoms.of_rows((node, "slots"), looked.shape[1])
+    of_outputs, of_inputs = (field.drawn(randoms.key(node, "times"), *rows[:, T:].T) for rows in (outputs, inputs))
+    return Links(found, slots, of_outputs, of_inputs)
+
+
+def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: int, entry: int) -> Links:
+    """Returns the links of a kernel that looks at its own rows: a row is what was precomputed of it, wherever it is."""
+    arrays = computation.precomputed[entry] or {}
+    numbers = [array.reshape(count, -1) for _, array in sorted(arrays.items()) if array.ndim and len(array) == count]
+    of_rows = field.drawn(randoms.key(node, "own"), *np.hstack([np.zeros((count, 1)), *numbers]).astype(np.int64).T)
+    return Links(np.arange(count)[:, np.newaxis], randoms.of_rows((node, "slots"), 1), of_rows, of_rows)
+
+
+def _rows(computation: NnetComputation, blocks: Sequence[SubMatrix], entry: int) -> list[IndexTable] | None:
+    """Returns the indexes of the rows of input and output, as what was precomputed says or else their matrices."""
+    counts = [block.num_rows for block in blocks]
+    if 0 < entry <= len(computation.precomputed_rows):
+        known = computation.precomputed_rows[entry - 1]
+        if [len(known.inputs), len(known.outputs)] == counts:
+            return [known.inputs, known.outputs]
+    found = []
+    for block in blocks:
+        info = computation.matrix_info.get(block.matrix)
+        if info is not None and info.indexes is not None:
+            found.append(info.indexes[block.row_offset : block.row_offset + block.num_rows])
+    return found if [len(rows) for rows in found] == counts else None
