@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from tests.random_cases import Case, assert_equal, without_counters
 from tests.random_networks import LAYERS, random_network
 from tests.slow_graph import SlowGraph, SlowNet
 from tests.slow_network import SlowNetwork
+from tests.spliced_recurrences import LAGS, LSTM_LAYERS, affine_loop, lstm_stack
 
 PLAIN = nnet3.CompileOptions(optimize=False, check=True)
 OPTIMIZED = nnet3.CompileOptions(check=True)
@@ -82,6 +85,17 @@ def check_direction(case: Case, computer: nnet3.NnetComputer, name: str, deriv: 
     assert abs(slope - want) <= 1e-6 * scale, f"{name}: {want}, by differences {slope}, in {case.random}"
 
 
+def check_derivatives(case: Case) -> int:
+    """All derivatives and gradients of the optimized program; returns how many."""
+    found = case.run(OPTIMIZED).items()
+    derivs = {k: tensor for k, tensor in found if k not in case.derivs and not k.startswith("statistic ")}
+    computation = nnet3.compile(case.nnet, case.forward_request())
+    computer = nnet3.NnetComputer(computation, case.nnet, dtype=torch.float64)
+    for name, deriv in derivs.items():
+        check_direction(case, computer, name, deriv)
+    return len(derivs)
+
+
 @pytest.mark.parametrize("block", range(8 * EFFORT))
 def test_derivatives_by_central_differences(block: int) -> None:
     compared = 0
@@ -90,11 +104,23 @@ def test_derivatives_by_central_differences(block: int) -> None:
         case = Case(random_network(seed, smooth=True, layers=layers))
         if case.request is None or not case.request.needs_backward:
             continue
-        found = case.run(OPTIMIZED).items()
-        derivs = {k: tensor for k, tensor in found if k not in case.derivs and not k.startswith("statistic ")}
-        computation = nnet3.compile(case.nnet, case.forward_request())
-        computer = nnet3.NnetComputer(computation, case.nnet, dtype=torch.float64)
-        for name, deriv in derivs.items():
-            check_direction(case, computer, name, deriv)
-            compared += 1
+        compared += check_derivatives(case)
     assert compared > 0
+
+
+@pytest.mark.parametrize("lag", LAGS)
+def test_loops_over_inputs_at_several_offsets(lag: int) -> None:
+    """In every order; those that are a lag apart meet in the rows to which they send derivatives."""
+    orders = [*permutations([-lag, 0]), *permutations([-lag, 0, 2 * lag]), (2, -1, 0)]
+    for number, offsets in enumerate(orders):
+        over, first = ("input", "layer")[number % 2], number % 3 == 0
+        assert check_derivatives(Case(affine_loop(offsets, lag, over=over, first=first))) >= 3
+    for offsets in ((-lag, 0, lag), (0, lag, -lag)):
+        assert check_derivatives(Case(affine_loop(offsets, lag, over="layer", joined="Sum"))) >= 3
+
+
+@pytest.mark.parametrize("delay", [-3, -1, 1, 3])
+@pytest.mark.parametrize("layer", LSTM_LAYERS)
+def test_lstm_layers_over_layers_at_several_offsets(layer: str, delay: int) -> None:
+    for offsets in ((-3, 0, 3), (3, 0, -3)):
+        assert check_derivatives(Case(lstm_stack(layer, delay, offsets))) > 6

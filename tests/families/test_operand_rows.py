@@ -66,7 +66,7 @@ def test_rooms_have_the_times_of_the_command() -> None:
 @pytest.mark.parametrize("train", [False, True])
 def test_kernels_work_on_each_row_of_their_node_once(train: bool) -> None:
     worked_on = rows_of(BLSTM, train=train).rows_of_kernels()
-    assert {does for _, does, _ in worked_on} == ({"forward", "backward", "learn"} if train else {"forward"})
+    assert {does for _, does, _, _ in worked_on} == ({"forward", "backward", "learn"} if train else {"forward"})
     for found in worked_on.values():
         np.testing.assert_array_equal(np.sort(found), np.unique(found))
         assert len(found) > 12

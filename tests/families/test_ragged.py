@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from random import Random
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
 from nnet3.ir.commands import Repeat
 from tests.cn.random_graphs import networks
+from tests.cn.random_loops import LAGS, random_loop
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
 from tests.seeds import shifted
@@ -31,7 +33,7 @@ SHORT = st.lists(st.integers(1, 15), min_size=1, max_size=5)
 class Compiling(ComputationCache):
     """Compiles every program for its shape."""
 
-    def ragged(self, task: CompileTask, length: int) -> None:
+    def ragged(self, task: CompileTask, apart: Callable[[], CompileTask], length: int) -> None:
         return None
 
 
@@ -73,6 +75,26 @@ def test_recurrences(lag: int, kind: str, lengths: list[int]) -> None:
 @given(SHORT)
 def test_both_directions(lengths: list[int]) -> None:
     assert (compare(*recurrence(1, "both ways"), lengths).counts.restricted > 0) == (len(set(lengths)) > 1)
+
+
+@pytest.mark.parametrize("lag", [1, 2, 3, -1, -2, -3])
+@pytest.mark.parametrize("function", [None, cn.sigmoid])
+def test_what_is_made_of_a_delay_that_looks_ahead_in_a_loop(lag: int, function: Callable[[Node], Node] | None) -> None:
+    """At the end of a sequence the delay is zero, and what is made of it with an operand is not."""
+    x, u = cn.input("x", 1), cn.input("u", 1)
+    delay = cn.delay(None, lag, dim=2)
+    stack = cn.row_stack(x, (function(delay) if function else delay) + u)
+    delay.connect(cn.parameter("W", (2, 3), 0.5 * np.random.default_rng(shifted(0)).normal(size=(2, 3))) @ stack)
+    criterion = cn.square_error(u, cn.parameter("V", (1, 3), np.ones((1, 3))) @ stack)
+    for lengths in ([1, 7], [3, 2], [6, 4, 9], [5, 4, 3, 2, 1], [40, 33, 33, 2]):
+        assert compare(criterion, [stack], lengths).counts.restricted
+
+
+@settings(max_examples=20 * EFFORT)
+@given(st.randoms(use_true_random=False), st.sampled_from(LAGS), st.lists(st.integers(1, 9), min_size=2, max_size=5))
+def test_random_loops(random: Random, lag: int, lengths: list[int]) -> None:
+    with suppress(NetworkError):
+        compare(*random_loop(random, lag), lengths)
 
 
 def test_carried_states() -> None:

@@ -22,6 +22,7 @@ from nnet3.driver import (
     LengthForm,
     SequencesForm,
     rounded_up,
+    rows_apart,
     steps_beyond,
 )
 from nnet3.errors import ComputationCheckError
@@ -167,7 +168,8 @@ class Program:
         key = (*question.key, question.graph.variants(question.training), self.options, id(self.cache))
         ragged = question.graph.ragged.get(key)
         if ragged is None:
-            ragged = self.cache.ragged(self._task_of(question)[0], length)
+            apart = partial(self._task_apart, question)
+            ragged = self.cache.ragged(self._task_of(question)[0], apart, length)
             if ragged is None:
                 return None
             question.graph.ragged[key] = ragged
@@ -238,6 +240,10 @@ class Program:
         """Returns the task of another question, and the indexes that it names."""
         program = Program(question, options=self.options, cache=self.cache, source=self.source)
         return program.task, program.rows
+
+    def _task_apart(self, question: Question) -> CompileTask:
+        """Returns the task of another question, compiled so that rows of different times never share memory."""
+        return Program(question, options=rows_apart(self.options), cache=self.cache, source=self.source).task
 
     @property
     def rows(self) -> list[np.ndarray]:

@@ -19,6 +19,7 @@ from nnet3.driver import (
     RaggedForm,
     SequencesForm,
     rounded_up,
+    rows_apart,
     steps_beyond,
 )
 from nnet3.families.ragged_rows import NotRaggedError
@@ -180,10 +181,9 @@ class RequestForms:
         unit = int(np.gcd.reduce(missing, initial=period))
         inputs = len(self.request.inputs)
         of_all = replace(self.request, inputs=longer[:inputs], outputs=longer[inputs:])
-        disabled = self.options.disabled_passes | {"share_copies", "work_in_place"}
         return RaggedForm(
             of_all.task(self.network, self.options),
-            partial(of_all.task, self.network, replace(self.options, disabled_passes=disabled)),
+            partial(of_all.task, self.network, rows_apart(self.options)),
             period,
             unit,
             ((missing[numbers] + more * period) // unit).tolist(),

@@ -12,6 +12,7 @@ from nnet3.driver.task import (
     SequencesForm,
     compile_task,
     rounded_up,
+    rows_apart,
     steps_beyond,
     task_of,
 )

@@ -15,8 +15,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from nnet3.driver.cache_file import (
     Attachments,
     CacheFileError,
@@ -32,15 +30,13 @@ from nnet3.driver.cache_file import (
     to_bytes,
 )
 from nnet3.driver.family_shelf import FamilyShelf
-from nnet3.driver.ragged import RaggedFamily
+from nnet3.driver.ragged import RaggedFamily, program_of_frames
 from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
-from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
-from nnet3.index import T
 from nnet3.ir import serialize
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
 
@@ -175,17 +171,20 @@ class ComputationCache:
             self._continued.popitem(last=False)
         self._shrink()
 
-    def ragged(self, task: CompileTask, length: int) -> CheckedLengths | None:
+    def ragged(self, task: CompileTask, apart: Callable[[], CompileTask], length: int) -> CheckedLengths | None:
         """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to that.
 
-        None if it cannot be restricted to those (see `refusals`).
+        `apart`: the same task, compiled so that rows of different times never share memory. None if the program cannot
+        be restricted to those lengths (see `refusals`).
         """
 
-        def distances(info: MatrixInfo) -> np.ndarray:
-            assert info.indexes is not None
-            return length - 1 - info.indexes[:, T].astype(np.int64)
+        def make() -> CheckedLengths:
+            try:
+                return CheckedLengths(program_of_frames(task, self._longer(task), length))
+            except NotRaggedError:
+                return CheckedLengths(program_of_frames(task, self._longer(apart()), length))
 
-        return self._ragged_of(task, lambda: CheckedLengths(RaggedProgram(self._longer(task), distances)))
+        return self._ragged_of(task, make)
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
         """The program of a task whose sequences end at different times, made of that for longer ones, if it can be."""

@@ -67,7 +67,7 @@ class RaggedFamily:
                     raise NotRaggedError(f"{name} ends later in some shorter sequences")
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
-        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
+        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, build_graph(source, request)))
         self._program.check_entries(KernelRules(source))
         self._checked = CheckedLengths(self._program)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
@@ -111,17 +111,15 @@ class RaggedFamily:
         Rows that share the room of others have no times of their own, and some values lie in the matrix of a user. Who
         does not learn may work on later rows too, if nobody looks at what does not exist (see `_fault`).
         """
-        for (name, does, _), found in self._program.operands.rows_of_kernels().items():
+        for (name, does, _, _), found in self._program.operands.rows_of_kernels().items():
             node = self._graph.node_names.index(name) if name in self._nodes else -1
             expected = self._before_end[slice(*self._graph.first[node : node + 2].tolist())] if node >= 0 else found[:0]
-            found, expected = np.sort(found), np.sort(expected)
-            if np.array_equal(found, expected):
+            late = not does.startswith("learn") and len(found) == len(expected)
+            if np.array_equal(np.sort(found), np.sort(expected)):
                 continue
-            if not does.startswith("learn") and len(found) == len(expected) and (found > expected).all():
+            if late and (np.sort(found) > np.sort(expected)).all():
                 self._late.add(node)
-                continue
-            values, counts = np.unique(found, return_counts=True)
-            if does != "backward" or (counts > (expected[:, np.newaxis] == values).sum(axis=0)).any():
+            elif not _are_rows_of_node(found, expected, does):
                 raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
 
     def _check(self, form: RaggedForm, task: CompileTask) -> None:
@@ -196,6 +194,40 @@ class RaggedFamily:
         return np.asarray(graph.is_input & (graph.indexes[:, T] > last))
 
 
+def program_of_frames(task: CompileTask, program: NnetComputation, length: int) -> RaggedProgram:
+    """Returns the program of a task whose sequences all have frames 0 to `length` - 1, as one for all lengths.
+
+    A node has the same frames in a sequence alone, so that nothing has to be proved of graphs. Raises NotRaggedError
+    unless each kernel works on the rows of its node, and what it reads at them has these rows.
+    """
+
+    def distances(info: MatrixInfo) -> np.ndarray:
+        assert info.indexes is not None
+        return length - 1 - info.indexes[:, T].astype(np.int64)
+
+    source, request = task.lowered_from()
+    graph = build_graph(source, request)
+    ragged = RaggedProgram(program, distances, _recurrent_steps(source, graph))
+    for (name, does, _, _), found in ragged.operands.rows_of_kernels(apart=True).items():
+        expected = found[:0]
+        if name in graph.node_names:
+            node = graph.node_names.index(name)
+            rows = graph.indexes[graph.first[node] : graph.first[node + 1]]
+            expected = length - 1 - rows[rows[:, N] == 0, T].astype(np.int64)
+        if not _are_rows_of_node(found, expected, does):
+            raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
+    if any(not ragged.operands.has_rows(each) for unlike in ragged.unlike_of.values() for each in unlike.values()):
+        raise NotRaggedError("a kernel reads rows that end before its own")
+    return ragged
+
+
+def _are_rows_of_node(found: np.ndarray, expected: np.ndarray, does: str) -> bool:
+    """Tells whether a kernel works on the rows of its node, each once; going backward without learning on some."""
+    values, counts = np.unique(found, return_counts=True)
+    of_node = (expected[:, np.newaxis] == values).sum(axis=0)
+    return bool((counts <= of_node).all() if does == "backward" else np.array_equal(np.sort(found), np.sort(expected)))
+
+
 def _seen(source: GraphSource, node: int) -> int:
     """Returns the node whose rows a view looks at; for any other node the node itself."""
     while source.nodes[node].kind is NodeKind.VIEW:
@@ -212,11 +244,11 @@ def _of_sequences(request: LoweringRequest, numbers: Sequence[int]) -> LoweringR
     return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))
 
 
-def _recurrent_steps(source: GraphSource, request: LoweringRequest) -> dict[str, list[IndexTable]]:
+def _recurrent_steps(source: GraphSource, graph: ComputationGraph) -> dict[str, list[IndexTable]]:
     """Returns the rows of each step of the kernels in recurrences, by the name of the node."""
     result: dict[str, list[IndexTable]] = {}
     if any(structure_of(source).is_recurrent):
-        made = schedule(source, build_graph(source, request))
+        made = schedule(source, graph)
         for epoch in made.epoch_steps:
             for step in made.steps[epoch.first : epoch.end] if epoch.is_recurrent else ():
                 if made.nodes[step.node].kind is NodeKind.KERNEL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -79,6 +79,11 @@ class RaggedForm:
     numbers: Sequence[int]
     rows: Mapping[str, np.ndarray]
     lasting: frozenset[str]
+
+
+def rows_apart(options: CompileOptions) -> CompileOptions:
+    """Returns the options without the passes by which rows of different times may share memory."""
+    return replace(options, disabled_passes=options.disabled_passes | {"share_copies", "work_in_place"})
 
 
 def rounded_up(count: int) -> int:

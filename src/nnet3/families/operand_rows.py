@@ -108,24 +108,29 @@ class OperandRows:
         part = named_part(self.computation.kernels[command.kernel].name)
         return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
 
-    def can_copy(self, operand: UnlikeOperand) -> bool:
-        """True if a copy has all rows of an operand that its kernel works on, or zeros that are the same to it."""
+    def has_rows(self, operand: UnlikeOperand) -> bool:
+        """True if an operand has all rows that its kernel works on, or zeros would be the same to the kernel."""
         place, output, count, may_lack = operand
         before_end = self.rows.before_end
-        has_all = (before_end[output : output + count] <= before_end[place : place + count]).all()
-        return bool(may_lack or has_all) and self.rows.times_alike(output, np.arange(place, place + count)) is not None
+        return bool(may_lack or (before_end[output : output + count] <= before_end[place : place + count]).all())
+
+    def can_copy(self, operand: UnlikeOperand) -> bool:
+        """True if a copy has all these rows of an operand."""
+        rows = np.arange(operand.place, operand.place + operand.num_rows)
+        return self.has_rows(operand) and self.rows.times_alike(operand.output, rows) is not None
 
     def _is_of_node(self, number: int, node: str) -> bool:
         info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)
         return info is not None and info.node == node
 
-    def rows_of_kernels(self) -> dict[tuple[str, str, str], np.ndarray]:
+    def rows_of_kernels(self, *, apart: bool = False) -> dict[tuple[str, str, str, int], np.ndarray]:
         """Returns how far before the end the rows of the first sequence lie on which each kernel of a node works.
 
         By the name of the node, what its kernel does ("forward", "backward", or "learn" if it changes anything
-        meanwhile) and the kernel's name. Parts of a kernel have the rows on which the whole one works as well.
+        meanwhile), the kernel's name, and if `apart` the operand whose derivative "backward" gives, else -1. Parts of a
+        kernel have the rows on which the whole one works as well.
         """
-        found: dict[tuple[str, str, str], list[np.ndarray]] = {}
+        found: dict[tuple[str, str, str, int], list[np.ndarray]] = {}
         for command, place, count in self._rows_worked_on:
             is_forward = isinstance(command, cmd.Propagate)
             learns = command.store_stats if isinstance(command, cmd.Propagate) else command.update
@@ -133,12 +138,20 @@ class OperandRows:
             before_end = self.rows.before_end[place : place + count]
             is_first = (self.rows.n[place : place + count] == 0) & (before_end != PADDING)
             kernel = self.computation.kernels[command.kernel].name
-            found.setdefault((command.node, does, kernel), []).append(before_end[is_first])
-        wholes = {(node, does, part[0]) for node, does, kernel in found if (part := named_part(kernel))}
-        for (node, does, kernel), rows in found.items():
+            for operand in _with_derivative(command) if apart and does == "backward" else (-1,):
+                found.setdefault((command.node, does, kernel, operand), []).append(before_end[is_first])
+        wholes = {(node, does, part[0], n) for node, does, kernel, n in found if (part := named_part(kernel))}
+        for (node, does, kernel, operand), rows in found.items():
             part = named_part(kernel)
-            rows += found.get((node, does, part[0]), []) if part else []
+            rows += found.get((node, does, part[0], operand), []) if part else []
         return {key: np.concatenate(each) for key, each in found.items() if key not in wholes}
+
+
+def _with_derivative(command: cmd.Propagate | cmd.Backprop) -> list[int]:
+    """Returns the operands whose derivative a command computes, [-1] if it computes none."""
+    assert isinstance(command, cmd.Backprop)
+    pairs = zip(command.input_derivs, command.added_derivs, strict=True)
+    return [operand for operand, pair in enumerate(pairs) if any(pair)] or [-1]
 
 
 def goes_row_by_row(kernel: KernelInfo) -> bool:

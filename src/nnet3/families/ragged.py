@@ -9,6 +9,10 @@ The rows of a matrix that holds one time step after the other (see `lowering.sha
 each command they have the times of the other operands: commands that work row by row read and write rows of the same
 indexes. Commands that move rows between times move the rows that exist on both sides. If the source of a row does not
 exist, a copy makes the row zero, and an addition leaves it alone.
+
+That holds for the copies that are there. Passes take copies away (`share_copies`); then a command may find rows of
+another time in a room than it works on. Whoever makes a ragged program knows of each step of a recurrence which rows it
+works on (`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
 """
 
 from __future__ import annotations

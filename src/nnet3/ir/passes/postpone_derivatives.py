@@ -12,14 +12,29 @@ derivative of r(t-1) alone. Those of the inputs of all steps are one product aft
     m1(2, :) = m2(:, 0:5)                      m1(2:3, :) = m9
 
 What nobody reads, as the derivative of an input that is no output of a trained layer, is not computed at all.
+
+Two commands that write to the same elements may change places only if both add. So
+
+* what sends late columns moves past no access to where it sends, but for commands that send later themselves;
+* what is sent after one step stays before what is sent after a later step;
+* what is sent after the same step keeps its order, unless both add. Append(x(t), x(t-1)) needs, backward in time,
+
+      step by step              x(t-1) before x(t)             x(t) before x(t-1): wrong
+      m1(3, :) = m2(:, 0:2)     m1(0:2, :) = m9                m1(3, :) = m8(2, :)
+      m1(2, :) = m2(:, 3:5)     m1(3, :) = m8(2, :)            m1(1:2, :) += m8(0:1, :)
+      m1(2, :) += m2(:, 0:2)    m1(1:2, :) += m8(0:1, :)       m1(0:2, :) = m9
+      ...
+
+  Columns are sent one after the other in an order that keeps this; where there is none, they take turns.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -86,6 +101,23 @@ class LateSteps:
         """Returns the same steps, which compute all columns themselves."""
         return LateSteps([replace(step, sent_by={}) for step in self.steps])
 
+    def in_turns(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
+        """Returns the commands that send columns, in an order in which none comes before what it follows.
+
+        Those of one column after the other where that can be, for neighbouring rows are then sent by one command.
+        """
+        left = {columns: sorted(step.sent_by[columns] for step in self.steps) for columns in self.steps[0].sent_by}
+        turns, sent = list[tuple[InputColumns, list[int]]](), set[int]()
+        while left:
+            ready = {columns: _ready(numbers, sent, follows) for columns, numbers in sorted(left.items())}
+            columns = max(ready, key=lambda each: (len(ready[each]) == len(left[each]), len(ready[each])))
+            turns.append((columns, ready[columns]))
+            sent.update(ready[columns])
+            left[columns] = left[columns][len(ready[columns]) :]
+            if not left[columns]:
+                del left[columns]
+        return turns
+
     def alike(self) -> list[LateSteps]:
         """Returns the steps with the same late columns together."""
         found: dict[tuple[InputColumns, ...], list[LateStep]] = defaultdict(list)
@@ -94,12 +126,21 @@ class LateSteps:
         return [LateSteps(steps) for columns, steps in found.items() if columns and len(steps) > 1]
 
 
+def _ready(numbers: Sequence[int], sent: set[int], follows: Mapping[int, set[int]]) -> list[int]:
+    """Returns the first of these commands, as long as all that they follow are sent or among them."""
+    own = set(numbers)
+    return list(takewhile(lambda number: not follows.get(number, set()) - sent - own, numbers))
+
+
 def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     """Compute the derivatives that no step of a recurrence waits for by one product after its last step."""
 
+    outside = computation.outside_by_matrix()
+
     def is_step(step: Backprop) -> bool:
         does_only_this = not step.update and step.memo < 0 and step.input_derivs[0] != 0
-        return does_only_this and computation.kernels[step.kernel].has_parts
+        is_own = computation.submatrices[step.input_derivs[0]].matrix not in outside
+        return does_only_this and is_own and computation.kernels[step.kernel].has_parts
 
     candidates = steps_of_kernels(computation, Backprop, is_step)
     if not candidates:
@@ -114,7 +155,7 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
         return computation
     rewriting = _Postponing(computation.copy())
     for group in late:
-        rewriting.postpone(group)
+        rewriting.postpone(group, finder.follows(group))
     for step in narrower:
         rewriting.narrow(step)
     return rewriting.finish()
@@ -134,6 +175,17 @@ class _Finder:
         found = [alike for steps in self._without_conflicts(groups) for alike in steps.alike()]
         found = [steps for steps in found if self._has_one_output(steps)]
         return [steps for steps in self._without_conflicts(found) if steps.steps[0].sent_by]
+
+    def follows(self, steps: LateSteps) -> dict[int, set[int]]:
+        """Returns for commands that send the steps' late columns those of them that must be sent before."""
+        sent = {number for step in steps.steps for number in step.sent_by.values()}
+        found: dict[int, set[int]] = defaultdict(set)
+        for number in sent if len(steps.steps[0].sent_by) > 1 else ():
+            adds = isinstance(self._computation.commands[number], MatrixAdd)
+            for other in sent.intersection(self._accesses_of_dest(number, steps.last)):
+                if not (adds and isinstance(self._computation.commands[other], MatrixAdd)):
+                    found[other].add(number)
+        return found
 
     def step(self, number: int) -> LateStep:
         """Returns a step with all columns that could be late."""
@@ -180,7 +232,7 @@ class _Finder:
     def _without_conflicts(self, chosen: list[LateSteps]) -> list[LateSteps]:
         """Returns the steps without columns that somebody looks at, or adds to, where they are sent, before the last.
 
-        What is itself sent later, in the same order, does no harm.
+        What is itself sent as late or later does no harm.
         """
         while True:
             sent_after = {number: s.last for s in chosen for step in s.steps for number in step.sent_by.values()}
@@ -241,8 +293,9 @@ def _enclosing(blocks: Sequence[SubMatrix]) -> SubMatrix:
 class _Postponing(Rewriting):
     """Replaces steps by parts of them, and puts what all have in common after the last."""
 
-    def postpone(self, steps: LateSteps) -> None:
-        computation, columns = self.computation, sorted(steps.steps[0].sent_by)
+    def postpone(self, steps: LateSteps, follows: Mapping[int, set[int]]) -> None:
+        """Compute and send late columns after the last step; `follows`: see `LateSteps.in_turns`."""
+        computation = self.computation
         commands = [_step(computation, step) for step in steps.steps]
         outputs = [computation.submatrices[command.output_deriv] for command in commands]
         together = _enclosing(outputs)
@@ -251,17 +304,18 @@ class _Postponing(Rewriting):
             rows = slice(together.row_offset, together.row_offset + together.num_rows)
             indexes = None if info.indexes is None else info.indexes[rows]
             info = replace(info, node=commands[0].node, indexes=indexes)
-        after = self.after[steps.last]
-        for part in columns:
-            late = computation.new_matrix(together.num_rows, part.end - part.first, info)
-            sent = {step.sent_by[part]: block for step, block in zip(steps.steps, outputs, strict=True)}
-            self.instead |= {number: [] for number in sent}
-            after += [
-                AllocMatrix(late, zeroed=False),
-                self._part(commands[0], part, computation.find_or_add(together), late),
-                *self._sent(sent, late, together.row_offset),
-                DeallocMatrix(late),
-            ]
+        after, late, turns = self.after[steps.last], dict[InputColumns, int](), steps.in_turns(follows)
+        last_turn = {part: turn for turn, (part, _) in enumerate(turns)}
+        for turn, (part, numbers) in enumerate(turns):
+            rows_of = {step.sent_by[part]: block for step, block in zip(steps.steps, outputs, strict=True)}
+            self.instead |= {number: [] for number in numbers}
+            if part not in late:
+                late[part] = computation.new_matrix(together.num_rows, part.end - part.first, info)
+                after.append(AllocMatrix(late[part], zeroed=False))
+                after.append(self._part(commands[0], part, computation.find_or_add(together), late[part]))
+            after += self._sent({number: rows_of[number] for number in numbers}, late[part], together.row_offset)
+            if turn == last_turn[part]:
+                after.append(DeallocMatrix(late[part]))
 
     def narrow(self, step: LateStep) -> None:
         """Let a step compute nothing but the rest of its columns."""

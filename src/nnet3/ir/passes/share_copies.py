@@ -1,6 +1,19 @@
 """Copy elimination: a matrix that only holds a copy gives way to the original.
 
-The copy is not needed where both can lie in one place: as long as either is read, nobody changes the other.
+The copy is not needed where both can lie in one place: as long as either is read, nobody changes the other. Then each
+read finds what it found before, in the program as it is.
+
+In a program that is restricted to shorter sequences a copy does more where it moves rows between times: a row without a
+source becomes zero.
+
+    before                               after, for two sequences, and at t = 4 for one of them
+    m2 = m1                              m2(0, :) = m1(0, :), m2(1, :) = 0
+    plus.Propagate((m2, x(4)), &m3)      plus.Propagate((m2, x(4)), &m3)
+
+Where m1 holds rows of t = 5, the row of the sequence that ends at t = 4 is x(4) + 0. Without the copy nothing says so,
+and m2 would have no such row. So whoever restricts programs (`driver.ragged`) demands that each kernel works on the
+rows of its node, which the schedule tells, and that what it reads has these rows; it takes the program without this
+pass and `work_in_place` otherwise.
 """
 
 from __future__ import annotations
