@@ -47,7 +47,7 @@ settings.load_profile("nnet3")
 torch.set_num_threads(1)
 if DEVICE.type == "cpu":  # then verbs take no GPU either, in this process and in programs
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-os.environ.setdefault("NNET3_PROVE", "1")  # every program that a test compiles, in this process and in others
+os.environ.setdefault("NNET3_PROVE", "all")  # every program that a test compiles, in this process and in others
 # Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -21,6 +21,7 @@ from nnet3.driver import (
     ComputationCache,
     LengthForm,
     SequencesForm,
+    prove_made_of_others,
     rounded_up,
     rows_apart,
     steps_beyond,
@@ -179,6 +180,7 @@ class Program:
             ragged.check(shorter, computation)
         except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
             return None
+        prove_made_of_others(lambda: (self.source, self.request), self.options, computation)
         self.cache.counts.restricted += 1
         self.ragged = ragged
         return computation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnet3.compiler.nnet_source import nnet_source
 from nnet3.compiler.request import ComputationRequest, check_request, checked_options, lowering_request
-from nnet3.driver import CompiledFamily, FamilyShelf, compile_task, task_of
+from nnet3.driver import CompiledFamily, FamilyShelf, compile_task, prove_made_of_others, task_of
 from nnet3.index import N, distinct
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import (
@@ -51,7 +51,11 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     Raises RequestError or NotComputableError.
     """
     task = task_of(nnet, request, options)
-    return FamilyShelf().program(task) or compile_task(task)
+    program = FamilyShelf().program(task)
+    if program is None:
+        return compile_task(task)
+    prove_made_of_others(task.lowered_from, task.options, program)
+    return program
 
 
 def compile_family(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> CompiledFamily:

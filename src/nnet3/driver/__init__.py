@@ -3,6 +3,7 @@
 from nnet3.driver.cache import ComputationCache, default_cache
 from nnet3.driver.family_shelf import FamilyShelf, precompute_of
 from nnet3.driver.program_family import CompiledFamily
+from nnet3.driver.proving import prove_made_of_others
 from nnet3.driver.task import (
     FEWEST_MORE,
     FEWEST_SEQUENCES,

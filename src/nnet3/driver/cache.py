@@ -30,6 +30,7 @@ from nnet3.driver.cache_file import (
     to_bytes,
 )
 from nnet3.driver.family_shelf import FamilyShelf
+from nnet3.driver.proving import prove_made_of_others
 from nnet3.driver.ragged import RaggedFamily, program_of_frames
 from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
@@ -145,6 +146,7 @@ class ComputationCache:
         restricted = self._restricted(task) if program is None else None
         program = program or restricted
         if program is not None:
+            prove_made_of_others(task.lowered_from, task.options, program)
             with self._lock:
                 self.counts.continued += restricted is None
                 self.counts.restricted += restricted is not None

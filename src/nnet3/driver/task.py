@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nnet3.driver.proving import proves_forms
 from nnet3.errors import check_kind
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
@@ -19,8 +19,6 @@ from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
 
-#: The variable of the environment that has all programs proved, if it is "1".
-PROVE = "NNET3_PROVE"
 _FEWEST = 16  # periods that the shortest member has at least
 _FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
 #: The sequences of the members with the fewest; other members have one more, so tasks need that.
@@ -141,7 +139,7 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        prove = options.prove or os.environ.get(PROVE) == "1"
+        prove = proves_forms(options)
         computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
     computation.fingerprint = dict(task.fingerprint)
     return computation

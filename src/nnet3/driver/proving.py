@@ -1,0 +1,54 @@
+"""Proofs of programs: when a program is proved, and of programs that were made of others that they are the plain one.
+
+A program that was compiled is proved pass by pass (`nnet3.ir.passes.pipeline`). One that was continued from short ones,
+or restricted to shorter sequences, is compared with what lowering gives for exactly its shape.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from nnet3.errors import ProofError
+from nnet3.index import IndexTable
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.proof.equal import PassResult, prove_equal
+from nnet3.ir.repeats import Positions
+from nnet3.lowering import lower
+from nnet3.lowering.source import GraphSource, LoweringRequest
+from nnet3.options import CompileOptions
+
+#: The variable of the environment that says which programs are proved: "forms" are all that are compiled, "all" also
+#: those that are made of them for other lengths; "0", or nothing, those alone whose options say so.
+PROVE = "NNET3_PROVE"
+_MOST_COMMANDS = 20_000  # of a program that is proved because of "all"
+
+
+def proves_forms(options: CompileOptions) -> bool:
+    """Tells whether a program that is compiled is to be proved."""
+    return options.prove or os.environ.get(PROVE) in ("forms", "all")
+
+
+def prove_made_of_others(
+    lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]], options: CompileOptions, program: NnetComputation
+) -> None:
+    """Prove that a program made of others is what its task asks for, if its options or the environment say so.
+
+    The environment's "all" leaves out very long ones. Raises ProofError.
+    """
+    is_asked = os.environ.get(PROVE) == "all" and int(Positions(program).turns.sum()) <= _MOST_COMMANDS
+    if not (options.prove or is_asked):
+        return
+    source, request = lowered_from()
+    numbers = {node.name: number for number, node in enumerate(source.nodes)}
+
+    def looks_at(node: str, outputs: IndexTable) -> IndexTable:
+        return source.slots(numbers[node], outputs)[1]
+
+    try:
+        prove_equal([PassResult("", lower(source, request)), PassResult("", program)], looks_at=looks_at)
+    except ProofError as error:
+        raise ProofError(
+            f"a program that was made of those for other lengths does not compute what the network computes: {error}. "
+            "It is not run. Compile it without passes (optimize=False), and please report it with the network"
+        ) from None
