@@ -114,8 +114,28 @@ def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
     found = segment.found()
     assert found is not None
     assert {word.label for word in found.words} == {2}
-    with pytest.raises(ArgumentError, match="at least one word that the model knows"):
-        graph.with_phrases(["strange"])
+    with pytest.raises(ArgumentError, match="at least one phrase"):
+        graph.with_phrases([])
+
+
+@pytest.mark.parametrize("phrases", [["strange"], [""], ["[unk]", "strange strange", " "], ["<eps>"]])
+def test_phrases_without_known_words_count_as_ends(lookahead_files: GraphFiles, phrases: list[str]) -> None:
+    graph = DecodingGraph.load(lookahead_files, chain_model())
+    nothing, unknown = graph.with_phrases(phrases)
+    assert unknown == sorted({word for phrase in phrases for word in phrase.split()})
+    segment = nothing.start(OPTIONS)
+    segment.accept(scores_of(*SAID))
+    found = segment.found()
+    assert found is not None
+    assert found.words == []
+    costs = []
+    for more in ([], phrases):
+        segment = graph.with_phrases(["short", *more])[0].start(OPTIONS)
+        segment.accept(scores_of((4, 3)))
+        found = segment.found()
+        assert found is not None
+        costs.append(found.alternatives(1)[0].cost)
+    assert costs[1] > costs[0] + 0.1
 
 
 def test_graphs_that_are_not_this_models(files: GraphFiles, tmp_path: Path) -> None:

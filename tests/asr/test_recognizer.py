@@ -204,6 +204,51 @@ def test_a_grammar(lookahead: Model, caplog: pytest.LogCaptureFixture) -> None:
     assert fresh.finish() == SpokenText([])
 
 
+@pytest.mark.parametrize("phrases", [["low", "high low"], None])
+@pytest.mark.parametrize("before", [[], ["result"], ["reset"], ["finish"], ["result", "finish"]])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_phrases_begin_a_new_stream(
+    lookahead: Model, phrases: list[str] | None, before: list[str], is_shared: bool
+) -> None:
+    def likelihood(recognizer: Recognizer) -> float:
+        for part in cut(AUDIO, *[PIECE] * 10)[:10]:
+            recognizer.accept(part)
+        return recognizer.result().alternatives[0].confidence
+
+    computer = lookahead.computer(3) if is_shared else None
+    fresh = Recognizer(lookahead, RATE, phrases, alternatives=1, computer=computer)
+    changed = Recognizer(lookahead, RATE, ["high"], alternatives=1, computer=computer)
+    if before:
+        changed.accept(AUDIO[10 * PIECE :])
+    for operation in before:
+        getattr(changed, operation)()
+    changed.set_phrases(phrases)
+    assert likelihood(changed) == likelihood(fresh)
+    assert changed._begin_time == (len(AUDIO) / RATE - 2 if before else 0)
+
+
+def test_a_refused_grammar_leaves_the_stream(lookahead: Model, model: Model) -> None:
+    for each, wrong in ((lookahead, []), (model, ["high"])):
+        recognizer, other = Recognizer(each, RATE), Recognizer(each, RATE)
+        for first in (recognizer, other):
+            first.accept(AUDIO[: 10 * PIECE])
+            first.result()
+        with pytest.raises(ArgumentError):
+            recognizer.set_phrases(wrong)
+        for first in (recognizer, other):
+            first.accept(AUDIO[10 * PIECE :])
+        assert recognizer.finish() == other.finish()
+
+
+def test_a_grammar_of_unknown_words_hears_nothing(lookahead: Model, caplog: pytest.LogCaptureFixture) -> None:
+    recognizer = KaldiRecognizer(lookahead, RATE, '["strange", "[unk]"]')
+    assert "does not know these words of the phrases: [unk], strange" in caplog.text
+    recognizer.SetWords(True)
+    recognizer.AcceptWaveform(AUDIO)
+    assert json.loads(recognizer.PartialResult()) == {"partial": ""}
+    assert json.loads(recognizer.FinalResult()) == {"text": ""}
+
+
 def test_a_grammar_for_a_fixed_graph(model: Model, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "nnet3"):
         KaldiRecognizer(model, RATE, '["high"]')

@@ -67,17 +67,17 @@ class DecodingGraph:
     def with_phrases(self, phrases: Sequence[str]) -> tuple[DecodingGraph, list[str]]:
         """Returns the graph of some phrases, in any order and in parts, and the words that the model does not know.
 
-        Raises ArgumentError if the graph is one whose words cannot be exchanged, or if no word is known.
+        A phrase without a known word counts as one without words; if all are, nothing can be heard. Raises
+        ArgumentError if the graph is one whose words cannot be exchanged, or if there is no phrase.
         """
         if not isinstance(self.search, LookaheadSearch):
             raise ArgumentError(
                 "this model has one graph of all words: a grammar needs a model with HCLr.fst and Gr.fst"
             )
         labels = self.words.labels
-        split = [[word for word in phrase.split(" ") if word] for phrase in phrases]
-        unknown = sorted({word for phrase in split for word in phrase if word not in labels})
-        known = [[labels[word] for word in phrase if word in labels] for phrase in split]
-        model = phrase_model(phrase for phrase in known if phrase)
+        split = [[(word, labels.get(word, 0)) for word in phrase.split(" ") if word] for phrase in phrases]
+        unknown = sorted({word for phrase in split for word, label in phrase if label <= 0})
+        model = phrase_model([label for _, label in phrase if label > 0] for phrase in split)
         return replace(self, search=self.search.with_model(model)), unknown
 
     def start(self, options: DecodingOptions) -> Segment:

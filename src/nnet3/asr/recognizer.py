@@ -198,21 +198,24 @@ class Recognizer:
         self._segment = None
 
     def set_phrases(self, phrases: Sequence[str] | None) -> None:
-        """Limits what can be heard to these phrases, in any order and in parts; None: to nothing.
+        """Limits what can be heard to these phrases, in any order and in parts; None: all words. A new stream begins.
 
-        Raises ArgumentError if the model cannot, or knows no word of them, ExecutionError within a segment.
+        Words that the model does not know are left out, with a warning. Raises ArgumentError if the model cannot be
+        limited, ExecutionError within a segment.
         """
         self._check_open()
         if self._segment is not None:
             raise ExecutionError("phrases change between segments only: ask for the result first, or reset")
         if phrases is None:
-            self._graph = self.model.graph
-            return
-        if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
-            raise ArgumentError(f"phrases must be a list of texts, got {phrases!r:.80}")
-        self._graph, unknown = self.model.graph.with_phrases(phrases)
-        if unknown:
-            _LOG.warning("the model does not know these words of the phrases: %s", ", ".join(unknown))
+            graph = self.model.graph
+        else:
+            if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
+                raise ArgumentError(f"phrases must be a list of texts, got {phrases!r:.80}")
+            graph, unknown = self.model.graph.with_phrases(phrases)
+            if unknown:
+                _LOG.warning("the model does not know these words of the phrases: %s", ", ".join(unknown))
+        self._drop_stream()
+        self._graph = graph
 
     def close(self) -> None:
         """Ends the recognizer; it hears nothing any more."""
