@@ -112,5 +112,6 @@ def phrase_model(phrases: Iterable[Sequence[int]]) -> BackoffModel:
             final[number[before]] = cost
         else:
             arcs.append((number[before], number[word], word, cost))
-    src, dst, label, costs = np.array(arcs).reshape(-1, 4).T
-    return BackoffModel(Fst.from_arcs(0, final, *(column.astype(np.int64) for column in (src, dst, label)), costs))
+    columns = np.array(arcs, float).reshape(-1, 4)  # one with no arc, too
+    src, dst, label = columns[:, :3].T.astype(np.int64)
+    return BackoffModel(Fst.from_arcs(0, final, src, dst, label, columns[:, 3]))

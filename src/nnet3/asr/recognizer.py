@@ -339,7 +339,7 @@ class Recognizer:
             if path is None:
                 return False
             phones = self.model.transition_model.phone(path[0])
-            trailing = trailing_silence(phones, self.model.front.silence_phones)
+            trailing = trailing_silence(phones, self.model.folder.silence_phones)
         cost = segment.search.relative_cost if trailing else np.inf
         return bool(self.model.endpointing.which(rows, trailing, cost))
 
