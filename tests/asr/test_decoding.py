@@ -105,6 +105,31 @@ def test_what_is_found_before_the_end(files: GraphFiles) -> None:
         assert path.words.tolist() == words == [word.label for word in found.words]
 
 
+def test_what_the_lattice_has_already(files: GraphFiles) -> None:
+    """It is what a search finds that has heard no more than these rows."""
+    graph, scores = DecodingGraph.load(files, chain_model()), scores_of(*SAID, *SAID, *SAID)
+    options = replace(OPTIONS, determinize_max_delay=6, determinize_min_chunk_size=2)
+    segment, seen = graph.start(options), set()
+    for row in scores:
+        segment.accept(row[np.newaxis])
+        rows = segment._lattice.num_rows
+        settled = segment.settled()
+        assert (settled is None) == (rows == 0)
+        if settled is None or rows in seen:
+            continue
+        seen.add(rows)
+        alone = graph.start(OPTIONS)
+        alone.accept(scores[:rows])
+        expected = alone.found(use_final=False)
+        assert expected is not None
+        expected = replace(expected, graph_scale=1.0)
+        assert [word.label for word in settled.words] == [word.label for word in expected.words]
+        for one, other in zip(settled.words, expected.words, strict=True):
+            assert tuple(one) == pytest.approx(tuple(other), abs=1e-4)
+    assert len(seen) > 3
+    assert max(seen) < len(scores)
+
+
 def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
     graph = DecodingGraph.load(lookahead_files, chain_model())
     only_short, unknown = graph.with_phrases(["short strange", "short short"])

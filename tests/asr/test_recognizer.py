@@ -162,6 +162,7 @@ def test_vosks_names_give_its_json(model: Model) -> None:
     partial = json.loads(recognizer.PartialResult())
     assert set(partial) == {"partial"}
     recognizer.SetPartialWords(True)
+    recognizer.all_partial_words = True
     words = json.loads(recognizer.PartialResult())["partial_result"]
     assert set(words[0]) == {"conf", "end", "start", "word"}
     recognizer.SetWords(True)
@@ -180,6 +181,27 @@ def test_vosks_names_give_its_json(model: Model) -> None:
     recognizer.Reset()
     assert model.vosk_model_find_word("low") == 2
     assert model.vosk_model_find_word("strange") == -1
+
+
+def test_words_of_partial_results(model: Model) -> None:
+    """They are those of the lattice, which are behind the audio, or those of all audio."""
+    recognizer = KaldiRecognizer(model, RATE)
+    recognizer.SetPartialWords(True)
+    behind = 0
+    for number, part in enumerate(cut(AUDIO, *[PIECE] * 15)[:15]):
+        recognizer.AcceptWaveform(part)
+        assert recognizer._segment is not None
+        recognizer.all_partial_words = False
+        some = json.loads(recognizer.PartialResult())
+        assert some["partial"] == " ".join(word["word"] for word in some.get("partial_result", ()))
+        if number < 8:  # fewer than 60 rows of 30 ms
+            assert some == {"partial": ""}
+        end = 0.03 * recognizer._segment._lattice.num_rows
+        assert all(word["end"] <= end + 1e-6 for word in some.get("partial_result", ()))
+        recognizer.all_partial_words = True
+        words = json.loads(recognizer.PartialResult()).get("partial_result", [])
+        behind += some["partial"] != "" and words[-1]["start"] > end
+    assert behind
 
 
 def test_subtitles_of_a_stream(model: Model, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from nnet3.kaldi_io.lattice import Lattice
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.options import DecodingOptions
 
-_GRAPH_SCALE = 0.9  # of costs where risks are compared
+_GRAPH_SCALE = 0.9
 _MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its end, or for a first word
 
 
@@ -133,6 +133,14 @@ class Segment:
         """The beams that were narrowed because memory did not suffice."""
         return self.search.notices + narrowed_notices(self._lattice.narrowest, self.options.lattice_beam)
 
+    def settled(self) -> DecodedSegment | None:
+        """Returns what the lattice has already, which later rows are not part of; None if there is nothing.
+
+        Costs of the graph count in full, as they do in Vosk before the result.
+        """
+        lattice = self._lattice.lattice(None) if self._lattice.num_rows else None
+        return None if lattice is None else DecodedSegment(self.graph, lattice, graph_scale=1.0)
+
     def found(self, use_final: bool = True) -> DecodedSegment | None:
         """Returns what was found so far; None if nothing fits the graph."""
         whole = self._lattice
@@ -153,6 +161,7 @@ class DecodedSegment:
 
     graph: DecodingGraph
     labelled: LabelLattice
+    graph_scale: float = _GRAPH_SCALE  # of costs of the graph where risks and paths are compared
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -162,11 +171,11 @@ class DecodedSegment:
     @cached_property
     def words(self) -> list[HeardWord]:
         """The words with the least risk, with times in rows and confidences."""
-        return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, _GRAPH_SCALE))
+        return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale))
 
     def alternatives(self, number: int) -> list[Alternative]:
         """The best paths."""
-        return n_best(self.lattice, number, _GRAPH_SCALE, self.graph.boundaries)
+        return n_best(self.lattice, number, self.graph_scale, self.graph.boundaries)
 
     def text(self, seconds_per_row: float, begin: float = 0.0, alternatives: int = 0) -> SpokenText:
         """Returns the words as text, with times in seconds; the segment begins at `begin`."""

@@ -41,7 +41,7 @@ _OF_PROGRAMS = (
 
 
 class Settings(NamedTuple):
-    """What the config files of a directory say; `features` of those of Kaldi."""
+    """The settings in the config files of a directory; `features` are Kaldi's."""
 
     decoding: DecodingOptions
     silence_phones: tuple[int, ...]
@@ -51,7 +51,7 @@ class Settings(NamedTuple):
 
 
 class IvectorSettings(NamedTuple):
-    """How ivectors are estimated, and the files that Kaldi's ivector_extractor.conf names."""
+    """Options of ivectors, and the files that Kaldi's ivector_extractor.conf names."""
 
     options: IvectorOptions = _VOSK_IVECTORS
     files: ExtractorFileOptions = ExtractorFileOptions()

@@ -92,8 +92,9 @@ class Recognizer:
     `result` ends a segment: the search begins anew, while features, ivectors and the network go on. `finish` ends the
     stream; what comes then is another one. `phrases` limits what can be heard, with models whose graph is for
     look-ahead. The names with capitals are Vosk's, and give its JSON. `alternatives` is how many ways to read a
-    segment a result has besides the words that are best. `computer`, of `model.computer`, computes the
-    scores of several recognizers; else each has one of its own.
+    segment a result has besides the words that are best. `with_partial_words` gives partial results confidences: of the
+    words that the lattice has already, as in Vosk, or, with `all_partial_words`, of those of all audio. `computer`, of
+    `model.computer`, computes the scores of several recognizers; else each has one of its own.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Recognizer:
             raise ArgumentError(f"a recognizer needs an nnet3.asr.Model, got {type(model).__name__}")
         Resampler(sample_rate, model.sample_rate)  # is it a rate?
         self.model, self.rate, self.alternatives = model, sample_rate, alternatives
-        self.with_words = self.with_partial_words = False
+        self.with_words = self.with_partial_words = self.all_partial_words = False
         self._channels, self._channel = channels, channel
         self._graph = model.graph
         self._stream: AcousticStream | None = None
@@ -172,7 +173,7 @@ class Recognizer:
         if segment is None or segment.search.num_rows == 0:
             return _NOTHING
         if self.with_partial_words:
-            found = segment.found(use_final=False)
+            found = segment.found(use_final=False) if self.all_partial_words else segment.settled()
             return _NOTHING if found is None else found.text(self.model.seconds_per_row, self._begin_time)
         path = segment.search.best_path()
         if path is None:
@@ -253,7 +254,7 @@ class Recognizer:
         self.with_words = bool(enable_words)
 
     def SetPartialWords(self, enable_partial_words: bool) -> None:
-        """Words with times and confidences in JSON of partial results."""
+        """Words with times and confidences in partial results, those that the lattice has already; see the class."""
         self.with_partial_words = bool(enable_partial_words)
 
     def SetMaxAlternatives(self, max_alternatives: int) -> None:

@@ -252,7 +252,7 @@ class LatticeOptions(Options):
 
 @dataclass(frozen=True)
 class SilenceWeightingOptions(Options):
-    """How much frames of silence count in ivectors, by the best path of the search (ivector-silence-weighting)."""
+    """Weights in ivectors of frames that the best path of the search takes for silence (ivector-silence-weighting)."""
 
     silence_phones: tuple[int, ...] = option(
         (),
