@@ -12,6 +12,7 @@ import pytest
 
 from nnet3.asr import Model, ModelFolder
 from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.kaldi_io import Writer
 from nnet3.options import (
     DecodingOptions,
     IvectorOptions,
@@ -20,7 +21,14 @@ from nnet3.options import (
     SilenceWeightingOptions,
     SpliceOptions,
 )
-from tests.asr.small_model import FEATURES, random_cmvn_stats, write_folder, write_kaldi_folder, write_matrix
+from tests.asr.small_model import (
+    FEATURES,
+    chain_transition_model,
+    random_cmvn_stats,
+    write_folder,
+    write_kaldi_folder,
+    write_matrix,
+)
 from tests.asr.small_recognizer import write_recognizer
 from tests.seeds import RANDOM
 
@@ -188,12 +196,44 @@ def test_an_extractor_that_the_network_needs_is_missing(folder: Path) -> None:
 
 
 def test_a_graph_that_is_missing_is_named(folder: Path) -> None:
-    (folder / "graph/HCLG.fst").unlink()
-    (folder / "graph/HCLr.fst").touch()
-    with pytest.raises(
-        ModelFormatError, match=r"HCLG\.fst or HCLr.fst, Gr.fst, disambig_tid.int is missing; it has HCLr"
-    ):
+    graph = folder / "graph"
+    (graph / "HCLG.fst").unlink()
+    either = r"search graph should be: HCLG\.fst or HCLr\.fst, Gr\.fst, disambig_tid\.int is missing"
+    with pytest.raises(ModelFormatError, match=either):
         ModelFolder(folder).graph_files()
+    parts = ["HCLr.fst", "Gr.fst", "disambig_tid.int"]
+    for number in range(1, 7):
+        there = [part for bit, part in enumerate(parts) if number >> bit & 1]
+        for part in there:
+            (graph / part).touch()
+        missing = [part for part in parts if part not in there]
+        with pytest.raises(ModelFormatError) as caught:
+            ModelFolder(folder).graph_files()
+        said = f"in parts: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; it has "
+        assert said in str(caught.value)
+        for part in there:
+            (graph / part).unlink()
+
+
+@pytest.mark.parametrize(
+    ("rest", "family"),
+    [
+        ("<DIMENSION> 39 <NUMPDFS> 2 <DiagGMM> ", "Gaussian mixtures (GMM)"),
+        ("<SGMM> <NUMSTATES> 2 ", "subspace Gaussian mixtures (SGMM)"),
+        ("<Nnet> <NumComponents> 2 <Components> ", "nnet2"),
+        ("<Nnet> <Splice> 440 40 ", "nnet1"),
+    ],
+)
+def test_models_of_other_families_are_named(folder: Path, rest: str, family: str) -> None:
+    """A transition model comes before each in a final.mdl; nnet1 has files without one."""
+    writer = Writer(binary=False)
+    chain_transition_model().write_to(writer)
+    for contents in (writer.getvalue().decode() + rest, rest):
+        (folder / "am/final.mdl").write_text(contents)
+        with pytest.raises(ModelFormatError) as caught:
+            ModelFolder(folder).load()
+        assert f"this is a model of {family}" in str(caught.value)
+        assert str(folder / "am/final.mdl") in str(caught.value)
 
 
 def test_what_is_no_model_directory_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -157,6 +157,10 @@ class ModelFolder:
             files = {name: self._graph / name for name in names}
             if all(file.is_file() for file in files.values()):
                 return GraphFiles(files, self._first_of("words.txt"), self._first_of(*_WORD_BOUNDARIES))
+        lookahead = _GRAPHS[1]
+        missing = [name for name in lookahead if not (self._graph / name).is_file()]
+        if len(missing) < len(lookahead):
+            raise _missing(self._graph, missing, "this is where the search graph is, in parts")
         either = " or ".join(", ".join(names) for names in _GRAPHS)
         raise _missing(self._graph, [either], "this is where the search graph should be")
 
