@@ -33,7 +33,7 @@ from nnet3.kaldi_io.lattice import Lattice
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.options import DecodingOptions
 
-_GRAPH_SCALE = 0.9
+_GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk
 _MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its end, or for a first word
 
 
