@@ -95,6 +95,7 @@ class Segment:
         self.graph, self.options = graph, options
         self.search = BeamSearch(graph.search.begin(), options)
         self._lattice = GrowingLattice(options.lattice_beam, graph.phones, options.max_mem or np.inf)
+        self._settled: DecodedSegment | None = None  # of the lattice as it is, once it was asked for
 
     def accept(self, scores: npt.NDArray[np.float32]) -> None:
         """Takes scores (rows, pdfs), scaled log-likelihoods."""
@@ -114,6 +115,7 @@ class Segment:
             return
         last = self.search.num_rows - int(np.argmin(tokens[::-1]))
         self._lattice.add(self.search.tokens.piece(self._lattice.first_row, last))
+        self._settled = None
         if last > _MOST_ROWS:
             self._lattice.close_start()
         if self._lattice.first_row:
@@ -138,8 +140,10 @@ class Segment:
 
         Costs of the graph count in full, as they do in Vosk before the result.
         """
-        lattice = self._lattice.lattice(None) if self._lattice.num_rows else None
-        return None if lattice is None else DecodedSegment(self.graph, lattice, graph_scale=1.0)
+        if self._settled is None and self._lattice.num_rows:
+            lattice = self._lattice.lattice(None)
+            self._settled = None if lattice is None else DecodedSegment(self.graph, lattice, graph_scale=1.0)
+        return self._settled
 
     def found(self, use_final: bool = True) -> DecodedSegment | None:
         """Returns what was found so far; None if nothing fits the graph."""
