@@ -30,7 +30,6 @@ MODEL_CONF = """
 --frames-per-chunk=6
 --endpoint.silence-phones=1
 --endpoint.rule2.min-trailing-silence=0.25
---optimization.optimize=true
 """
 
 
@@ -168,3 +167,27 @@ def write_folder(folder: Path, random: np.random.Generator, *, with_ivector: boo
     write_matrix(model.cmvn_stats, folder / "ivector/global_cmvn.stats", binary=False)
     (folder / "ivector/splice.conf").write_text("--left-context=2\n--right-context=1\n")
     (folder / "ivector/online_cmvn.conf").write_text("# all as usual\n")
+
+
+def write_kaldi_folder(folder: Path, random: np.random.Generator) -> None:
+    """Writes a model directory as prepare_online_decoding.sh leaves it, with absolute paths of a place that is gone."""
+    write_folder(folder, random)
+    (folder / "am/final.mdl").rename(folder / "final.mdl")
+    (folder / "ivector").rename(folder / "ivector_extractor")
+    for name in ("splice.conf", "online_cmvn.conf"):
+        (folder / "ivector_extractor" / name).rename(folder / "conf" / name)
+    (folder / "conf/model.conf").unlink()
+    (folder / "am").rmdir()
+    (folder / "frame_subsampling_factor").write_text("3\n")
+    (folder / "conf/online.conf").write_text(
+        "--feature-type=mfcc\n--mfcc-config=/gone/conf/mfcc.conf\n--endpoint.silence-phones=1\n"
+        "--ivector-extraction-config=/gone/conf/ivector_extractor.conf\n"
+    )
+    (folder / "conf/ivector_extractor.conf").write_text(
+        "--splice-config=/gone/conf/splice.conf\n--cmvn-config=/gone/conf/online_cmvn.conf\n"
+        "--lda-matrix=/gone/ivector_extractor/final.mat\n"
+        "--global-cmvn-stats=/gone/ivector_extractor/global_cmvn.stats\n"
+        "--diag-ubm=/gone/ivector_extractor/final.dubm\n--ivector-extractor=/gone/ivector_extractor/final.ie\n"
+        "--num-gselect=5\n--min-post=0.025\n--posterior-scale=0.1\n--max-remembered-frames=1000\n--max-count=100\n"
+        "--ivector-period=10\n"
+    )

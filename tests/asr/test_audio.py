@@ -124,3 +124,37 @@ def test_what_is_no_audio_is_refused(audio: np.ndarray, message: str) -> None:
 def test_a_channel_must_be_there() -> None:
     with pytest.raises(ArgumentError, match="there is no channel 2 of 2"):
         PcmReader(2, channel=2)
+
+
+FAINT = (0.5 * np.sin(np.arange(20_000)), 3000 * np.sin(np.arange(20_000)))  # floats in [-1, 1], and values of 16 bits
+
+
+@pytest.mark.parametrize("piece", [100, 1600, 20_000])
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(
+    ("audio", "told"),
+    [
+        (FAINT[0].astype(np.float32), "multiply by 32768"),
+        (FAINT[0].astype(np.float64), "multiply by 32768"),
+        (FAINT[0].astype(np.float16), "multiply by 32768"),
+        (np.sign(FAINT[0]).astype(np.float32), "multiply by 32768"),
+        (FAINT[1].astype(np.int32), "int32 reaches to 2147483647, give values of 16 bits as int16"),
+        (FAINT[1].astype(">i4"), "int32 reaches to 2147483647, give values of 16 bits as int16"),
+        (FAINT[1].astype(np.float32), ""),
+        (FAINT[1].astype(np.int16), ""),
+        (np.sign(FAINT[1]).astype(np.int16), ""),
+        (65536 * FAINT[1].astype(np.int32), ""),
+        (np.zeros(20_000), ""),
+        (np.zeros(20_000, np.int32), ""),
+        (np.append(FAINT[0][:7000], 2.0), ""),
+        (np.append(np.zeros(15_000), FAINT[0][:1000]), ""),
+    ],
+)
+def test_audio_of_another_scale_is_told_once(
+    audio: np.ndarray, told: str, channels: int, piece: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = PcmReader(channels)
+    for first in range(0, len(audio), piece):
+        reader.read(np.repeat(audio[first : first + piece, np.newaxis], channels, axis=1))
+    assert caplog.text.count("so faint that nothing can be heard") == bool(told)
+    assert told in caplog.text

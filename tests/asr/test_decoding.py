@@ -105,6 +105,31 @@ def test_what_is_found_before_the_end(files: GraphFiles) -> None:
         assert path.words.tolist() == words == [word.label for word in found.words]
 
 
+def test_what_the_lattice_has_already(files: GraphFiles) -> None:
+    """It is what a search finds that has heard no more than these rows."""
+    graph, scores = DecodingGraph.load(files, chain_model()), scores_of(*SAID, *SAID, *SAID)
+    options = replace(OPTIONS, determinize_max_delay=6, determinize_min_chunk_size=2)
+    segment, seen = graph.start(options), set()
+    for row in scores:
+        segment.accept(row[np.newaxis])
+        rows = segment._lattice.num_rows
+        settled = segment.settled()
+        assert (settled is None) == (rows == 0)
+        if settled is None or rows in seen:
+            continue
+        seen.add(rows)
+        alone = graph.start(OPTIONS)
+        alone.accept(scores[:rows])
+        expected = alone.found(use_final=False)
+        assert expected is not None
+        expected = replace(expected, graph_scale=1.0)
+        assert [word.label for word in settled.words] == [word.label for word in expected.words]
+        for one, other in zip(settled.words, expected.words, strict=True):
+            assert tuple(one) == pytest.approx(tuple(other), abs=1e-4)
+    assert len(seen) > 3
+    assert max(seen) < len(scores)
+
+
 def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
     graph = DecodingGraph.load(lookahead_files, chain_model())
     only_short, unknown = graph.with_phrases(["short strange", "short short"])
@@ -114,8 +139,28 @@ def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
     found = segment.found()
     assert found is not None
     assert {word.label for word in found.words} == {2}
-    with pytest.raises(ArgumentError, match="at least one word that the model knows"):
-        graph.with_phrases(["strange"])
+    with pytest.raises(ArgumentError, match="at least one phrase"):
+        graph.with_phrases([])
+
+
+@pytest.mark.parametrize("phrases", [["strange"], [""], ["[unk]", "strange strange", " "], ["<eps>"]])
+def test_phrases_without_known_words_count_as_ends(lookahead_files: GraphFiles, phrases: list[str]) -> None:
+    graph = DecodingGraph.load(lookahead_files, chain_model())
+    nothing, unknown = graph.with_phrases(phrases)
+    assert unknown == sorted({word for phrase in phrases for word in phrase.split()})
+    segment = nothing.start(OPTIONS)
+    segment.accept(scores_of(*SAID))
+    found = segment.found()
+    assert found is not None
+    assert found.words == []
+    costs = []
+    for more in ([], phrases):
+        segment = graph.with_phrases(["short", *more])[0].start(OPTIONS)
+        segment.accept(scores_of((4, 3)))
+        found = segment.found()
+        assert found is not None
+        costs.append(found.alternatives(1)[0].cost)
+    assert costs[1] > costs[0] + 0.1
 
 
 def test_graphs_that_are_not_this_models(files: GraphFiles, tmp_path: Path) -> None:

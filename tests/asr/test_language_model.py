@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import example, given, strategies as st
 
 from nnet3.asr.language_model import BackoffModel, phrase_model
 from nnet3.errors import ArgumentError, ModelFormatError
@@ -32,8 +33,32 @@ def test_a_grammar_counts_what_follows_what() -> None:
     assert cost_of_words(model, ()) == pytest.approx(-np.log(0.5 * 2 / 6))
     expected = -np.log(0.5 / 6) + half - np.log(0.5 * 2 / 6) + half - np.log(0.5 * 2 / 6)
     assert cost_of_words(model, (2, 1)) == pytest.approx(expected)
-    with pytest.raises(ArgumentError, match="at least one word that the model knows"):
+    with pytest.raises(ArgumentError, match="a grammar needs at least one phrase"):
         phrase_model([])
+
+
+@given(st.lists(st.lists(st.integers(1, 3), max_size=3), min_size=1, max_size=6))
+@example([[]])
+@example([[1], []])
+def test_all_phrases_are_counted(phrases: list[list[int]]) -> None:
+    """A phrase counts with each pair of its words and with its end, also one without words."""
+    follows: dict[int, list[int]] = {0: []}  # what follows each word; at the start and behind any word: 0
+    for phrase in phrases:
+        for before, word in zip([0, *phrase], [*phrase, 0], strict=True):
+            follows.setdefault(before, []).append(word)
+            follows[0] += [word] if before else []
+    model = phrase_model(phrases)
+    assert model.num_states == len(follows)
+    assert sorted(set(model.words.tolist())) == sorted(set(follows[0]) - {0})
+    states, expected = {0: model.start}, {}
+    for word in set(follows[0]) - {0}:
+        states[word] = int(model.dst[model.find(np.array([model.start]), np.array([word]))[0]])
+    for before, state in states.items():
+        for word in set(follows[before]):
+            expected[state, word] = -np.log(0.5 * follows[before].count(word) / len(follows[before]))
+        assert model.final[state] == pytest.approx(expected.pop((state, 0), np.inf))
+    found = {(key >> 32, key & 0xFFFFFFFF): cost for key, cost in zip(model.key, model.cost, strict=False)}
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

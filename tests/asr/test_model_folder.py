@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nnet3.asr import ModelFolder
+from nnet3.asr import Model, ModelFolder
 from nnet3.errors import ConfigError, ModelFormatError
-from nnet3.options import DecodingOptions, MfccOptions, SpliceOptions
-from tests.asr.small_model import FEATURES, random_cmvn_stats, write_folder, write_matrix
+from nnet3.kaldi_io import Writer
+from nnet3.options import (
+    DecodingOptions,
+    IvectorOptions,
+    MfccOptions,
+    OnlineCmvnOptions,
+    SilenceWeightingOptions,
+    SpliceOptions,
+)
+from tests.asr.small_model import (
+    FEATURES,
+    chain_transition_model,
+    random_cmvn_stats,
+    write_folder,
+    write_kaldi_folder,
+    write_matrix,
+)
+from tests.asr.small_recognizer import write_recognizer
 from tests.seeds import RANDOM
 
 
@@ -62,31 +80,92 @@ def test_a_directory_in_one_folder_has_fixed_settings(folder: Path, tmp_path: Pa
     assert model.load().ivectors is not None
 
 
-def test_a_directory_of_kaldis_script_is_read(folder: Path, tmp_path: Path) -> None:
+def test_a_directory_of_kaldis_script_is_read(tmp_path: Path) -> None:
     online = tmp_path / "online"
-    (online / "conf").mkdir(parents=True)
-    shutil.copy(folder / "am/final.mdl", online)
-    shutil.copy(folder / "conf/mfcc.conf", online / "conf")
-    shutil.copytree(folder / "ivector", online / "ivector_extractor")
-    for name in ("splice.conf", "online_cmvn.conf"):
-        shutil.move(online / "ivector_extractor" / name, online / "conf" / name)
+    write_kaldi_folder(online, RANDOM)
+    (online / "frame_subsampling_factor").write_text("2\n")
+    (online / "conf/ivector_extractor.conf").rename(online / "conf/x.conf")
     (online / "conf/online.conf").write_text(
         "--feature-type=mfcc\n--mfcc-config=/elsewhere/mfcc.conf\n--ivector-extraction-config=/elsewhere/x.conf\n"
         "--endpoint.silence-phones=1\n"
     )
-    (online / "conf/ivector_extractor.conf").write_text(
-        "--splice-config=/elsewhere\n--lda-matrix=/elsewhere\n--num-gselect=3\n--max-count=75\n"
-    )
-    (online / "frame_subsampling_factor").write_text("2\n")
-    model = ModelFolder(online, graph=folder / "graph")
+    with open(online / "conf/x.conf", "a") as file:
+        file.write("--num-gselect=3\n--max-count=75\n")
+    (online / "graph").rename(tmp_path / "graph")
+    model = ModelFolder(online, graph=tmp_path / "graph")
     assert model.decoding.frame_subsampling_factor == 2
     assert model.silence_phones == (1,)
+    assert model.silence_weighting == SilenceWeightingOptions()
     assert "HCLG.fst" in model.graph_files().files
     front = model.load()
     assert front.ivectors is not None
     assert (front.ivectors.options.num_gselect, front.ivectors.options.max_count) == (3, 75)
     assert front.ivectors.cmvn.min_energy == -np.inf
     assert front.ivectors.splice == SpliceOptions(2, 1)
+    (online / "frame_subsampling_factor").write_text("0\n")
+    with pytest.raises(ModelFormatError, match="frame_subsampling_factor: expected one integer from 1 to 1000"):
+        ModelFolder(online)
+
+
+def test_options_that_no_file_says_are_kaldis(tmp_path: Path) -> None:
+    """Vosk's max-count and min-energy are not those of a directory of Kaldi's."""
+    write_kaldi_folder(tmp_path / "online", RANDOM)
+    conf = tmp_path / "online/conf/ivector_extractor.conf"
+    conf.write_text("".join(line for line in conf.read_text().splitlines(True) if "-config" in line))
+    front = ModelFolder(tmp_path / "online").load()
+    assert front.ivectors is not None
+    assert front.ivectors.options == IvectorOptions()
+    assert front.ivectors.cmvn == OnlineCmvnOptions()
+
+
+def write_flat(folder: Path, *, lookahead: bool = False) -> None:
+    """Writes a recognizer of Vosk's layout with all in one folder."""
+    write_recognizer(folder, lookahead=lookahead)
+    (folder / "conf/model.conf").unlink()
+    for part in ("am/final.mdl", "conf/mfcc.conf", "graph/phones/word_boundary.int", "graph/words.txt"):
+        shutil.move(folder / part, folder)
+    for file in (folder / "graph").glob("*.*"):
+        shutil.move(file, folder)
+    for part in ("am", "conf", "graph"):
+        shutil.rmtree(folder / part)
+
+
+def write_kaldi(folder: Path, *, lookahead: bool = False) -> None:
+    write_kaldi_folder(folder, RANDOM)
+    shutil.rmtree(folder / "graph")
+    write_recognizer(folder.parent / "other", lookahead=lookahead)
+    shutil.move(folder.parent / "other/graph", folder)
+
+
+@pytest.mark.parametrize("lookahead", [False, True])
+@pytest.mark.parametrize("write", [write_recognizer, write_flat, write_kaldi])
+def test_a_file_that_was_lost_is_missed(write: Callable[..., Any], lookahead: bool, tmp_path: Path) -> None:
+    """Vosk needs these files, too; without word_boundary.int times are approximate there as here."""
+    folder = tmp_path / "model"
+    write(folder, lookahead=lookahead)
+    Model(folder)
+    files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
+    assert len(files) > 10
+    for file in files:
+        file.rename(tmp_path / "lost")
+        if file.name == "word_boundary.int":
+            Model(folder)
+        else:
+            with pytest.raises(ModelFormatError) as caught:
+                Model(folder)
+            assert file.name in str(caught.value)
+        (tmp_path / "lost").rename(file)
+
+
+def test_models_for_rescoring_are_warned_about(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("rescore", "rnnlm"):
+        (folder / name).mkdir()
+    ModelFolder(folder)
+    assert not caplog.text
+    for name in ("rescore/G.carpa", "rnnlm/final.raw"):
+        (folder / name).touch()
+        ModelFolder(folder)
+        assert f"{name}: words are not weighed anew by larger models" in caplog.text
 
 
 def test_a_model_without_ivectors_needs_no_extractor(tmp_path: Path) -> None:
@@ -117,12 +196,44 @@ def test_an_extractor_that_the_network_needs_is_missing(folder: Path) -> None:
 
 
 def test_a_graph_that_is_missing_is_named(folder: Path) -> None:
-    (folder / "graph/HCLG.fst").unlink()
-    (folder / "graph/HCLr.fst").touch()
-    with pytest.raises(
-        ModelFormatError, match=r"HCLG\.fst or HCLr.fst, Gr.fst, disambig_tid.int is missing; it has HCLr"
-    ):
+    graph = folder / "graph"
+    (graph / "HCLG.fst").unlink()
+    either = r"search graph should be: HCLG\.fst or HCLr\.fst, Gr\.fst, disambig_tid\.int is missing"
+    with pytest.raises(ModelFormatError, match=either):
         ModelFolder(folder).graph_files()
+    parts = ["HCLr.fst", "Gr.fst", "disambig_tid.int"]
+    for number in range(1, 7):
+        there = [part for bit, part in enumerate(parts) if number >> bit & 1]
+        for part in there:
+            (graph / part).touch()
+        missing = [part for part in parts if part not in there]
+        with pytest.raises(ModelFormatError) as caught:
+            ModelFolder(folder).graph_files()
+        said = f"in parts: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; it has "
+        assert said in str(caught.value)
+        for part in there:
+            (graph / part).unlink()
+
+
+@pytest.mark.parametrize(
+    ("rest", "family"),
+    [
+        ("<DIMENSION> 39 <NUMPDFS> 2 <DiagGMM> ", "Gaussian mixtures (GMM)"),
+        ("<SGMM> <NUMSTATES> 2 ", "subspace Gaussian mixtures (SGMM)"),
+        ("<Nnet> <NumComponents> 2 <Components> ", "nnet2"),
+        ("<Nnet> <Splice> 440 40 ", "nnet1"),
+    ],
+)
+def test_models_of_other_families_are_named(folder: Path, rest: str, family: str) -> None:
+    """A transition model comes before each in a final.mdl; nnet1 has files without one."""
+    writer = Writer(binary=False)
+    chain_transition_model().write_to(writer)
+    for contents in (writer.getvalue().decode() + rest, rest):
+        (folder / "am/final.mdl").write_text(contents)
+        with pytest.raises(ModelFormatError) as caught:
+            ModelFolder(folder).load()
+        assert f"this is a model of {family}" in str(caught.value)
+        assert str(folder / "am/final.mdl") in str(caught.value)
 
 
 def test_what_is_no_model_directory_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -134,7 +245,8 @@ def test_what_is_no_model_directory_is_refused(folder: Path, tmp_path: Path) -> 
         (tmp_path / "other", "this is no model directory: .* missing; it has nothing"),
         (
             tmp_path / "near",
-            r"near: .*: am/final\.mdl and conf/model\.conf or conf/online\.conf or final\.mdl and mfcc\.conf is "
+            r"near: .*: am/final\.mdl and conf/model\.conf or conf/online\.conf and conf/ivector_extractor\.conf or "
+            r"final\.mdl and mfcc\.conf is "
             r"missing; it has conf/, mfcc\.txt\. Give",
         ),
         (tmp_path / "nowhere", "there is no such model directory"),
@@ -172,7 +284,7 @@ def test_a_setting_that_is_wrong_has_its_place(folder: Path) -> None:
     with open(folder / "conf/model.conf", "a") as file:
         file.write("--beem=3\n")
     with pytest.raises(
-        ConfigError, match=r"(?s)model\.conf:9:1: there is no option '--beem' here.*did you mean 'beam'"
+        ConfigError, match=r"(?s)model\.conf:8:1: there is no option '--beem' here.*did you mean 'beam'"
     ):
         ModelFolder(folder)
 

@@ -162,6 +162,7 @@ def test_vosks_names_give_its_json(model: Model) -> None:
     partial = json.loads(recognizer.PartialResult())
     assert set(partial) == {"partial"}
     recognizer.SetPartialWords(True)
+    recognizer.all_partial_words = True
     words = json.loads(recognizer.PartialResult())["partial_result"]
     assert set(words[0]) == {"conf", "end", "start", "word"}
     recognizer.SetWords(True)
@@ -180,6 +181,27 @@ def test_vosks_names_give_its_json(model: Model) -> None:
     recognizer.Reset()
     assert model.vosk_model_find_word("low") == 2
     assert model.vosk_model_find_word("strange") == -1
+
+
+def test_words_of_partial_results(model: Model) -> None:
+    """They are those of the lattice, which are behind the audio, or those of all audio."""
+    recognizer = KaldiRecognizer(model, RATE)
+    recognizer.SetPartialWords(True)
+    behind = 0
+    for number, part in enumerate(cut(AUDIO, *[PIECE] * 15)[:15]):
+        recognizer.AcceptWaveform(part)
+        assert recognizer._segment is not None
+        recognizer.all_partial_words = False
+        some = json.loads(recognizer.PartialResult())
+        assert some["partial"] == " ".join(word["word"] for word in some.get("partial_result", ()))
+        if number < 8:  # fewer than 60 rows of 30 ms
+            assert some == {"partial": ""}
+        end = 0.03 * recognizer._segment._lattice.num_rows
+        assert all(word["end"] <= end + 1e-6 for word in some.get("partial_result", ()))
+        recognizer.all_partial_words = True
+        words = json.loads(recognizer.PartialResult()).get("partial_result", [])
+        behind += some["partial"] != "" and words[-1]["start"] > end
+    assert behind
 
 
 def test_subtitles_of_a_stream(model: Model, tmp_path: Path) -> None:
@@ -202,6 +224,51 @@ def test_a_grammar(lookahead: Model, caplog: pytest.LogCaptureFixture) -> None:
     free, fresh = recognizer.finish(), Recognizer(lookahead, RATE)
     assert "low" in {word.word for word in free.words}
     assert fresh.finish() == SpokenText([])
+
+
+@pytest.mark.parametrize("phrases", [["low", "high low"], None])
+@pytest.mark.parametrize("before", [[], ["result"], ["reset"], ["finish"], ["result", "finish"]])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_phrases_begin_a_new_stream(
+    lookahead: Model, phrases: list[str] | None, before: list[str], is_shared: bool
+) -> None:
+    def likelihood(recognizer: Recognizer) -> float:
+        for part in cut(AUDIO, *[PIECE] * 10)[:10]:
+            recognizer.accept(part)
+        return recognizer.result().alternatives[0].confidence
+
+    computer = lookahead.computer(3) if is_shared else None
+    fresh = Recognizer(lookahead, RATE, phrases, alternatives=1, computer=computer)
+    changed = Recognizer(lookahead, RATE, ["high"], alternatives=1, computer=computer)
+    if before:
+        changed.accept(AUDIO[10 * PIECE :])
+    for operation in before:
+        getattr(changed, operation)()
+    changed.set_phrases(phrases)
+    assert likelihood(changed) == likelihood(fresh)
+    assert changed._begin_time == (len(AUDIO) / RATE - 2 if before else 0)
+
+
+def test_a_refused_grammar_leaves_the_stream(lookahead: Model, model: Model) -> None:
+    for each, wrong in ((lookahead, []), (model, ["high"])):
+        recognizer, other = Recognizer(each, RATE), Recognizer(each, RATE)
+        for first in (recognizer, other):
+            first.accept(AUDIO[: 10 * PIECE])
+            first.result()
+        with pytest.raises(ArgumentError):
+            recognizer.set_phrases(wrong)
+        for first in (recognizer, other):
+            first.accept(AUDIO[10 * PIECE :])
+        assert recognizer.finish() == other.finish()
+
+
+def test_a_grammar_of_unknown_words_hears_nothing(lookahead: Model, caplog: pytest.LogCaptureFixture) -> None:
+    recognizer = KaldiRecognizer(lookahead, RATE, '["strange", "[unk]"]')
+    assert "does not know these words of the phrases: [unk], strange" in caplog.text
+    recognizer.SetWords(True)
+    recognizer.AcceptWaveform(AUDIO)
+    assert json.loads(recognizer.PartialResult()) == {"partial": ""}
+    assert json.loads(recognizer.FinalResult()) == {"text": ""}
 
 
 def test_a_grammar_for_a_fixed_graph(model: Model, caplog: pytest.LogCaptureFixture) -> None:

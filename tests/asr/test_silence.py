@@ -16,8 +16,9 @@ MODEL = chain_transition_model()
 class SlowWeighting:
     """A list of [id or None, token, weight], one for each row."""
 
-    def __init__(self, factor: int, first: int):
+    def __init__(self, factor: int, first: int, weight: float, longest: int):
         self.factor, self.first, self.rows = factor, first, []
+        self.weight, self.longest = weight, longest
 
     def trace(self, ids: list[int], tokens: list[int]) -> None:
         while len(self.rows) < len(ids):
@@ -36,17 +37,27 @@ class SlowWeighting:
         changes = []
         wanted = None
         if self.rows[begin][0] is None:
-            same = self.rows[begin - 1][2] if begin else 0.001
+            same = self.rows[begin - 1][2] if begin else self.weight
         for row in range(begin, len(self.rows)):
             transition_id = self.rows[row][0]
             if self.rows[begin][0] is None:
                 wanted = same
             elif transition_id is not None:
-                wanted = 0.001 if MODEL.phone(transition_id) in SILENCE else 1.0
+                is_silent = MODEL.phone(transition_id) in SILENCE or 0 < self.longest <= self.run(begin, row)
+                wanted = self.weight if is_silent else 1.0
             delta, self.rows[row][2] = wanted - self.rows[row][2], wanted
             if delta != 0 or row == len(self.rows) - 1:
                 changes += [(self.first + self.factor * row + j, delta) for j in range(self.factor)]
         return changes
+
+    def run(self, begin: int, row: int) -> int:
+        """How many rows from `begin` on have the id of this row, without a gap."""
+        first = end = row
+        while first > begin and self.rows[first - 1][0] == self.rows[row][0]:
+            first -= 1
+        while end < len(self.rows) and self.rows[end][0] == self.rows[row][0]:
+            end += 1
+        return end - first
 
 
 steps = st.tuples(
@@ -58,11 +69,15 @@ steps = st.tuples(
 
 
 @settings(max_examples=40)
-@given(st.sampled_from([1, 3]), st.sampled_from([0, 300]), st.lists(steps, max_size=40), st.booleans())
+@given(
+    *(st.sampled_from([1, 3]), st.sampled_from([0, 300]), st.lists(steps, max_size=40), st.booleans()),
+    *(st.sampled_from([0.001, 0.0, 0.5]), st.sampled_from([-1.0, 1.0, 2.9, 4.0])),
+)
 def test_changes_are_those_of_the_slow_version(
-    factor: int, first: int, rounds: list[tuple[int, int, int, int]], long: bool
+    factor: int, first: int, rounds: list[tuple[int, int, int, int]], long: bool, weight: float, longest: float
 ) -> None:
-    fast, slow = SilenceWeighting(MODEL, SILENCE, factor, first), SlowWeighting(factor, first)
+    fast = SilenceWeighting(MODEL, SILENCE, factor, first, weight, longest)
+    slow = SlowWeighting(factor, first, weight, int(longest))
     ready, ids, tokens = first, [], []
     for come, decoded, back, seed in rounds:
         ready += come * (20 if long else 1)

@@ -55,7 +55,7 @@ class AcousticStream:
         self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn)
         self._piece = int(_PIECE_SECONDS * rate)
         self._num_frames, self._num_chunks = 0, 0
-        is_weighted = best_path is not None and front.silence_phones != ()
+        is_weighted = best_path is not None and front.silence_weighting.is_active
         self._ivectors = None if front.ivectors is None else OnlineIvectors(front.ivectors, weighted=is_weighted)
         self._is_weighted = is_weighted and self._ivectors is not None
         self.begin_segment(best_path)
@@ -70,7 +70,11 @@ class AcousticStream:
         if self._is_weighted:
             factor = self.front.decoding.frame_subsampling_factor
             model = self.front.acoustic_model.transition_model
-            self._silence = SilenceWeighting(model, self.front.silence_phones, factor, factor * self.num_rows)
+            options = self.front.silence_weighting
+            self._silence = SilenceWeighting(
+                *(model, options.silence_phones, factor, factor * self.num_rows),
+                *(options.silence_weight, options.max_state_duration),
+            )
 
     def accept(self, audio: Audio) -> Iterator[Scores]:
         """Yields the rows of scores, (rows, pdfs), that become available with each piece of the audio."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from numbers import Real
 
@@ -14,7 +15,13 @@ Samples = npt.NDArray[np.float32]
 #: What a stream takes: PCM as bytes, or an array (samples,) or (samples, channels).
 Audio = bytes | bytearray | memoryview | npt.NDArray[np.generic]
 
+_LOG = logging.getLogger("nnet3")
 _FULL_SCALE = 32768.0
+_FAINT_SAMPLES = 8000  # after which audio below one step of 16 bits is told
+_OTHER = {
+    "f": "floats are in the scale of 16 bits, multiply by 32768",
+    "i": "int32 reaches to 2147483647, give values of 16 bits as int16",
+}
 _ZERO_CROSSINGS = 6
 _RATES = (1000, 400_000)
 
@@ -25,6 +32,9 @@ class PcmReader:
     Bytes are 16-bit little-endian samples, those of `channels` one after the other; a sample that is cut at the end of
     a piece goes on in the next one. Arrays of integers are scaled by their type; arrays of floats are in the scale of
     16 bits already, as in Kaldi and Vosk. Several channels are averaged, unless `channel` says which one to take.
+
+    If an array's type reaches further than 16 bits, but half a second has no sample beyond the last one of these, a
+    warning says so, once: floats may be in the scale of 1, integers of 16 bits in a larger type.
     """
 
     def __init__(self, channels: int = 1, channel: int | None = None):
@@ -32,6 +42,7 @@ class PcmReader:
             raise ArgumentError(f"there is no channel {channel} of {channels}")
         self.channels, self.channel = channels, channel
         self._cut = b""
+        self._faint: int | None = 0  # samples up to now, all of them too quiet; None: one was loud, or it was said
 
     def read(self, audio: Audio) -> Samples:
         """Returns the samples, (n,). Raises ArgumentError for what is no audio, a NaN or an infinity."""
@@ -48,7 +59,19 @@ class PcmReader:
             raise ArgumentError(
                 f"audio of {self.channels} channel(s) must be (samples,) or (samples, channels), got {array.shape}"
             )
-        return self._mono(_in_16_bits(columns))
+        samples = _in_16_bits(columns)
+        if self._faint is not None and (array.dtype.kind == "f" or array.dtype.itemsize > 2):
+            self._check_scale(samples, self._faint, array.dtype.kind)
+        return self._mono(samples)
+
+    def _check_scale(self, samples: Samples, faint: int, kind: str) -> None:
+        loudest = float(np.abs(samples).max(initial=0))
+        faint += int(np.count_nonzero(samples)) // self.channels
+        self._faint = faint if loudest <= 1 and faint < _FAINT_SAMPLES else None
+        if self._faint is None and loudest <= 1:
+            _LOG.warning(
+                "the audio is so faint that nothing can be heard: if its scale is another one, %s", _OTHER[kind]
+            )
 
     def _mono(self, columns: Samples) -> Samples:
         if self.channel is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,8 +86,11 @@ class LookaheadSearch:
         known[graph.fst.olabel] = True
         if not known[model.words].any():
             raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
-        self._graph, self._model, self._columns = graph, model, columns
-        self._ahead = WordsAhead(graph.reached, model)
+        self._graph, self._columns = graph, columns
+        self._take(model)
+
+    def _take(self, model: BackoffModel) -> None:
+        self._model, self._ahead = model, WordsAhead(self._graph.reached, model)
         self._composition = self._new()
 
     def _new(self) -> Composition:
@@ -99,8 +103,10 @@ class LookaheadSearch:
         return self._composition
 
     def with_model(self, model: BackoffModel) -> LookaheadSearch:
-        """Returns the same for another language model."""
-        return LookaheadSearch(self._graph, model, self._columns)
+        """Returns the same for another language model, which may have no word that the graph has."""
+        other = copy.copy(self)
+        other._take(model)
+        return other
 
 
 class Composition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from nnet3.options import Option, Options, declared
 from nnet3.text import decode_config, did_you_mean
 from nnet3.text.values import Boolean
 
+_LOG = logging.getLogger("nnet3")
 _BOOLEANS = {"true": True, "t": True, "1": True, "": True, "false": False, "f": False, "0": False}
 
 
@@ -26,29 +28,34 @@ class _Setting(NamedTuple):
 def read_conf(path: str | os.PathLike[str], sections: Mapping[str, Options], ignored: str = "") -> dict[str, Options]:
     """Returns the sections with what the file says; an option of section "endpoint" is `--endpoint.NAME` there.
 
-    In names case does not matter and `_` is `-`. Names that the pattern `ignored` matches have no effect. Raises
-    ConfigError for an unknown name, a line that is no setting, and a value that breaks the rule of its option;
-    ModelFormatError for a file that cannot be read.
+    What follows "/" in the name of a section tells it from others of one prefix. In names case does not matter and `_`
+    is `-`. Names that the pattern `ignored` matches have no effect, with a warning. Raises ConfigError for an unknown
+    name, a line that is no setting, and a value that breaks the rule of its option; ModelFormatError for a file that
+    cannot be read.
     """
     try:
         text = decode_config(Path(path).read_bytes(), os.fspath(path))
     except OSError as error:
         raise ModelFormatError(f"cannot read this file: {error.strerror}", os.fspath(path)) from None
     known = {
-        f"{section}.{item.flag}".lstrip("."): (section, item)
+        f"{section.partition('/')[0]}.{item.flag}".lstrip("."): (section, item)
         for section, options in sections.items()
         for item in declared(type(options))
     }
     values: dict[str, dict[str, Any]] = {section: {} for section in sections}
     spans: dict[tuple[str, str], Span] = {}
+    without_effect = []
     for name, setting in _settings(text, os.fspath(path)).items():
         if name not in known:
             if re.fullmatch(ignored, name):
+                without_effect.append("--" + name)
                 continue
             raise ConfigError(f"there is no option '--{name}' here", setting.name, did_you_mean(name, known))
         section, item = known[name]
         values[section][item.name] = _read(item, setting)
         spans[section, item.name] = setting.span
+    if without_effect:
+        _LOG.warning("%s: this has no effect here: %s", path, ", ".join(without_effect))
     return {section: _with(options, values[section], section, spans) for section, options in sections.items()}
 
 

@@ -33,7 +33,7 @@ from nnet3.kaldi_io.lattice import Lattice
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.options import DecodingOptions
 
-_GRAPH_SCALE = 0.9  # of costs where risks are compared
+_GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk
 _MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its end, or for a first word
 
 
@@ -67,17 +67,17 @@ class DecodingGraph:
     def with_phrases(self, phrases: Sequence[str]) -> tuple[DecodingGraph, list[str]]:
         """Returns the graph of some phrases, in any order and in parts, and the words that the model does not know.
 
-        Raises ArgumentError if the graph is one whose words cannot be exchanged, or if no word is known.
+        A phrase without a known word counts as one without words; if all are, nothing can be heard. Raises
+        ArgumentError if the graph is one whose words cannot be exchanged, or if there is no phrase.
         """
         if not isinstance(self.search, LookaheadSearch):
             raise ArgumentError(
                 "this model has one graph of all words: a grammar needs a model with HCLr.fst and Gr.fst"
             )
         labels = self.words.labels
-        split = [[word for word in phrase.split(" ") if word] for phrase in phrases]
-        unknown = sorted({word for phrase in split for word in phrase if word not in labels})
-        known = [[labels[word] for word in phrase if word in labels] for phrase in split]
-        model = phrase_model(phrase for phrase in known if phrase)
+        split = [[(word, labels.get(word, 0)) for word in phrase.split(" ") if word] for phrase in phrases]
+        unknown = sorted({word for phrase in split for word, label in phrase if label <= 0})
+        model = phrase_model([label for _, label in phrase if label > 0] for phrase in split)
         return replace(self, search=self.search.with_model(model)), unknown
 
     def start(self, options: DecodingOptions) -> Segment:
@@ -95,6 +95,7 @@ class Segment:
         self.graph, self.options = graph, options
         self.search = BeamSearch(graph.search.begin(), options)
         self._lattice = GrowingLattice(options.lattice_beam, graph.phones, options.max_mem or np.inf)
+        self._settled: DecodedSegment | None = None  # of the lattice as it is, once it was asked for
 
     def accept(self, scores: npt.NDArray[np.float32]) -> None:
         """Takes scores (rows, pdfs), scaled log-likelihoods."""
@@ -114,6 +115,7 @@ class Segment:
             return
         last = self.search.num_rows - int(np.argmin(tokens[::-1]))
         self._lattice.add(self.search.tokens.piece(self._lattice.first_row, last))
+        self._settled = None
         if last > _MOST_ROWS:
             self._lattice.close_start()
         if self._lattice.first_row:
@@ -132,6 +134,16 @@ class Segment:
     def notices(self) -> list[str]:
         """The beams that were narrowed because memory did not suffice."""
         return self.search.notices + narrowed_notices(self._lattice.narrowest, self.options.lattice_beam)
+
+    def settled(self) -> DecodedSegment | None:
+        """Returns what the lattice has already, which later rows are not part of; None if there is nothing.
+
+        Costs of the graph count in full, as they do in Vosk before the result.
+        """
+        if self._settled is None and self._lattice.num_rows:
+            lattice = self._lattice.lattice(None)
+            self._settled = None if lattice is None else DecodedSegment(self.graph, lattice, graph_scale=1.0)
+        return self._settled
 
     def found(self, use_final: bool = True) -> DecodedSegment | None:
         """Returns what was found so far; None if nothing fits the graph."""
@@ -153,6 +165,7 @@ class DecodedSegment:
 
     graph: DecodingGraph
     labelled: LabelLattice
+    graph_scale: float = _GRAPH_SCALE  # of costs of the graph where risks and paths are compared
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -162,11 +175,11 @@ class DecodedSegment:
     @cached_property
     def words(self) -> list[HeardWord]:
         """The words with the least risk, with times in rows and confidences."""
-        return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, _GRAPH_SCALE))
+        return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale))
 
     def alternatives(self, number: int) -> list[Alternative]:
         """The best paths."""
-        return n_best(self.lattice, number, _GRAPH_SCALE, self.graph.boundaries)
+        return n_best(self.lattice, number, self.graph_scale, self.graph.boundaries)
 
     def text(self, seconds_per_row: float, begin: float = 0.0, alternatives: int = 0) -> SpokenText:
         """Returns the words as text, with times in seconds; the segment begins at `begin`."""

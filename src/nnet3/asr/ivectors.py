@@ -27,7 +27,6 @@ from nnet3.kaldi_io import load_matrix
 from nnet3.options import IvectorOptions, OnlineCmvnOptions, Options, SpliceOptions
 
 FileName = str | os.PathLike[str]
-_IGNORED_OF_CMVN = r"modulus|ring-buffer-size"  # options of Kaldi's that change nothing here
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ class IvectorFiles(NamedTuple):
         if self.splice_conf:
             splice = read_conf(self.splice_conf, {"": splice})[""]
         if self.cmvn_conf:
-            normalising = read_conf(self.cmvn_conf, {"": normalising}, _IGNORED_OF_CMVN)[""]
+            normalising = read_conf(self.cmvn_conf, {"": normalising})[""]
         return IvectorModel(
             load_ivector_extractor(self.extractor),
             load_diagonal_gmm(self.gmm),

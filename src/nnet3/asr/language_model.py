@@ -84,14 +84,15 @@ def phrase_model(phrases: Iterable[Sequence[int]]) -> BackoffModel:
     """Returns a model of words' labels. A state is the word before, or no word, as at the start.
 
     A word w behind h costs -log(0.5 c(h, w) / n(h)): c counts how often w follows h in the phrases, and n sums c over
-    words and ends. Backing off to no history costs -log 0.5; without history the counts are of all words.
+    words and ends. Backing off to no history costs -log 0.5; without history the counts are of all words. A phrase
+    without words is an end at the start; if all are, the model reads no word. Raises ArgumentError without a phrase.
     """
     pairs = Counter[tuple[int, int]]()
     for phrase in phrases:
         words = list(phrase)
         pairs.update(zip([_END, *words], [*words, _END], strict=True))
-    if not any(word for _, word in pairs):
-        raise ArgumentError("a grammar needs a phrase with at least one word that the model knows")
+    if not pairs:
+        raise ArgumentError("a grammar needs at least one phrase")
     anywhere = Counter[int]()
     for (before, word), count in pairs.items():
         if before:
@@ -111,5 +112,6 @@ def phrase_model(phrases: Iterable[Sequence[int]]) -> BackoffModel:
             final[number[before]] = cost
         else:
             arcs.append((number[before], number[word], word, cost))
-    src, dst, label, costs = (np.array(column) for column in zip(*arcs, strict=True))
-    return BackoffModel(Fst.from_arcs(0, final, src, dst, label, costs))
+    columns = np.array(arcs, float).reshape(-1, 4)  # one with no arc, too
+    src, dst, label = columns[:, :3].T.astype(np.int64)
+    return BackoffModel(Fst.from_arcs(0, final, src, dst, label, columns[:, 3]))

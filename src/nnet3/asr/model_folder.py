@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -12,24 +13,30 @@ import torch
 
 from nnet3.asr.arrays import Doubles
 from nnet3.asr.conf_file import read_conf
-from nnet3.asr.endpoints import RULES
 from nnet3.asr.features import FEATURE_KINDS, read_feature_options
 from nnet3.asr.ivector_files import load_cmvn_stats
 from nnet3.asr.ivectors import IvectorFiles, IvectorModel
+from nnet3.asr.model_settings import (
+    IvectorSettings,
+    Settings,
+    read_extractor_settings,
+    read_kaldi_settings,
+    read_vosk_settings,
+)
 from nnet3.decode import StreamComputer
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, load
 from nnet3.options import (
     DecodingOptions,
-    EndpointRule,
     FbankOptions,
-    IvectorOptions,
     MfccOptions,
     OnlineCmvnOptions,
-    Options,
-    SilenceOptions,
+    OnlineFeatureOptions,
+    SilenceWeightingOptions,
 )
+
+_LOG = logging.getLogger("nnet3")
 
 
 class _Layout(NamedTuple):
@@ -53,8 +60,9 @@ _LAYOUTS = (
         "am/global_cmvn.stats", "ivector/", "ivector/", "graph/",
     ),
     _Layout(
-        "of Kaldi's prepare_online_decoding.sh", ("conf/online.conf",), "final.mdl", "conf/online.conf", "conf/",
-        "global_cmvn.stats", "ivector_extractor/", "conf/", "graph/", False,
+        "of Kaldi's prepare_online_decoding.sh",
+        ("conf/online.conf", "conf/ivector_extractor.conf"),
+        "final.mdl", "conf/online.conf", "conf/", "global_cmvn.stats", "ivector_extractor/", "conf/", "graph/", False,
     ),
     _Layout(
         "of Vosk, in one folder", ("final.mdl", "mfcc.conf", "fbank.conf"), "final.mdl", "", "",
@@ -62,25 +70,12 @@ _LAYOUTS = (
     ),
 )  # fmt: skip
 
-_CHAIN = DecodingOptions(
-    beam=13, max_active=7000, lattice_beam=6, acoustic_scale=1.0, frame_subsampling_factor=3
-)  # where no file says what Vosk says for it
-_TEN_PHONES = SilenceOptions(tuple(range(1, 11)))
-_VOSK_IVECTORS = IvectorOptions(max_count=100.0)
 _VOSK_MIN_ENERGY = 50.0
-
-_EXTRACTOR = ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats")  # as IvectorFiles has them
-_PITCH = ("pitch.conf", "online_pitch.conf")
+_PITCH = "pitch.conf"
 _FACTOR_FILE = "frame_subsampling_factor"
+_OF_RESCORING = ("rescore/G.carpa", "rnnlm/final.raw")
 _WORD_BOUNDARIES = ("phones/word_boundary.int", "word_boundary.int")
 _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
-
-# Options of Kaldi's that change nothing here: its own program's memory, determinization, warnings, paths elsewhere.
-_IGNORED = {
-    "settings": r"debug-computation|(optimization|computation|compiler|ivector-silence-weighting)\..*|hash-ratio|"
-    r"determinize-.*|(phone|word)-determinize|minimize|delta|memory-pool-.*|feature-type|add-pitch|.*-config",
-    "ivectors": r"(splice|cmvn)-config|lda-matrix|global-cmvn-stats|diag-ubm|ivector-extractor",
-}
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ class FrontModel:
     acoustic_model: AcousticModel
     features: MfccOptions | FbankOptions
     decoding: DecodingOptions
-    silence_phones: tuple[int, ...] = ()
+    silence_weighting: SilenceWeightingOptions = field(default_factory=SilenceWeightingOptions)
     ivectors: IvectorModel | None = None
     cmvn: tuple[OnlineCmvnOptions, Doubles] | None = None  # of the network's input, if that is normalised online
 
@@ -133,12 +128,19 @@ class ModelFolder:
         check_is_path(path, "a model directory")
         self.path = Path(path)
         self._layout = _find_layout(self.path)
-        conf = self.path / self._layout.conf
         self._graph = self.path / self._layout.graph if graph is None else Path(graph)
+        settings = self._settings = self._read_settings()
+        self.decoding, self.silence_weighting = settings.decoding, settings.silence_weighting
+        self.silence_phones, self.endpoint_rules = settings.silence_phones, settings.endpoint_rules
+        self._ivectors = self._read_ivector_settings()
         self._check_files()
-        kind = next(kind for kind in FEATURE_KINDS if (conf / f"{kind}.conf").is_file())
-        self.features = read_feature_options(conf / f"{kind}.conf", kind)
-        self.decoding, self.silence_phones, self.endpoint_rules = self._read_settings()
+        kind, conf = self._feature_conf()
+        self.features = read_feature_options(self.path / conf, kind)
+        if self._layout.is_vosk:
+            self.features = replace(self.features, allow_downsample=True)
+        unused = [name for name in _OF_RESCORING if (self.path / name).is_file()]
+        if unused:
+            _LOG.warning("%s: %s: words are not weighed anew by larger models here", self.path, ", ".join(unused))
 
     @property
     def layout(self) -> str:
@@ -147,7 +149,7 @@ class ModelFolder:
 
     @property
     def has_ivectors(self) -> bool:
-        return (self.path / self._layout.ivector / _EXTRACTOR[0]).exists()
+        return (self.path / self._ivector_files().extractor).exists()
 
     def graph_files(self) -> GraphFiles:
         """Returns the files of the search graph. Raises ModelFormatError if there are none."""
@@ -155,6 +157,10 @@ class ModelFolder:
             files = {name: self._graph / name for name in names}
             if all(file.is_file() for file in files.values()):
                 return GraphFiles(files, self._first_of("words.txt"), self._first_of(*_WORD_BOUNDARIES))
+        lookahead = _GRAPHS[1]
+        missing = [name for name in lookahead if not (self._graph / name).is_file()]
+        if len(missing) < len(lookahead):
+            raise _missing(self._graph, missing, "this is where the search graph is, in parts")
         either = " or ".join(", ".join(names) for names in _GRAPHS)
         raise _missing(self._graph, [either], "this is where the search graph should be")
 
@@ -171,56 +177,83 @@ class ModelFolder:
         if model.warnings:
             raise ModelFormatError(model.warnings[0], str(path))
         ivectors = self._load_ivectors() if "ivector" in model.nnet.input_names else None
-        stats = self.path / self._layout.cmvn_stats
         front = FrontModel(
-            model.pack(),
-            self.features,
-            self.decoding,
-            self.silence_phones,
-            ivectors,
-            (self._cmvn, load_cmvn_stats(stats)) if stats.is_file() else None,
+            *(model.pack(), self.features, self.decoding, self.silence_weighting, ivectors, self._load_cmvn())
         )
         self._check_dims(front, path)
         return front
 
-    # ---- settings ----
+    # ---- settings, and the files that they name ----
+
+    def _read_settings(self) -> Settings:
+        path = self.path / self._layout.settings
+        if not path.is_file():
+            return read_vosk_settings(None)
+        return read_vosk_settings(path) if self._layout.is_vosk else read_kaldi_settings(path, self.path / _FACTOR_FILE)
+
+    def _read_ivector_settings(self) -> IvectorSettings:
+        path = self.path / self._extractor_conf
+        return read_extractor_settings(path) if not self._layout.is_vosk and path.is_file() else IvectorSettings()
+
+    @property
+    def _extractor_conf(self) -> str:
+        said = self._settings.features.ivector_extraction_config
+        return self._layout.conf + _name(said, "ivector_extractor.conf")
+
+    def _feature_conf(self) -> tuple[str, str]:
+        """Returns the kind of features and the file with their options."""
+        conf, said = self._layout.conf, self._settings.features
+        if not self._layout.is_vosk:
+            kind = said.feature_type
+            return kind, conf + _name(getattr(said, f"{kind}_config"), f"{kind}.conf")
+        there = (kind for kind in FEATURE_KINDS if (self.path / conf / f"{kind}.conf").is_file())
+        kind = next(there, "mfcc")
+        return kind, f"{conf}{kind}.conf"
+
+    def _ivector_files(self) -> IvectorFiles:
+        """Returns the files of the extractor, which need not be there."""
+        folder, conf, said = self._layout.ivector, self._layout.ivector_conf, self._ivectors.files
+        return IvectorFiles(
+            folder + _name(said.ivector_extractor, "final.ie"),
+            folder + _name(said.diag_ubm, "final.dubm"),
+            folder + _name(said.lda_matrix, "final.mat"),
+            folder + _name(said.global_cmvn_stats, "global_cmvn.stats"),
+            conf + _name(said.splice_config, "splice.conf"),
+            conf + _name(said.cmvn_config, "online_cmvn.conf"),
+        )
+
+    def _input_cmvn_files(self) -> list[str]:
+        """Returns the statistics by which the network's input is normalised online, and the options, if there are any
+        of these."""
+        said = self._settings.features
+        if not self._layout.is_vosk:
+            named = (said.global_cmvn_stats, self._layout.conf + _name(said.cmvn_config, ""))
+            return [_name(named[0], ""), named[1]] if said.cmvn_config else []
+        return [self._layout.cmvn_stats] if (self.path / self._layout.cmvn_stats).is_file() else []
 
     def _check_files(self) -> None:
-        conf, ivector = self._layout.conf, self._layout.ivector
-        missing = [] if (self.path / self._layout.model).is_file() else [self._layout.model]
-        if self._layout.settings and not (self.path / self._layout.settings).is_file():
-            missing.append(self._layout.settings)
-        if not any((self.path / conf / name).is_file() for name in ("mfcc.conf", "fbank.conf")):
-            missing.append(f"{conf}mfcc.conf (or {conf}fbank.conf)")
-        there = [name for name in _EXTRACTOR if (self.path / ivector / name).is_file()]
-        if there:
-            missing += [ivector + name for name in _EXTRACTOR if name not in there]
+        layout, said = self._layout, self._settings.features
+        needed = {layout.model: "", layout.settings or layout.model: "", **dict.fromkeys(self._input_cmvn_files(), "")}
+        other = f" (or {layout.conf}fbank.conf)" if layout.is_vosk else ""
+        needed[self._feature_conf()[1]] = other
+        if not layout.is_vosk and not said.frame_subsampling_factor:
+            needed[_FACTOR_FILE] = f" (or --frame-subsampling-factor in {layout.settings})"
+        files = self._ivector_files()
+        if said.ivector_extraction_config or any((self.path / name).is_file() for name in files[:4]):
+            needed |= dict.fromkeys(self._needed_for_ivectors(files), "")
+        missing = [name + hint for name, hint in needed.items() if not (self.path / name).is_file()]
         if missing:
-            raise _missing(self.path, missing, f"it looks like a model directory {self._layout.name}")
-        for name in _PITCH:
-            if (self.path / conf / name).exists():
-                raise ModelFormatError(
-                    "this model wants the pitch of the voice among its features, which no package computes as Kaldi "
-                    "does: take a model without pitch",
-                    str(self.path / conf / name),
-                )
+            raise _missing(self.path, missing, f"it looks like a model directory {layout.name}")
+        if layout.is_vosk and (self.path / layout.conf / _PITCH).exists():
+            raise ModelFormatError(OnlineFeatureOptions.no_pitch, str(self.path / layout.conf / _PITCH))
 
-    def _read_settings(self) -> tuple[DecodingOptions, tuple[int, ...], dict[str, EndpointRule]]:
-        is_vosk = self._layout.settings == "conf/model.conf"
-        decoding = DecodingOptions() if is_vosk else _CHAIN
-        factor = self.path / _FACTOR_FILE
-        if not is_vosk and factor.is_file():
-            decoding = _with_factor(decoding, factor)
-        sections: dict[str, Options] = {
-            "": decoding,
-            "endpoint": SilenceOptions() if self._layout.settings else _TEN_PHONES,
-        }
-        sections |= {f"endpoint.{name}": rule for name, rule in RULES.items()}
-        if self._layout.settings:
-            sections = read_conf(self.path / self._layout.settings, sections, _IGNORED["settings"])
-        silence = cast(SilenceOptions, sections["endpoint"])
-        rules = {name: cast(EndpointRule, sections[f"endpoint.{name}"]) for name in RULES}
-        return cast(DecodingOptions, sections[""]), silence.silence_phones, rules
+    def _needed_for_ivectors(self, files: IvectorFiles) -> list[str]:
+        """Returns the files without which there are no ivectors, as Vosk's and Kaldi's programs have it."""
+        if self._layout.is_vosk:
+            return list(map(str, files))
+        said = self._ivectors.files
+        confs = [conf for conf, name in zip(files[4:], (said.splice_config, said.cmvn_config), strict=True) if name]
+        return list(map(str, (self._extractor_conf, *files[:4], *confs)))
 
     # ---- ivectors, and whether all fits ----
 
@@ -229,23 +262,25 @@ class ModelFolder:
         """The options of online CMVN where no file says any."""
         return OnlineCmvnOptions(min_energy=_VOSK_MIN_ENERGY) if self._layout.is_vosk else OnlineCmvnOptions()
 
+    def _load_cmvn(self) -> tuple[OnlineCmvnOptions, Doubles] | None:
+        files = [self.path / name for name in self._input_cmvn_files()]
+        if not files:
+            return None
+        stats, *conf = files
+        options = read_conf(conf[0], {"": self._cmvn})[""] if conf else self._cmvn
+        return cast(OnlineCmvnOptions, options), load_cmvn_stats(stats)
+
     def _load_ivectors(self) -> IvectorModel:
-        folder = self.path / self._layout.ivector
+        files = self._ivector_files()
         if not self.has_ivectors:
-            missing = [self._layout.ivector + name for name in _EXTRACTOR]
-            raise _missing(self.path, missing, "the network has an input 'ivector'")
-        conf = self.path / self._layout.ivector_conf
-        options: Options = _VOSK_IVECTORS
-        if (conf / "ivector_extractor.conf").is_file():
-            options = read_conf(conf / "ivector_extractor.conf", {"": options}, _IGNORED["ivectors"])[""]
-        confs = [conf / name for name in ("splice.conf", "online_cmvn.conf")]
-        files = IvectorFiles(
-            *(folder / name for name in _EXTRACTOR), *(each if each.is_file() else "" for each in confs)
-        )
+            raise _missing(self.path, self._needed_for_ivectors(files), "the network has an input 'ivector'")
+        paths = [self.path / name for name in files]
         try:
-            return files.load(cast(IvectorOptions, options), self._cmvn)
+            return IvectorFiles(*paths[:4], *(path if path.is_file() else "" for path in paths[4:])).load(
+                self._ivectors.options, self._cmvn
+            )
         except ModelFormatError as error:
-            raise error if error.source else ModelFormatError(error.message, str(folder)) from None
+            raise error if error.source else ModelFormatError(error.message, str(paths[0].parent)) from None
 
     def _check_dims(self, front: FrontModel, path: Path) -> None:
         nnet, dim = front.acoustic_model.nnet, front.features.dim
@@ -265,13 +300,9 @@ class ModelFolder:
             )
 
 
-def _with_factor(decoding: DecodingOptions, file: Path) -> DecodingOptions:
-    """Returns the options with the factor that a file of Kaldi's says, which is one integer."""
-    words = file.read_bytes()[:100].split()
-    if len(words) != 1 or not words[0].isdigit():
-        raise ModelFormatError("expected one integer, the frames of input per row of output", str(file))
-    values = decoding.values() | {"frame_subsampling_factor": int(words[0])}
-    return DecodingOptions(**values)
+def _name(said: str, default: str) -> str:
+    """Returns the name of a file without its folders, which may be elsewhere by now."""
+    return Path(said).name or default
 
 
 def _find_layout(path: Path) -> _Layout:

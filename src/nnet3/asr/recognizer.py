@@ -92,8 +92,9 @@ class Recognizer:
     `result` ends a segment: the search begins anew, while features, ivectors and the network go on. `finish` ends the
     stream; what comes then is another one. `phrases` limits what can be heard, with models whose graph is for
     look-ahead. The names with capitals are Vosk's, and give its JSON. `alternatives` is how many ways to read a
-    segment a result has besides the words that are best. `computer`, of `model.computer`, computes the
-    scores of several recognizers; else each has one of its own.
+    segment a result has besides the words that are best. `with_partial_words` gives partial results confidences: of the
+    words that the lattice has already, as in Vosk, or, with `all_partial_words`, of those of all audio. `computer`, of
+    `model.computer`, computes the scores of several recognizers; else each has one of its own.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Recognizer:
             raise ArgumentError(f"a recognizer needs an nnet3.asr.Model, got {type(model).__name__}")
         Resampler(sample_rate, model.sample_rate)  # is it a rate?
         self.model, self.rate, self.alternatives = model, sample_rate, alternatives
-        self.with_words = self.with_partial_words = False
+        self.with_words = self.with_partial_words = self.all_partial_words = False
         self._channels, self._channel = channels, channel
         self._graph = model.graph
         self._stream: AcousticStream | None = None
@@ -172,7 +173,7 @@ class Recognizer:
         if segment is None or segment.search.num_rows == 0:
             return _NOTHING
         if self.with_partial_words:
-            found = segment.found(use_final=False)
+            found = segment.found(use_final=False) if self.all_partial_words else segment.settled()
             return _NOTHING if found is None else found.text(self.model.seconds_per_row, self._begin_time)
         path = segment.search.best_path()
         if path is None:
@@ -198,21 +199,24 @@ class Recognizer:
         self._segment = None
 
     def set_phrases(self, phrases: Sequence[str] | None) -> None:
-        """Limits what can be heard to these phrases, in any order and in parts; None: to nothing.
+        """Limits what can be heard to these phrases, in any order and in parts; None: all words. A new stream begins.
 
-        Raises ArgumentError if the model cannot, or knows no word of them, ExecutionError within a segment.
+        Words that the model does not know are left out, with a warning. Raises ArgumentError if the model cannot be
+        limited, ExecutionError within a segment.
         """
         self._check_open()
         if self._segment is not None:
             raise ExecutionError("phrases change between segments only: ask for the result first, or reset")
         if phrases is None:
-            self._graph = self.model.graph
-            return
-        if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
-            raise ArgumentError(f"phrases must be a list of texts, got {phrases!r:.80}")
-        self._graph, unknown = self.model.graph.with_phrases(phrases)
-        if unknown:
-            _LOG.warning("the model does not know these words of the phrases: %s", ", ".join(unknown))
+            graph = self.model.graph
+        else:
+            if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
+                raise ArgumentError(f"phrases must be a list of texts, got {phrases!r:.80}")
+            graph, unknown = self.model.graph.with_phrases(phrases)
+            if unknown:
+                _LOG.warning("the model does not know these words of the phrases: %s", ", ".join(unknown))
+        self._drop_stream()
+        self._graph = graph
 
     def close(self) -> None:
         """Ends the recognizer; it hears nothing any more."""
@@ -250,7 +254,7 @@ class Recognizer:
         self.with_words = bool(enable_words)
 
     def SetPartialWords(self, enable_partial_words: bool) -> None:
-        """Words with times and confidences in JSON of partial results."""
+        """Words with times and confidences in partial results, those that the lattice has already; see the class."""
         self.with_partial_words = bool(enable_partial_words)
 
     def SetMaxAlternatives(self, max_alternatives: int) -> None:
@@ -336,7 +340,7 @@ class Recognizer:
             if path is None:
                 return False
             phones = self.model.transition_model.phone(path[0])
-            trailing = trailing_silence(phones, self.model.front.silence_phones)
+            trailing = trailing_silence(phones, self.model.folder.silence_phones)
         cost = segment.search.relative_cost if trailing else np.inf
         return bool(self.model.endpointing.which(rows, trailing, cost))
 

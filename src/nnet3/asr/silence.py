@@ -11,7 +11,7 @@ from nnet3.asr.arrays import Doubles, Integers
 from nnet3.errors import ArgumentError
 from nnet3.hmm import TransitionModel
 
-_SILENCE_WEIGHT = 0.001
+_SILENCE_WEIGHT = 0.001  # in Vosk
 _FRAMES_BACK = 100  # rows whose weights may still change
 _NONE = -1
 
@@ -20,7 +20,8 @@ class SilenceWeighting:
     """Weights of the frames of one segment, by the phones on the best path of the search so far.
 
     `first_frame` is the frame of features at which the segment begins. A row is one step of the search,
-    `frame_subsampling_factor` frames.
+    `frame_subsampling_factor` frames. Frames of silence weigh `silence_weight`, others 1. With `max_state_duration` > 0
+    so many rows of one transition-id, or more, count as silence, too.
     """
 
     def __init__(
@@ -29,12 +30,15 @@ class SilenceWeighting:
         silence_phones: Iterable[int],
         frame_subsampling_factor: int,
         first_frame: int = 0,
+        silence_weight: float = _SILENCE_WEIGHT,
+        max_state_duration: float = 0,
     ):
         phones = transition_model.phone(transition_model.transition_ids)
         silence = np.isin(phones, np.array(list(silence_phones), np.int64))
         if not silence.any():
             raise ArgumentError("no phone of the model is one of the silence phones")
-        self._weight_of_id = np.concatenate([[0.0], np.where(silence, _SILENCE_WEIGHT, 1.0)])
+        self._weight_of_id = np.concatenate([[0.0], np.where(silence, silence_weight, 1.0)])
+        self._silence_weight, self._most_rows = silence_weight, int(max_state_duration)
         self.factor, self.first_frame = frame_subsampling_factor, first_frame
         self.first_row = 0  # rows before it are settled and forgotten
         self.first_open = first_frame  # frames before it keep their weights
@@ -84,9 +88,14 @@ class SilenceWeighting:
     def _wanted(self, begin: int) -> Doubles:
         ids = self._ids[begin:]
         if ids[0] == _NONE:
-            return np.full(len(ids), self._weights[begin - 1] if begin else _SILENCE_WEIGHT)
+            return np.full(len(ids), self._weights[begin - 1] if begin else self._silence_weight)
+        weights = self._weight_of_id[ids]
+        if self._most_rows > 0:
+            first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+            lengths = np.diff(np.append(first, len(ids)))
+            weights[np.repeat(lengths >= self._most_rows, lengths)] = self._silence_weight
         source = np.maximum.accumulate(np.where(ids == _NONE, 0, np.arange(len(ids))))  # the last row with an arc
-        return self._weight_of_id[ids[source]]
+        return weights[source]
 
     def _forget(self, begin: int) -> None:
         """Forgets what lies before these rows but for the last one, whose weight the next ones may take."""

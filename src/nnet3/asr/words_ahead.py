@@ -71,7 +71,8 @@ class WordsAhead:
         final = np.where(self._reached.ends[states], self._model.final[histories], np.inf)
         ends = final < np.inf
         with np.errstate(divide="ignore"):
-            cost = np.where(count == 1, self._model.cost[arc], -np.log(mass))
+            cost = -np.log(mass)
+        cost[count == 1] = self._model.cost[arc[count == 1]]
         only = np.where((count == 1) & ~ends, arc, _NONE)
         cost = np.where(only == _NONE, np.minimum(cost, final), 0).astype(np.float32)
         return Ahead((count > 0) | ends, cost, only)

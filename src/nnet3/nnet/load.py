@@ -11,6 +11,7 @@ from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet.acoustic_model import AcousticModel, network_of
 from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.network import Nnet
+from nnet3.nnet.other_models import other_model
 from nnet3.structure.config_reader import LINE_TYPES
 from nnet3.xconfig import LAYER_TYPES
 
@@ -61,7 +62,7 @@ def read_model(reader: Reader) -> Nnet | AcousticModel:
         model = AcousticModel.read(reader)
     else:
         got = f"got '{first[:60]}'" if first else "the file ends here"
-        hint = ""
+        hint = other_model(reader)
         if first in LINE_TYPES:
             hint = ": this is a config, of which `nnet3 init` makes a network"
         elif first in LAYER_TYPES:

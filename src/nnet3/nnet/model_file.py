@@ -11,6 +11,7 @@ from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.ir.matrices import is_finite
 from nnet3.kaldi_io import Reader
 from nnet3.nnet.network import Nnet
+from nnet3.nnet.other_models import other_model
 from nnet3.structure.config_reader import apply_config
 from nnet3.structure.parts import NetworkParts
 
@@ -24,7 +25,10 @@ _ConfigLines = list[tuple[int, str]]  # (offset in the file, text)
 def read_nnet(reader: Reader) -> Nnet:
     """Reads `<Nnet3> ... </Nnet3>`. Raises ModelFormatError; orphans only give warnings."""
     start = reader.position
-    reader.expect("<Nnet3>")
+    try:
+        reader.expect("<Nnet3>")
+    except ModelFormatError as error:
+        raise ModelFormatError(error.message + other_model(reader), error.source, error.place) from None
     lines = _read_config_lines(reader)
     components = _read_components(reader)
     reader.expect("</Nnet3>")

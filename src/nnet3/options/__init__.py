@@ -29,14 +29,17 @@ from nnet3.options.recognizer import (
     CmvnOptions,
     DecodingOptions,
     EndpointRule,
+    ExtractorFileOptions,
     FbankOptions,
     FrameOptions,
     IvectorOptions,
     LatticeOptions,
     MfccOptions,
     OnlineCmvnOptions,
+    OnlineFeatureOptions,
     SearchOptions,
     SilenceOptions,
+    SilenceWeightingOptions,
     SpliceOptions,
 )
 from nnet3.options.serve import HearingOptions, ServeOptions

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from ctypes import c_float
 from dataclasses import dataclass
+from typing import ClassVar
 
-from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Integer, Integers, Number, above, at_least, bounds, choice, within
+from nnet3.options.declaring import Options, again, option
+from nnet3.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, bounds, choice, within
 
 _BOOLEAN, _COUNT, _PERIOD = Boolean(), Integer(at_least(0)), Integer(at_least(1))
 _MILLISECONDS, _COST, _SECONDS = Number(within(0.1, 1000)), Number(above(0)), Number(at_least(0))
@@ -247,6 +248,75 @@ class LatticeOptions(Options):
         True, _BOOLEAN, "Each sequence of phones and words once, for --word-determinize=false."
     )
     minimize: bool = option(False, _BOOLEAN, "Merge states from which all goes on alike.")
+
+
+@dataclass(frozen=True)
+class SilenceWeightingOptions(Options):
+    """Weights in ivectors of frames that the best path of the search takes for silence (ivector-silence-weighting)."""
+
+    silence_phones: tuple[int, ...] = option(
+        (),
+        Integers(separators=":,", with_gaps=True),
+        "Phones that are silence, such as 1:2:3 (none: all frames count).",
+    )
+    silence_weight: float = option(1.0, Number(), "Of a frame of silence; Vosk: 0.001.")
+    max_state_duration: float = option(
+        -1.0, Number(), "Rows of one transition-id that count as silence, or more (<= 0: any is speech).", unit="rows"
+    )
+
+    @property
+    def is_active(self) -> bool:
+        """True if frames have weights."""
+        return len(self.silence_phones) > 0 and self.silence_weight != 1
+
+
+@dataclass(frozen=True)
+class OnlineFeatureOptions(Options):
+    """Features of a directory of Kaldi's, and the files that say more (online.conf).
+
+    Directories move, so of a file only the name counts: it lies in the directory's own folders.
+    """
+
+    no_pitch: ClassVar[str] = (
+        "this model wants the pitch of the voice among its features, which no package computes as Kaldi does: take a "
+        "model without pitch"
+    )
+
+    feature_type: str = option("mfcc", choice("mfcc", "fbank", "plp"), "Features; plp is refused.")
+    mfcc_config: str = option("", Text(), "Options of MFCCs.", metavar="FILE")
+    fbank_config: str = option("", Text(), "Options of mel bins.", metavar="FILE")
+    cmvn_config: str = option(
+        "", Text(), "Options of online CMVN of the network's input (none: no CMVN).", metavar="FILE"
+    )
+    global_cmvn_stats: str = option("", Text(), "Statistics of online CMVN of the network's input.", metavar="FILE")
+    ivector_extraction_config: str = option("", Text(), "Options of ivectors.", metavar="FILE")
+    add_pitch: bool = option(False, _BOOLEAN, "Pitch among the features; it is refused.")
+    frame_subsampling_factor: int = again(
+        DecodingOptions, "frame_subsampling_factor", 0, kind=Integer(within(0, 1000)),
+        help="Frames per row (0: what the file frame_subsampling_factor says).",
+    )  # fmt: skip
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.feature_type == "plp":
+            yield "feature_type", "no package computes PLP features as Kaldi does: take a model of MFCCs or mel bins"
+        if self.add_pitch:
+            yield "add_pitch", self.no_pitch
+        if self.cmvn_config and not self.global_cmvn_stats:
+            yield "cmvn_config", "cmvn_config needs global_cmvn_stats"
+        if self.global_cmvn_stats and not self.cmvn_config:
+            yield "global_cmvn_stats", "global_cmvn_stats needs cmvn_config"
+
+
+@dataclass(frozen=True)
+class ExtractorFileOptions(Options):
+    """The files of an extractor of ivectors (ivector_extractor.conf); only their names count."""
+
+    splice_config: str = option("", Text(), "Frames that are put side by side.", metavar="FILE")
+    cmvn_config: str = option("", Text(), "Options of online CMVN.", metavar="FILE")
+    lda_matrix: str = option("", Text(), "The transform, final.mat.", metavar="FILE")
+    global_cmvn_stats: str = option("", Text(), "Statistics of online CMVN.", metavar="FILE")
+    diag_ubm: str = option("", Text(), "The background model, final.dubm.", metavar="FILE")
+    ivector_extractor: str = option("", Text(), "The extractor, final.ie.", metavar="FILE")
 
 
 @dataclass(frozen=True)
