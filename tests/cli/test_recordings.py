@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.asr.audio_file import BytesInOrder
+from nnet3.asr.audio_source import BytesInOrder
 from nnet3.cli.recordings import recordings_of
 from nnet3.errors import Nnet3Error
 
@@ -23,14 +23,24 @@ def _wav(samples: bytes) -> bytes:
     return written.getvalue()
 
 
-def _opened(source: BytesInOrder, name: str) -> bytes:
+class _Contents:
     """Reads in two pieces, as what hears a recording while it comes."""
-    return source.read(3) + source.read()
+
+    closed = 0  # of them all
+
+    def __init__(self, source: BytesInOrder, name: str):
+        self.bytes = source.read(3) + source.read()
+
+    def close(self) -> None:
+        _Contents.closed += 1
 
 
 def _heard(name: str) -> list[tuple[str, bytes | str]]:
-    found = recordings_of(name, _opened)  # type: ignore[arg-type]
-    return [(key, str(each) if isinstance(each, Nnet3Error) else each) for key, each in found]  # type: ignore[misc]
+    before = _Contents.closed
+    found = recordings_of(name, _Contents)  # type: ignore[arg-type]
+    heard = [(key, str(each) if isinstance(each, Nnet3Error) else each.bytes) for key, each in found]  # type: ignore[attr-defined]
+    assert _Contents.closed - before == sum(isinstance(each, bytes) for _, each in heard)
+    return heard
 
 
 def test_a_table_goes_on_after_entries_that_cannot_be_read(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from nnet3.asr import Model, Recognizer, SpokenText
-from nnet3.asr.audio_file import AudioSource, BytesInOrder, open_audio, open_raw
+from nnet3.asr.audio_file import open_audio, open_raw
+from nnet3.asr.audio_source import AudioSource, BytesInOrder
 from nnet3.asr.transcript import ctm_lines, subtitles
 from nnet3.asr.vosk_json import result_json
 from nnet3.cli.messages import say

@@ -305,10 +305,10 @@ def _formats(function: Any) -> Any:
 def transcribe(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.
 
-    A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format where soundfile is
-    installed. What comes out of a pipe is heard as it comes. Text is a line for each segment between pauses; with
-    several recordings a line for each of them, which begins with its name. One that cannot be read is reported and
-    left out; the exit status is 1 if none is left.
+    A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format: FLAC, Ogg and MP3 take the
+    package soundfile, these and all others (M4A, MP4, WebM, ...) the program ffmpeg. What comes out of a pipe is heard
+    as it comes. Text is a line for each segment between pauses; with several recordings a line for each of them, which
+    begins with its name. One that cannot be read is reported and left out; the exit status is 1 if none is left.
 
     nnet3 transcribe --srt vosk-model-small-ko-0.22 talk.wav > talk.srt
     """
