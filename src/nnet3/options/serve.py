@@ -38,5 +38,5 @@ class ServeOptions(HearingOptions):
     max_message: int = option(1 << 20, Integer(within(1 << 10, 1 << 28)), "Longest message.", unit="bytes")
     max_queue: int = option(8, _COUNT, "Messages of a client that wait at most; then it is not read on.")
     idle_seconds: float = option(60.0, Number(above(0)), "Silence or deafness of a client that ends it.", unit="s")
-    stop_seconds: float = option(10.0, Number(at_least(0)), "Time for last results when the server stops.", unit="s")
+    stop_seconds: float = option(10.0, Number(at_least(0)), "Time for waiting audio when the server stops.", unit="s")
     threads: int = option(2, Integer(within(1, 1000)), "Searches at a time.")

@@ -30,6 +30,7 @@ from nnet3.serve.session import Session
 
 _LOG = logging.getLogger("nnet3.serve")
 _CLOSE_SECONDS = 5.0  # for the other side's part in closing a connection
+_PING_SECONDS = 5.0
 _HTML, _SCRIPT, _STYLE = "text/html; charset=utf-8", "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 _PAGES = {
     "/": ("index.html", _HTML),
@@ -90,8 +91,8 @@ class Server:
             Scheduler(options.threads, self.metrics.streams.observe) as scheduler,
             ThreadPoolExecutor(1, "nnet3-phrases") as preparing,
         ):
-            stopping = asyncio.Event()
-            self._shared = Resources(options, scheduler, self.metrics, preparing, stopping, self._report)
+            stopping, over = asyncio.Event(), asyncio.Event()
+            self._shared = Resources(options, scheduler, self.metrics, preparing, stopping, over, self._report)
             try:
                 listener = await self._listen()
             except OSError as error:
@@ -101,8 +102,10 @@ class Server:
             started.set_result((asyncio.get_running_loop(), listener))
             await stopping.wait()
             listener.close(close_connections=False)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(listener.wait_closed(), options.stop_seconds)
+            for seconds in (options.stop_seconds, 2 * _CLOSE_SECONDS):  # for audio that waits; for last results
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(listener.wait_closed(), seconds)
+                over.set()
             for task in self._conversations.values():
                 if task is not None:
                     task.cancel()
@@ -121,6 +124,8 @@ class Server:
             max_size=options.max_message,
             max_queue=options.max_queue,
             close_timeout=_CLOSE_SECONDS,
+            ping_interval=_PING_SECONDS,  # the kernel of a client who has gone answers with a reset
+            ping_timeout=None,  # a pong lies behind the messages that wait
             logger=silent,
         )
 
