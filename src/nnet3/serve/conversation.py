@@ -56,6 +56,11 @@ class Conversation:
         self._stopping = asyncio.create_task(shared.stopping.wait())
         self._last_messages = shared.options.max_queue  # that are taken when the server stops
 
+    @property
+    def address(self) -> str:
+        """The client's, without the port."""
+        return str(self._connection.remote_address[0])
+
     async def run(self) -> None:
         """Answers until one of both sides ends it; then it closes the connection."""
         code, reason = CloseCode.ABNORMAL_CLOSURE, "the client has gone"
