@@ -69,6 +69,15 @@ def test_a_table_goes_on_after_entries_that_cannot_be_read(tmp_path: Path) -> No
         assert words in said
 
 
+def test_a_pipe_without_end_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.cli.recordings._MOST_AT_ONCE", 1 << 20)
+    (tmp_path / "a.raw").write_bytes(b"12345678")
+    (tmp_path / "wav.scp").write_text(f"endless yes |\nlast {tmp_path}/a.raw\n")
+    endless, last = _heard(f"scp:{tmp_path}/wav.scp")
+    assert "the entry 'endless': this is no WAV file, and more than 1048576 bytes" in str(endless[1])
+    assert last == ("last", b"12345678")
+
+
 def test_an_archive_has_whole_wav_files(tmp_path: Path) -> None:
     first, second = _wav(b"\1\2\3\4"), _wav(bytes(10))
     archive = tmp_path / "wav.ark"

@@ -16,6 +16,7 @@ from nnet3.kaldi_io.streams import InputStream, open_input
 
 OpenRecording = Callable[[BytesInOrder, str], AudioSource]
 _RIFF, _RIFF_HEADER, _LARGEST = b"RIFF", 8, 0x7FFF0000
+_MOST_AT_ONCE = 1 << 28  # bytes of a pipe in a format that is read whole
 
 
 def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
@@ -99,7 +100,9 @@ class _Pipe:
     def read(self, count: int = -1, /) -> bytes:
         if self._stream is None:
             return b""
-        contents = self._stream.exactly(count)
+        contents = self._stream.exactly(count if count >= 0 else _MOST_AT_ONCE + 1)
+        if count < 0 and len(contents) > _MOST_AT_ONCE:
+            raise TableError(f"this is no WAV file, and more than {_MOST_AT_ONCE} bytes: give a file instead of a pipe")
         if count < 0 or len(contents) < count:
             self._stream.finish()
             self._stream = None
