@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnet3.asr import word_lattice
 from nnet3.asr.determinizing import Memory, TooLargeError, determinized
+from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.word_lattice import PhoneLabels, within_memory
 from tests.asr.golden_lattices import BEAM, lattice, model
 from tests.asr.slow_search import paths_of
@@ -57,3 +59,25 @@ def test_memory_that_is_too_small() -> None:
     whole = random_lattice(rows=6).labelled()
     with pytest.raises(TooLargeError):
         determinized(whole, 100.0, Memory(1000))
+
+
+@pytest.mark.parametrize("beam", [0.02, 10.0, 4e9, 1e38])
+def test_a_beam_narrows_in_few_steps(beam: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step may take as long as the memory lasts, so there are few, also from a beam that means nothing."""
+    tried = []
+
+    def too_large(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
+        tried.append(beam)
+        if not np.isinf(memory._left):
+            raise TooLargeError
+        return determinized(lattice, beam, memory)
+
+    monkeypatch.setattr(word_lattice, "determinized", too_large)
+    raw = random_lattice(rows=4)
+    found, narrowed = word_lattice.within_memory(raw.labelled(), beam, 1000)
+    assert narrowed == 0
+    assert min(paths_of(raw)[next(iter(paths_of(found.lattice())))])[0] == pytest.approx(raw.labelled().best_cost)
+    *steps, last = tried
+    assert last == 0
+    assert steps[:5] == pytest.approx([beam * 0.75**step for step in range(len(steps[:5]))])
+    assert len(steps) <= 13

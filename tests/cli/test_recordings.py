@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.asr.audio_file import BytesInOrder
+from nnet3.asr.audio_source import BytesInOrder
 from nnet3.cli.recordings import recordings_of
 from nnet3.errors import Nnet3Error
 
@@ -23,14 +23,24 @@ def _wav(samples: bytes) -> bytes:
     return written.getvalue()
 
 
-def _opened(source: BytesInOrder, name: str) -> bytes:
+class _Contents:
     """Reads in two pieces, as what hears a recording while it comes."""
-    return source.read(3) + source.read()
+
+    closed = 0  # of them all
+
+    def __init__(self, source: BytesInOrder, name: str):
+        self.bytes = source.read(3) + source.read()
+
+    def close(self) -> None:
+        _Contents.closed += 1
 
 
 def _heard(name: str) -> list[tuple[str, bytes | str]]:
-    found = recordings_of(name, _opened)  # type: ignore[arg-type]
-    return [(key, str(each) if isinstance(each, Nnet3Error) else each) for key, each in found]  # type: ignore[misc]
+    before = _Contents.closed
+    found = recordings_of(name, _Contents)  # type: ignore[arg-type]
+    heard = [(key, str(each) if isinstance(each, Nnet3Error) else each.bytes) for key, each in found]  # type: ignore[attr-defined]
+    assert _Contents.closed - before == sum(isinstance(each, bytes) for _, each in heard)
+    return heard
 
 
 def test_a_table_goes_on_after_entries_that_cannot_be_read(tmp_path: Path) -> None:
@@ -57,6 +67,15 @@ def test_a_table_goes_on_after_entries_that_cannot_be_read(tmp_path: Path) -> No
         assert isinstance(said, str)
         assert f"'{key}'" in said
         assert words in said
+
+
+def test_a_pipe_without_end_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.cli.recordings._MOST_AT_ONCE", 1 << 20)
+    (tmp_path / "a.raw").write_bytes(b"12345678")
+    (tmp_path / "wav.scp").write_text(f"endless yes |\nlast {tmp_path}/a.raw\n")
+    endless, last = _heard(f"scp:{tmp_path}/wav.scp")
+    assert "the entry 'endless': this is no WAV file, and more than 1048576 bytes" in str(endless[1])
+    assert last == ("last", b"12345678")
 
 
 def test_an_archive_has_whole_wav_files(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.cli.run_command import Cli
     [
         (["--port=70000", "model"], 2, "Invalid value for '--port'"),
         (["--idle-seconds=0", "model"], 2, "Invalid value for '--idle-seconds'"),
+        (["--allow-origin=nowhere", "model"], 2, "Invalid value for '--allow-origin'"),
         (["--sample-rate=44100.5", "model"], 2, "Invalid value for '--sample-rate'"),
         (["nothing"], 1, "no such model directory"),
         (["--host=nowhere.invalid", "model"], 1, "cannot listen at nowhere.invalid, port 2700: "),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.errors import TableError
 from nnet3.kaldi_io import (
     Reader,
     TableReader,
@@ -79,3 +80,27 @@ def test_binary_ends_at_damage() -> None:
     contents[contents.index(b"b ") + 4] = 0xFF
     Path("x.ark").write_bytes(contents)
     assert "".join(keys_of(open_matrix_table("ark:x.ark"))) == "a!"
+
+
+def test_pipes_of_a_script_need_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no object, what goes on behind one, and what is one that does not end; a command that fails is named."""
+    monkeypatch.setattr("nnet3.kaldi_io.archive._MOST_OF_OBJECT", 1 << 20)
+    entries = {
+        "text": ("yes |", "expected a matrix"),
+        "zeros": ("cat /dev/zero |", "this begins with a zero byte"),
+        "more": (r"printf '[ 1 2 ]\n'; yes |", "1048576 bytes and more follow the first object"),
+        "long": ("yes '[ 1' |", "the first object does not end within 1048576 bytes"),
+        "fails": ("echo '[ 1 2 ]'; exit 3 |", "the command failed with status 3"),
+        "cut": ("echo '[ 1 2'; exit 4 |", "the command failed with status 4"),
+        "empty": ("true |", "there is nothing at position 0 of 0 bytes"),
+        "good": ("sleep 0.05; printf '[ 1 2'; sleep 0.05; printf '3 ]' |", ""),
+    }
+    Path("x.scp").write_text("".join(f"{key} {command}\n" for key, (command, _) in entries.items()))
+    table = open_matrix_table("scp:x.scp")
+    for key, (_, message) in entries.items():
+        if message:
+            with pytest.raises(TableError, match=f"the entry '{key}': .*{message}"):
+                next(table)
+        else:
+            name, matrix = next(table)
+            assert (name, np.asarray(matrix).tolist()) == (key, [[1, 23]])

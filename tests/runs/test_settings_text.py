@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.runs.settings_text import parse_toml, parse_yaml, read_settings_text
+from tests.patience import PATIENCE
 
 TOML = """# a run
 [training]
@@ -130,3 +133,52 @@ def test_files_are_known_by_their_ending(tmp_path: Path) -> None:
     with pytest.raises(Nnet3Error, match=r"none.toml: cannot read this settings file: No such file"):
         read_settings_text(str(tmp_path / "none.toml"))
     assert parse_yaml("", "run.yaml").sections == {}
+
+
+def bomb(levels: int, form: str) -> str:
+    """Returns YAML of which each line has several times what the line before stands for."""
+    lines = ["a0: &a0 {k: [1, 2]}"]
+    for level in range(1, levels):
+        lines.append(f"a{level}: &a{level} " + form.replace("*", f"*a{level - 1}"))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("form", ["{x: [*, *, *, *, *, *]}", "{<<: [*, *, *, *, *, *]}", "{x: *, y: *, z: {<<: *}}"])
+def test_aliases_take_no_time(form: str) -> None:
+    """A kilobyte of them would be millions of values; few are what they stand for."""
+    begin = time.perf_counter()
+    with pytest.raises(ConfigError, match=r"a\.yaml: expected at most 10000 values"):
+        parse_yaml(bomb(25, form), "a.yaml")
+    assert time.perf_counter() - begin < PATIENCE / 10
+    assert parse_yaml(bomb(2, form), "a.yaml").sections["a0"] == {"k": [1, 2]}
+    merged = parse_yaml("base: &base {rate: 1}\ntraining: {<<: *base, steps: 2}", "a.yaml")
+    assert merged.sections["training"] == {"rate": 1, "steps": 2}
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (parse_yaml, "a: " + "[" * 5000 + "]" * 5000),
+        (parse_yaml, "a: &a [*a]"),
+        (parse_yaml, "a: &a {<<: *a}"),
+        (parse_yaml, "a: {b: " + "9" * 5000 + "}"),
+        (parse_yaml, "a: {b: !!bool abc}"),
+        (parse_yaml, "a: {b: !!int ''}"),
+        (parse_yaml, "a: {b: !!timestamp x}"),
+        (parse_toml, "a = " + "[" * 5000 + "]" * 5000),
+        (parse_toml, "[a]\nb = " + "9" * 5000),
+    ],
+)
+def test_values_that_cannot_be_made(parse: Callable[[str, str], object], text: str) -> None:
+    with pytest.raises(ConfigError, match=r"this is not (TOML|YAML): "):
+        parse(text, "a")
+
+
+@pytest.mark.parametrize("suffix", ["toml", "yaml"])
+def test_a_file_that_is_too_long(tmp_path: Path, suffix: str) -> None:
+    """Also one that has no end."""
+    (tmp_path / f"long.{suffix}").write_bytes(b"#" * (1 << 20))
+    (tmp_path / f"endless.{suffix}").symlink_to("/dev/zero")
+    for name in ("long", "endless"):
+        with pytest.raises(Nnet3Error, match="expected a settings file of at most 262144 bytes, got more"):
+            read_settings_text(str(tmp_path / f"{name}.{suffix}"))

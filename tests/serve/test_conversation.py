@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,11 +19,11 @@ from websockets.sync.client import ClientConnection
 
 from nnet3.asr import Model
 from nnet3.options import ServeOptions
-from nnet3.serve import Server, conversation
+from nnet3.serve import Server, conversation, scheduler, server as server_module
 from nnet3.serve.session import Session
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.patience import PATIENCE
-from tests.serve.talk import CONFIG, EOF, alone, ask, closed, connected, told
+from tests.serve.talk import CONFIG, EOF, alone, answer, ask, closed, connected, told
 
 AUDIO = audio(3.0)
 PARTS = np.split(AUDIO, range(PIECE, len(AUDIO), PIECE))
@@ -180,6 +183,86 @@ def test_when_the_server_stops_everybody_gets_a_last_result(model: Model) -> Non
         assert closed(endless)[1:] == (1001, "the server stops")
         assert len(lines) == 3
         talking.join()
+
+
+class _Gate:
+    """Holds the network up in its run number `at` until `is_open`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int):
+        self.at, self.runs = at, 0
+        self.reached, self.is_open = threading.Event(), threading.Event()
+        self._compute_scores = scheduler.compute_scores
+        monkeypatch.setattr(scheduler, "compute_scores", self._run)
+
+    def _run(self, inputs: Any) -> Any:
+        self.runs += 1
+        if self.runs == self.at:
+            self.reached.set()
+            assert self.is_open.wait(PATIENCE)
+        return self._compute_scores(inputs)
+
+
+def test_a_last_result_is_of_what_was_heard_in_time(
+    model: Model, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a message that takes longer than the time for it, and of others that wait behind it."""
+    gate = _Gate(monkeypatch, 5)
+    with ExitStack() as clients:
+        with served(model, stop_seconds=0.01) as (server, lines):
+            client = clients.enter_context(connected(server))
+            for message in [CONFIG, np.tile(AUDIO, 20).tobytes(), AUDIO.tobytes(), AUDIO.tobytes()]:
+                client.send(message)
+            assert gate.reached.wait(PATIENCE)
+            over = server._shared.over
+            threading.Thread(target=lambda: (_until(over.is_set), gate.is_open.set())).start()
+        expected = alone(model, np.split(np.tile(AUDIO, 20)[: 5 * PIECE], [5 * PIECE]))
+        assert closed(client) == ([expected[0], expected[-1]], 1001, "the server stops")
+    assert gate.runs == 5
+    assert lines[0].endswith("closed with 1001, the server stops")
+    gc.collect()
+    assert not caplog.records, "an exception of a task that nobody waits for is logged when it is collected"
+
+
+def _until(is_so: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+    return is_so()
+
+
+def test_a_client_who_leaves_more_than_is_read_is_heard_no_further(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the connection lies behind messages for which there is no room in the queue."""
+    monkeypatch.setattr(conversation, "_LOOK_SECONDS", 0.05)
+    gate = _Gate(monkeypatch, 3)
+    with served(model, max_queue=1) as (server, lines):
+        with connected(server) as client:
+            client.send(CONFIG)
+            for _ in range(8):
+                client.send(np.tile(AUDIO, 10).tobytes())
+            assert gate.reached.wait(PATIENCE)
+            client.socket.shutdown(socket.SHUT_RDWR)
+        assert _until(lambda: not server.health()["connections"])
+        gate.is_open.set()
+        assert told(server, PARTS) == alone(model, PARTS)
+    assert "closed with 1006, the client has gone" in lines[0]
+    assert gate.runs == 3 + len(PARTS)
+
+
+def test_a_client_who_waits_long_for_an_answer_is_kept(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pongs lie behind messages for which there is no room in the queue."""
+    impatient = functools.partial(server_module.listen, ping_interval=0.1, ping_timeout=0.1)
+    monkeypatch.setattr(server_module, "listen", impatient)
+    gate = _Gate(monkeypatch, 3)
+    with served(model, max_queue=1) as (server, _), connected(server) as client:
+        client.send(CONFIG)
+        for _ in range(4):
+            client.send(AUDIO[: 4 * PIECE].tobytes())
+        assert gate.reached.wait(PATIENCE)
+        time.sleep(0.5)
+        gate.is_open.set()
+        assert len([answer(client) for _ in range(4)]) == 4
 
 
 def _talk_for_ever(client: ClientConnection) -> None:

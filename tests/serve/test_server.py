@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -10,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from websockets.sync.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
 from nnet3.asr import Model
 from nnet3.errors import ArgumentError
@@ -18,7 +21,7 @@ from nnet3.options import ServeOptions
 from nnet3.serve import Server
 from tests.asr.small_recognizer import audio, write_recognizer
 from tests.patience import PATIENCE
-from tests.serve.talk import CONFIG, alone, ask, closed, told
+from tests.serve.talk import CONFIG, EOF, alone, ask, closed, told
 
 AUDIO = audio(2.0)
 
@@ -34,10 +37,11 @@ def server(model: Model) -> Iterator[Server]:
         yield server
 
 
-def page(server: Server, path: str) -> tuple[int, dict[str, str], bytes]:
+def page(server: Server, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
     host, port = server.address
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=PATIENCE) as response:
+        request = urllib.request.Request(f"http://{host}:{port}{path}", headers=headers or {})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             return response.status, dict(response.headers), response.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -67,6 +71,45 @@ def test_health_and_metrics(model: Model, server: Server) -> None:
     assert "nnet3_audio_seconds_total 2.0" in lines
     assert "nnet3_answer_seconds_count 2.0" in lines
     assert "nnet3_streams_per_run_count 10.0" in lines
+
+
+def test_pages_of_others_and_other_names_are_refused(model: Model) -> None:
+    """A page of any site can ask a browser to connect to its own machine, and can let its own name lead there."""
+    with Server(model, ServeOptions(port=0, allow_origin="https://speech.example")) as server:
+        host, port = server.address
+        own, theirs = f"http://{host}:{port}", "https://evil.example"
+        url = f"ws://{host}:{port}/"
+        for origin in (None, own, "https://speech.example"):
+            with connect(url, origin=origin, open_timeout=PATIENCE) as client:  # type: ignore[arg-type]
+                assert ask(client, EOF) == {"text": ""}
+        for origin in (theirs, "null", f"http://{host}:{port + 1}"):
+            with pytest.raises(InvalidStatus) as caught:
+                connect(url, origin=origin, open_timeout=PATIENCE)  # type: ignore[arg-type]
+            assert caught.value.response.status_code == 403
+        for path in ("/health", "/metrics", "/"):
+            statuses = [
+                page(server, path, {"Host": name})[0]
+                for name in (f"{host}:{port}", f"localhost:{port}", "speech.example", f"evil.example:{port}")
+            ]
+            assert statuses == [200, 200, 200, 403]
+        assert server.health()["connections"] == 0
+
+
+def test_an_address_has_a_limit(model: Model) -> None:
+    """Not that of this machine, where what hands on for others is."""
+    with Server(model, ServeOptions(port=0, max_per_address=2)) as server, contextlib.ExitStack() as clients:
+
+        def come(own: str) -> ClientConnection:
+            connection = socket.create_connection(server.address, PATIENCE, (own, 0))
+            return clients.enter_context(connect("ws://x/", sock=connection, open_timeout=PATIENCE))
+
+        for address in ("127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.1", "127.0.0.1", "127.0.0.1"):
+            ask(come(address), b"")
+        with pytest.raises(InvalidStatus) as caught:
+            come("127.0.0.2")
+        assert caught.value.response.status_code == 503
+        assert caught.value.response.body == b"too many connections from this address\n"
+        ask(come("127.0.0.3"), b"")
 
 
 def test_a_port_that_is_taken(model: Model, server: Server) -> None:

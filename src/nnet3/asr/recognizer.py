@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,13 +148,18 @@ class Recognizer:
         except StopIteration as end:
             return end.value
 
-    def steps(self, audio: Audio) -> Generator[NetworkInputs, Scores, bool]:
+    def steps(
+        self, audio: Audio, is_over: Callable[[], bool] = lambda: False
+    ) -> Generator[NetworkInputs, Scores, bool]:
         """Does what `accept` does, for a caller who runs the network for many recognizers of one computer at a time.
 
-        Yields the network's inputs for each piece of 0.2 s, and wants their scores, which `compute_scores` gives.
+        Yields the network's inputs for each piece of 0.2 s, and wants their scores, which `compute_scores` gives. Once
+        `is_over`, it drops the pieces that are left.
         """
         stream, segment = self._begin()
         for piece in stream.pieces(audio):
+            if is_over():
+                break
             segment.accept((yield stream.feed(piece)))
             self._samples += len(piece)
         return self._is_endpoint(segment)

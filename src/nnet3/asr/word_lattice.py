@@ -17,6 +17,7 @@ from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.lattice import Lattice
 
 _NARROWER = 0.75
+_SMALL_STEPS = 4  # by which a beam narrows; each further step is twice as large, so that there are few
 _NARROWEST_BEAM = 0.01
 
 
@@ -97,12 +98,13 @@ def within_memory(
             lattice = replace(lattice, label=phones.words(lattice.label))
         return lattice if phones_alone else determinized(lattice, beam, memory)
 
-    narrowed = beam
+    narrowed, failures = beam, 0
     while narrowed >= _NARROWEST_BEAM:
         try:
             return made(whole if narrowed == beam else whole.pruned(narrowed), narrowed, Memory(most_bytes)), narrowed
         except (TooLargeError, MemoryError):
-            narrowed *= _NARROWER
+            failures += 1
+            narrowed *= _NARROWER**2.0 ** max(failures - _SMALL_STEPS, 0)
     return made(whole.best_path(), 0.0, Memory(np.inf)), 0.0
 
 

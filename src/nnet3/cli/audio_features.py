@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from nnet3.asr.audio import PcmReader
-from nnet3.asr.audio_file import AudioSource, open_audio
+from nnet3.asr.audio_file import open_audio
+from nnet3.asr.audio_source import AudioSource
 from nnet3.asr.features import FeatureStream, check_mel_bins
 from nnet3.asr.ivectors import IvectorFiles
 from nnet3.asr.speaker_state import SpeakerState

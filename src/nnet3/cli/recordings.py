@@ -7,15 +7,16 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nnet3.asr.audio_file import AudioSource, BytesInOrder
+from nnet3.asr.audio_source import AudioSource, BytesInOrder
 from nnet3.errors import Nnet3Error, TableError
 from nnet3.kaldi_io import Reader, TableReader
 from nnet3.kaldi_io.script import read_script
-from nnet3.kaldi_io.specifiers import is_table, parse_rspecifier, parse_rxfilename
+from nnet3.kaldi_io.specifiers import FileName, is_table, parse_rspecifier, parse_rxfilename
 from nnet3.kaldi_io.streams import InputStream, open_input
 
 OpenRecording = Callable[[BytesInOrder, str], AudioSource]
 _RIFF, _RIFF_HEADER, _LARGEST = b"RIFF", 8, 0x7FFF0000
+_MOST_AT_ONCE = 1 << 28  # bytes of a pipe in a format that is read whole
 
 
 def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
@@ -25,12 +26,8 @@ def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, Audio
         if is_table(name):
             yield from recordings_of_table(name, opened)
             return
-        source = open_input(parse_rxfilename(name))
-        if isinstance(source, InputStream):
-            with contextlib.closing(source):
-                yield key, opened(_Pipe(source), name)
-        else:
-            yield key, opened(io.BytesIO(source), name)
+        with _opened_source(parse_rxfilename(name), name, opened) as recording:
+            yield key, recording
     except Nnet3Error as error:
         yield name, error
 
@@ -57,7 +54,8 @@ def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str,
                 continue
             if entry is None:
                 return
-            yield entry
+            with contextlib.closing(entry[1]):
+                yield entry
 
 
 def _recordings_of_script(script: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
@@ -65,15 +63,21 @@ def _recordings_of_script(script: str, opened: OpenRecording) -> Iterator[tuple[
         try:
             if entry.range:
                 raise TableError(f"the range {entry.range} is given, but only matrices have ranges")
-            file = parse_rxfilename(entry.name)
-            source = open_input(file)
-            if isinstance(source, InputStream):
-                with contextlib.closing(source):
-                    yield entry.key, opened(_Pipe(source), entry.name)
-            else:
-                yield entry.key, opened(io.BytesIO(memoryview(source)[file.offset :]), entry.name)
+            with _opened_source(parse_rxfilename(entry.name), entry.name, opened) as recording:
+                yield entry.key, recording
         except Nnet3Error as error:
             yield entry.key, TableError(f"the entry '{entry.key}': {error}")
+
+
+@contextlib.contextmanager
+def _opened_source(file: FileName, name: str, opened: OpenRecording) -> Iterator[AudioSource]:
+    source = open_input(file)
+    with contextlib.ExitStack() as closed_at_end:
+        if isinstance(source, InputStream):
+            contents: BytesInOrder = _Pipe(closed_at_end.enter_context(contextlib.closing(source)))
+        else:
+            contents = io.BytesIO(memoryview(source)[file.offset :])
+        yield closed_at_end.enter_context(contextlib.closing(opened(contents, name)))
 
 
 def _wave_size(reader: Reader) -> int:
@@ -96,7 +100,9 @@ class _Pipe:
     def read(self, count: int = -1, /) -> bytes:
         if self._stream is None:
             return b""
-        contents = self._stream.exactly(count)
+        contents = self._stream.exactly(count if count >= 0 else _MOST_AT_ONCE + 1)
+        if count < 0 and len(contents) > _MOST_AT_ONCE:
+            raise TableError(f"this is no WAV file, and more than {_MOST_AT_ONCE} bytes: give a file instead of a pipe")
         if count < 0 or len(contents) < count:
             self._stream.finish()
             self._stream = None

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 import numpy as np
@@ -17,13 +16,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from nnet3.asr import Model, Recognizer, SpokenText
-from nnet3.asr.audio_file import AudioSource, BytesInOrder, open_audio, open_raw
-from nnet3.asr.transcript import ctm_lines, subtitles
-from nnet3.asr.vosk_json import result_json
+from nnet3.asr.audio_file import open_audio, open_raw
+from nnet3.asr.audio_source import AudioSource, BytesInOrder
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of
+from nnet3.cli.transcript_output import TranscriptError, TranscriptOutput
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import write_atomically
 from nnet3.kaldi_io.specifiers import is_table
 
 _PIECE_SECONDS = 0.2
@@ -42,20 +40,20 @@ def transcribe(
     channel: int | None,
     graph: str | None,
 ) -> None:
-    """Writes what is heard in each recording. Raises Nnet3Error if none could be read."""
+    """Writes what is heard in each recording. Raises Nnet3Error if none could be read, or one could not be written."""
     is_named = len(recordings) > 1 or is_table(recordings[0])
     if is_named and output_format in ("srt", "vtt") and output_dir is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
     loaded = Model(model, graph)
-    output = _Output(output_format or "txt", is_named, output_dir, alternatives)
+    output = TranscriptOutput(output_format or "txt", recordings, is_named, output_dir, alternatives)
 
     def opened(file: BytesInOrder, source: str) -> AudioSource:
         return open_raw(file, source, sample_rate or 0, channels) if raw else open_audio(file, source)
 
     progress = _Progress(quiet=sys.stdout.isatty() and output_dir is None)
     done = failed = 0
-    for name in recordings:
-        for key, recording in recordings_of(name, opened):
+    with output:
+        for key, recording in (each for name in recordings for each in recordings_of(name, opened)):
             if isinstance(recording, Nnet3Error):
                 say(f"warning: {recording}; left out")
                 failed += 1
@@ -70,10 +68,12 @@ def transcribe(
                     channel=channel,
                 )
                 with recognizer, progress.shown(), _Interrupt() as interrupt:
-                    output.write(key, _heard(recognizer, recording, key, progress, interrupt))
+                    output.write(key, recording.source, _heard(recognizer, recording, key, progress, interrupt))
                 if interrupt.came:
                     raise KeyboardInterrupt
                 done += 1
+            except TranscriptError:
+                raise
             except Nnet3Error as error:
                 say(f"warning: {key}: {error}; left out")
                 failed += 1
@@ -135,52 +135,6 @@ def _heard(
     heard = recognizer.finish()
     if heard.words:
         yield heard
-
-
-class _Output:
-    """Writes transcripts to standard output as they come, or each into a file of its own when it is whole."""
-
-    def __init__(self, output_format: str, is_named: bool, folder: str | None, alternatives: int):
-        self._format, self._alternatives = output_format, alternatives
-        self._is_named, self._folder = is_named, None if folder is None else Path(folder)
-        self._names: set[str] = set()
-        if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-
-    def write(self, key: str, heard: Iterator[SpokenText]) -> None:
-        texts = self._texts(key, heard)
-        if self._folder is None:
-            for text in texts:
-                click.echo(text, nl=False)
-        else:
-            write_atomically(self._folder / f"{self._new_name(key)}.{self._format}", "".join(texts).encode())
-
-    def _new_name(self, key: str) -> str:
-        """Returns a name for a file that no recording before this one has, and says so if it is not the recording's."""
-        plain = name = key.replace("/", "_")
-        number = 1
-        while name in self._names:
-            number += 1
-            name = f"{plain}-{number}"
-        if number > 1:
-            say(f"warning: there is a recording {key} before this one: its words are in {name}.{self._format}")
-        self._names.add(name)
-        return name
-
-    def _texts(self, key: str, heard: Iterator[SpokenText]) -> Iterator[str]:
-        is_named = self._is_named and self._folder is None
-        if self._format in ("srt", "vtt"):
-            yield subtitles(heard, webvtt=self._format == "vtt")
-        elif self._format == "ctm":
-            yield from ctm_lines(key, heard)
-        elif self._format == "json":
-            for spoken in heard:
-                named = SpokenText(spoken.words, spoken.alternatives, {"recording": key} if is_named else {})
-                yield result_json(named, True, self._alternatives) + "\n"
-        elif is_named:
-            yield " ".join([key, *(spoken.text for spoken in heard)]) + "\n"
-        else:
-            yield from (spoken.text + "\n" for spoken in heard)
 
 
 class _Progress:

@@ -5,9 +5,9 @@ They are read with our own Reader, since kaldi_native_io crashes on damaged arch
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 from nnet3.errors import ModelFormatError, TableError
@@ -15,7 +15,7 @@ from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.script import ScriptEntry, cut
 from nnet3.kaldi_io.specifiers import parse_rxfilename
-from nnet3.kaldi_io.streams import InputStream, open_input, read_whole
+from nnet3.kaldi_io.streams import InputStream, open_input
 
 T = TypeVar("T")
 # The end of a text entry that cannot be read: behind its brackets, or before the likely begin of the next one.
@@ -23,9 +23,11 @@ _END_OF_TEXT = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
 _END_OF_LINE = re.compile(rb"\n")
 _KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")
 _LONGEST_KEY = 4096
+_MOST_OF_OBJECT = 1 << 30  # bytes of a stream
+_MOST_BEHIND = 1 << 20  # bytes of a stream that may follow an object
 
 
-@contextmanager
+@contextlib.contextmanager
 def naming(specifier: str) -> Iterator[None]:
     """Put the specifier in front of the message of a TableError."""
     try:
@@ -154,15 +156,49 @@ class ScriptObjects:
         try:
             file = parse_rxfilename(entry.name)
             if file.kind != "file" or self._last[0] != file.name:
-                self._last = (file.name if file.kind == "file" else "", read_whole(file))
+                source = open_input(file)
+                if isinstance(source, InputStream):
+                    value = self._of_stream(source, file.name, read)
+                    return cut(value, entry.range) if entry.range else value  # type: ignore[return-value]
+                self._last = (file.name, source)
             data = self._last[1]
             if file.offset >= len(data):
                 raise TableError(f"{file.name}: there is nothing at position {file.offset} of {len(data)} bytes")
-            reader = Reader(data, file.name, binary=not self._has_headers)
-            reader.position = file.offset
-            if self._has_headers:
-                reader.read_header()
-            value = read(reader)
+            value = self._read(Reader(data, file.name, binary=not self._has_headers), file.offset, read)
             return cut(value, entry.range) if entry.range else value  # type: ignore[return-value]
         except (ModelFormatError, TableError) as error:
             raise TableError(f"the entry '{entry.key}': {error}") from None
+
+    def _read(self, reader: Reader, position: int, read: Callable[[Reader], T]) -> T:
+        reader.position = position
+        if self._has_headers:
+            reader.read_header()
+        return read(reader)
+
+    def _of_stream(self, stream: InputStream, name: str, read: Callable[[Reader], T]) -> T:
+        """Reads an object of a stream, of which no more is held than the object needs: it may have no end."""
+        with contextlib.closing(stream):
+            data = stream.read(2)
+            if not data:
+                stream.finish()
+                raise TableError(f"{name}: there is nothing at position 0 of 0 bytes")
+            while True:
+                found, error = list[T](), None
+                reader = Reader(data, name, binary=not self._has_headers)
+                try:
+                    found.append(self._read(reader, 0, read))
+                except ModelFormatError as what_is_wrong:
+                    error = what_is_wrong
+                if not reader.ran_out or not (more := stream.read(len(data))):
+                    break
+                data += more
+                if len(data) > _MOST_OF_OBJECT:
+                    raise TableError(f"{name}: the first object does not end within {_MOST_OF_OBJECT} bytes")
+            if error is not None and not reader.ran_out:
+                raise error
+            if len(stream.exactly(_MOST_BEHIND)) == _MOST_BEHIND:
+                raise TableError(f"{name}: {_MOST_BEHIND} bytes and more follow the first object")
+            stream.finish()
+            if error is not None:
+                raise error
+            return found[0]

@@ -19,6 +19,7 @@ from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import FileName
 
 _CHUNK = 1 << 16
+_LARGEST = 1 << 24  # bytes asked for at once, for which there is room before they come
 
 
 class InputStream:
@@ -46,7 +47,7 @@ class InputStream:
     def exactly(self, count: int = -1) -> bytes:
         """So many bytes, fewer at the end only; by default all that come."""
         pieces: list[bytes] = []
-        while count and (piece := self._read(_CHUNK if count < 0 else count)):
+        while count and (piece := self._read(_CHUNK if count < 0 else min(count, _LARGEST))):
             pieces.append(piece)
             count -= len(piece) if count > 0 else 0
         return b"".join(pieces)

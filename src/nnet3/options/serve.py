@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,13 @@ from nnet3.text.values import Boolean, Integer, Number, Text, Texts, above, at_l
 
 _COUNT = Integer(at_least(1))
 _MOST_LETTERS = 20_000
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s/?#@]+/?", re.IGNORECASE)
+
+
+def _check_origins(text: str) -> None:
+    for each in text.split(","):
+        if text and not _ORIGIN.fullmatch(each.strip()):
+            raise ValueError(f"an origin such as https://speech.example or http://lan.example:2700, or *, got {each!r}")
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,17 @@ class ServeOptions(HearingOptions):
     host: str = option("127.0.0.1", Text(), "Address to listen at (0.0.0.0: all).", metavar="ADDRESS")
     port: int = option(2700, Integer(within(0, 65535)), "Port to listen at (0: any that is free).")
     max_connections: int = option(32, Integer(within(1, 10_000)), "Most clients at a time; others get status 503.")
+    max_per_address: int = option(
+        8, Integer(within(0, 10_000)), "Most clients at a time of another machine's address (0: no limit)."
+    )
+    allow_origin: str = option(
+        "",
+        Text(parse=_check_origins),
+        "Origins of pages that may connect, separated by commas (*: all).",
+        metavar="ORIGIN,...",
+    )
     max_message: int = option(1 << 20, Integer(within(1 << 10, 1 << 28)), "Longest message.", unit="bytes")
     max_queue: int = option(8, _COUNT, "Messages of a client that wait at most; then it is not read on.")
     idle_seconds: float = option(60.0, Number(above(0)), "Silence or deafness of a client that ends it.", unit="s")
-    stop_seconds: float = option(10.0, Number(at_least(0)), "Time for last results when the server stops.", unit="s")
+    stop_seconds: float = option(10.0, Number(at_least(0)), "Time for waiting audio when the server stops.", unit="s")
     threads: int = option(2, Integer(within(1, 1000)), "Searches at a time.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,10 @@ _TOML_KEY = re.compile(rf"\s*{_TOML_PATH}=")
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
 _TRIPLE_QUOTES = re.compile(r"'''|\"\"\"")
 _SUFFIXES = (".toml", ".yaml", ".yml")
+_MOST_BYTES = 1 << 18
+_MOST_VALUES = 10_000  # of YAML, where what an alias stands for counts each time
+_NO_VALUE = (ValueError, LookupError, TypeError, AttributeError)  # by which PyYAML says that a value cannot be made
+_TOO_DEEP = "the values are nested too deeply"
 
 #: The places of the values in the file, by (section, key) or (section, "").
 Places = dict[tuple[str, str], Span]
@@ -71,9 +76,13 @@ def read_settings_text(path: str) -> SettingsText:
             f"got '{suffix}'{'; ' + hint if hint else ''}"
         )
     try:
-        text = decode_config(Path(path).read_bytes(), path)
+        with open(path, "rb") as file:
+            contents = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise Nnet3Error(f"{path}: cannot read this settings file: {error.strerror}") from None
+    if len(contents) > _MOST_BYTES:
+        raise Nnet3Error(f"{path}: expected a settings file of at most {_MOST_BYTES} bytes, got more")
+    text = decode_config(contents, path)
     return parse_toml(text, path) if suffix == ".toml" else parse_yaml(text, path)
 
 
@@ -88,6 +97,10 @@ def parse_toml(text: str, source: str) -> SettingsText:
         raise ConfigError(
             f"this is not TOML: {_TOML_PLACE.sub('', message)}", _span(text, source, line, column)
         ) from None
+    except ValueError as error:  # of a number with thousands of digits
+        raise ConfigError(f"{source}: this is not TOML: {error}", None) from None
+    except RecursionError:
+        raise ConfigError(f"{source}: this is not TOML: {_TOO_DEEP}", None) from None
     return _checked(values, _toml_places(text, source), source)
 
 
@@ -97,6 +110,10 @@ def parse_yaml(text: str, source: str) -> SettingsText:
         raise Nnet3Error(f"{source}: reading YAML needs PyYAML: pip install pyyaml, or write the settings as TOML")
     try:
         root = yaml.compose(text, Loader=_YamlLoader)
+        if _size(root, {}) > _MOST_VALUES:
+            raise ConfigError(
+                f"{source}: expected at most {_MOST_VALUES} values, each alias (*) counted as what it stands for", None
+            )
         values = yaml.load(text, Loader=_YamlLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -107,7 +124,9 @@ def parse_yaml(text: str, source: str) -> SettingsText:
         raise ConfigError(
             f"this is not YAML: {error.reason}", _span(text, source, len(before), len(before[-1]) + 1)
         ) from None
-    except ValueError as error:  # of a value that looks like a date, say
+    except RecursionError:  # also of an alias within what it stands for
+        raise ConfigError(f"{source}: this is not YAML: {_TOO_DEEP}", None) from None
+    except _NO_VALUE as error:  # of a value that looks like a date, say
         raise ConfigError(f"this is not YAML: {error}", _wrong_value(root, text, source)) from None
     places: Places = {}
     for section, key, span in _yaml_places(root, text, source):
@@ -170,12 +189,22 @@ def _yaml_places(root: Any, text: str, source: str) -> Iterator[tuple[str, str, 
                 yield _normal(name.value), _normal(key.value), _mark_span(key, text, source)
 
 
+def _size(node: Any, sizes: dict[int, int]) -> int:
+    """Returns the number of values in a node of YAML, with all that aliases stand for."""
+    if isinstance(node, yaml.ScalarNode) or node is None:
+        return 1
+    if id(node) not in sizes:
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]
+
+
 def _wrong_value(node: Any, text: str, source: str) -> Span | None:
     """Returns the place of the first value that PyYAML cannot make, which it does not tell."""
     if isinstance(node, yaml.ScalarNode):
         try:
             _YamlLoader("").construct_object(node)
-        except ValueError:
+        except _NO_VALUE:
             return _mark_span(node, text, source)
         return None
     parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
@@ -188,8 +217,13 @@ def _mark_span(node: Any, text: str, source: str) -> Span:
 
 
 def _span(text: str, source: str, line: int, column: int, length: int = 1) -> Span:
-    lines = text.split("\n")
+    lines = _lines(text)
     return Span(source, line, column, length, lines[line - 1] if line <= len(lines) else "")
+
+
+@functools.lru_cache(maxsize=1)
+def _lines(text: str) -> list[str]:
+    return text.split("\n")
 
 
 def _normal(name: object) -> str:

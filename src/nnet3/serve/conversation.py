@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import select
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -23,18 +24,23 @@ from nnet3.serve.session import Session
 
 _MOST_LETTERS = 500  # of an error message to a client
 _MOST_BYTES = 120  # of the reason in a closing frame
+_LOOK_SECONDS = 1.0  # between looks whether a client whose audio is heard is still there
 _STOP = (CloseCode.GOING_AWAY, "the server stops")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Things that all conversations share. `preparing` makes graphs of phrases; `stopping` is set once."""
+    """Things that all conversations share. `preparing` makes graphs of phrases.
+
+    Both events are set once: when the server stops, and when audio that waits is heard no further.
+    """
 
     options: ServeOptions
     scheduler: Scheduler
     metrics: Metrics
     preparing: Executor
     stopping: asyncio.Event
+    over: asyncio.Event
     report: Callable[[str], None]
 
 
@@ -49,6 +55,11 @@ class Conversation:
         self._gone = asyncio.create_task(connection.wait_closed())
         self._stopping = asyncio.create_task(shared.stopping.wait())
         self._last_messages = shared.options.max_queue  # that are taken when the server stops
+
+    @property
+    def address(self) -> str:
+        """The client's, without the port."""
+        return str(self._connection.remote_address[0])
 
     async def run(self) -> None:
         """Answers until one of both sides ends it; then it closes the connection."""
@@ -93,7 +104,9 @@ class Conversation:
             if session.takes_time_to_begin:
                 await asyncio.get_running_loop().run_in_executor(shared.preparing, session.begin)
             begin, before = time.perf_counter(), session.seconds
-            answer = await self._done(session.hear(message) if isinstance(message, bytes) else session.finish())
+            is_over = shared.over.is_set
+            work = session.hear(message, is_over) if isinstance(message, bytes) else session.finish()
+            answer = await self._done(work)
             shared.metrics.answer_seconds.observe(time.perf_counter() - begin)
             shared.metrics.audio.inc(session.seconds - before)
             await self._send(answer)
@@ -104,7 +117,7 @@ class Conversation:
         """Returns the next message, or why there is to be none. When the server stops, those that wait still come."""
         if self._stopping.done():
             self._last_messages -= 1
-            if self._last_messages < 0:
+            if self._last_messages < 0 or self._shared.over.is_set():
                 return _STOP
         receive = asyncio.create_task(self._connection.recv())
         idle = self._shared.options.idle_seconds
@@ -122,11 +135,27 @@ class Conversation:
         """Returns the answer that work has. Raises ConnectionResetError if nobody waits for it any more."""
         future = asyncio.wrap_future(self._shared.scheduler.submit(work))
         either: set[asyncio.Future[Any]] = {future, self._gone}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not future.done():
-            future.cancel()
+        try:
+            while not (await asyncio.wait(either, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED))[0]:
+                if self._has_hung_up():
+                    self._connection.transport.abort()
+        finally:
+            has_answer = future.done() or not future.cancel()
+        if not has_answer:
             raise ConnectionResetError
         return future.result()
+
+    def _has_hung_up(self) -> bool:
+        """Returns True if the client has ended the connection, also if messages lie before the end that are not read.
+
+        Nobody else sees it while too many messages wait. Only Linux tells it; elsewhere those messages are heard.
+        """
+        number = self._connection.transport.get_extra_info("socket").fileno()
+        if number < 0 or not hasattr(select, "POLLRDHUP"):
+            return number < 0
+        ends = select.poll()
+        ends.register(number, select.POLLRDHUP)
+        return bool(ends.poll(0))
 
     async def _send(self, text: str) -> None:
         await asyncio.wait_for(self._connection.send(text), self._shared.options.idle_seconds)

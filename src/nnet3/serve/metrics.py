@@ -11,7 +11,9 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         self.connections = Gauge("nnet3_connections", "Open connections.", registry=registry)
-        self.refused = Counter("nnet3_refused", "Connections refused: too many, or stopping.", registry=registry)
+        self.refused = Counter(
+            "nnet3_refused", "Requests refused: too many, stopping, or not allowed.", registry=registry
+        )
         self.closed = Counter("nnet3_closed", "Connections closed, by code.", ["code"], registry=registry)
         self.audio = Counter("nnet3_audio_seconds", "Audio that was heard.", registry=registry)
         self.answer_seconds = Histogram(

@@ -23,6 +23,7 @@ from websockets.http11 import Request, Response
 from nnet3.asr import Model
 from nnet3.errors import ArgumentError
 from nnet3.options import ServeOptions
+from nnet3.serve.access import Access
 from nnet3.serve.conversation import Conversation, Resources
 from nnet3.serve.metrics import Metrics
 from nnet3.serve.scheduler import Scheduler
@@ -30,6 +31,7 @@ from nnet3.serve.session import Session
 
 _LOG = logging.getLogger("nnet3.serve")
 _CLOSE_SECONDS = 5.0  # for the other side's part in closing a connection
+_PING_SECONDS = 5.0
 _HTML, _SCRIPT, _STYLE = "text/html; charset=utf-8", "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 _PAGES = {
     "/": ("index.html", _HTML),
@@ -63,6 +65,7 @@ class Server:
     ) -> None:
         self.model, self.options = model, options or ServeOptions()
         self.metrics, self._report, self._begin = Metrics(), report, time.monotonic()
+        self._access = Access(self.options)
         self._conversations: dict[Conversation, asyncio.Task[None] | None] = {}
         self._computer = model.computer(self.options.max_connections)
         self._computer.prepare()
@@ -90,8 +93,8 @@ class Server:
             Scheduler(options.threads, self.metrics.streams.observe) as scheduler,
             ThreadPoolExecutor(1, "nnet3-phrases") as preparing,
         ):
-            stopping = asyncio.Event()
-            self._shared = Resources(options, scheduler, self.metrics, preparing, stopping, self._report)
+            stopping, over = asyncio.Event(), asyncio.Event()
+            self._shared = Resources(options, scheduler, self.metrics, preparing, stopping, over, self._report)
             try:
                 listener = await self._listen()
             except OSError as error:
@@ -101,8 +104,10 @@ class Server:
             started.set_result((asyncio.get_running_loop(), listener))
             await stopping.wait()
             listener.close(close_connections=False)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(listener.wait_closed(), options.stop_seconds)
+            for seconds in (options.stop_seconds, 2 * _CLOSE_SECONDS):  # for audio that waits; for last results
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(listener.wait_closed(), seconds)
+                over.set()
             for task in self._conversations.values():
                 if task is not None:
                     task.cancel()
@@ -121,11 +126,13 @@ class Server:
             max_size=options.max_message,
             max_queue=options.max_queue,
             close_timeout=_CLOSE_SECONDS,
+            ping_interval=_PING_SECONDS,  # the kernel of a client who has gone answers with a reset
+            ping_timeout=None,  # a pong lies behind the messages that wait
             logger=silent,
         )
 
     async def _converse(self, connection: ServerConnection) -> None:
-        if self._is_full:  # of two who came at the same time
+        if self._too_many(connection):  # of two who came at the same time
             self.metrics.refused.inc()
             await connection.close(CloseCode.TRY_AGAIN_LATER, "too many connections")
             return
@@ -138,9 +145,13 @@ class Server:
             self.metrics.connections.dec()
             del self._conversations[conversation]
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self._conversations) >= self.options.max_connections
+    def _too_many(self, connection: ServerConnection) -> str:
+        """Returns of what there are too many to let another one in, or ""."""
+        if len(self._conversations) >= self.options.max_connections:
+            return "too many connections"
+        others = (conversation.address for conversation in self._conversations)
+        is_full = self._access.is_full(connection.remote_address[0], others)
+        return "too many connections from this address" if is_full else ""
 
     @property
     def _is_stopping(self) -> bool:
@@ -151,13 +162,17 @@ class Server:
     def _respond(self, connection: ServerConnection, request: Request) -> Response | None:
         """Returns the response to a request; None to one for a connection that can be had."""
         path = request.path.partition("?")[0]
-        if request.headers.get("Upgrade", "").lower() == "websocket":
-            if not (self._is_full or self._is_stopping):
+        is_connection = any(each.lower() == "websocket" for each in request.headers.get_all("Upgrade"))
+        refusal = self._access.refusal(request.headers, is_connection)
+        if refusal is not None:
+            self.metrics.refused.inc()
+            return _response("text/plain", f"{refusal}\n".encode(), HTTPStatus.FORBIDDEN)
+        if is_connection:
+            reason = "the server stops" if self._is_stopping else self._too_many(connection)
+            if not reason:
                 return None
             self.metrics.refused.inc()
-            return _response(
-                "text/plain", b"too many connections\n", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"}
-            )
+            return _response("text/plain", f"{reason}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
         if path == "/health":
             health = self.health()
             is_good = health["status"] == "ok"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -81,11 +82,11 @@ class Session:
             self._made_for = options
         return self._recognizer
 
-    def hear(self, audio: bytes) -> Work[str]:
-        """Answers audio, 16-bit samples of one channel."""
+    def hear(self, audio: bytes, is_over: Callable[[], bool] = lambda: False) -> Work[str]:
+        """Answers audio, 16-bit samples of one channel; those that are left once `is_over` are dropped."""
         recognizer = self.begin()
         self.seconds += len(audio) / 2 / self._made_for.sample_rate
-        if (yield from recognizer.steps(audio)):
+        if (yield from recognizer.steps(audio, is_over)):
             return recognizer.Result()
         return recognizer.PartialResult()
 

@@ -279,7 +279,8 @@ def train_model(
 
 
 _FORMATS = {
-    "json": "JSON as Vosk writes it, one object a segment: words with times and confidences.",
+    "json": "One JSON document of results as Vosk writes them: words with times and confidences.",
+    "json-lines": "The same results, one a line.",
     "ctm": "Lines of Kaldi's ctm: recording, channel, begin, duration, word, confidence.",
     "srt": "Subtitles (SubRip).",
     "vtt": "Subtitles (WebVTT).",
@@ -288,7 +289,8 @@ _FORMATS = {
 
 def _formats(function: Any) -> Any:
     for name, what in reversed(_FORMATS.items()):
-        function = click.option(f"--{name}", "output_format", flag_value=name, help=what)(function)
+        suffix = "jsonl" if name == "json-lines" else name
+        function = click.option(f"--{name}", "output_format", flag_value=suffix, help=what)(function)
     return function
 
 
@@ -305,10 +307,11 @@ def _formats(function: Any) -> Any:
 def transcribe(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.
 
-    A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format where soundfile is
-    installed. What comes out of a pipe is heard as it comes. Text is a line for each segment between pauses; with
-    several recordings a line for each of them, which begins with its name. One that cannot be read is reported and
-    left out; the exit status is 1 if none is left.
+    A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format: FLAC, Ogg and MP3 take the
+    package soundfile, these and all others (M4A, MP4, WebM, ...) the program ffmpeg. What comes out of a pipe is heard
+    as it comes. Text is a line for each segment between pauses; with several recordings a line for each of them, which
+    begins with its name. One that cannot be read is reported and left out; the exit status is 1 if none is left, and
+    if a transcript cannot be written.
 
     nnet3 transcribe --srt vosk-model-small-ko-0.22 talk.wav > talk.srt
     """
@@ -316,8 +319,8 @@ def transcribe(**given: Any) -> None:
         raise click.UsageError("--raw needs --sample-rate")
     if not given["raw"] and given["sample_rate"] is not None:
         raise click.UsageError("--sample-rate is for --raw: other files say it themselves")
-    if given["output_format"] != "json" and given["alternatives"]:
-        raise click.UsageError("--alternatives are for --json")
+    if given["output_format"] not in ("json", "jsonl") and given["alternatives"]:
+        raise click.UsageError("--alternatives are for --json and --json-lines")
     later.transcribing.transcribe(**given)
 
 

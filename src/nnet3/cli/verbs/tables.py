@@ -64,8 +64,8 @@ def _audio_features_verb(kind: str, what: str, options: type[MfccOptions | Fbank
     return command
 
 
-_HELP = """Make {what} of recordings: scp:wav.scp names WAV files, commands that print one, or other formats where
-soundfile is installed.
+_HELP = """Make {what} of recordings: scp:wav.scp names WAV files, commands that print one, or other formats, which
+take the package soundfile (FLAC, Ogg, MP3) or the program ffmpeg (these, and M4A, MP4, WebM, ...).
 
 There is no noise (dither) unless asked for; compute-{kind}-feats, Kaldi's name, adds it by default, and refuses
 recordings of another rate than --sample-frequency, as Kaldi does.
