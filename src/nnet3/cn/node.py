@@ -53,6 +53,7 @@ class Node:
     is_parameter: ClassVar[bool] = False
     memory: Tensor  # of a stored node
     trainable: bool = False  # of a parameter
+    taken: tuple[torch.dtype, torch.device] | None = None  # type and device of the network that took the node last
     initial: Node | None = None  # of a delay: its initial state
     __array_ufunc__ = None  # so that `array @ node` comes here, not to NumPy
 
@@ -130,6 +131,11 @@ class Node:
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
         """Copy what another node of this kind keeps beside its operation."""
+        self.taken = other.taken and (other.taken[0], device or other.taken[1])
+
+    def convert(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Be of the type, and on the device, of a network that takes the node."""
+        self.taken = dtype, device
 
     @property
     def formula(self) -> str:
@@ -180,12 +186,11 @@ OPERATORS: dict[str, Callable[..., Node]] = {}
 class StoredNode(Node):
     """A node whose value is kept between runs: a parameter, or a statistic once it has been computed.
 
-    `memory` is the value as it lies, transposed: (columns, rows). It is float64 until a network takes the node
-    (`has_type`), and then stays the same tensor until `to` converts it.
+    `memory` is the value as it lies, transposed: (columns, rows). It is float64 until a network takes the node, and
+    then stays the same tensor until `to` converts it.
     """
 
     is_stored: ClassVar[bool] = True
-    has_type: bool = False
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
@@ -195,7 +200,8 @@ class StoredNode(Node):
         return [self.memory], None
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        self.memory, self.has_type = other.memory.detach().to(device, copy=True), other.has_type
+        super().take_over(other, device)
+        self.memory = other.memory.detach().to(device, copy=True)
 
     @property
     def numbers(self) -> Tensor:
@@ -203,10 +209,9 @@ class StoredNode(Node):
         return self.memory.detach()
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
-        """Be of the type, and on the device, of a network that takes the node."""
+        super().convert(dtype, device)
         if self.memory.dtype != dtype or self.memory.device != device:
             self.memory = self.numbers.to(device, dtype, copy=True)
-        self.has_type = True
 
     @property
     def formula(self) -> str:

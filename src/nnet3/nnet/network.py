@@ -14,7 +14,7 @@ from typing_extensions import Self
 from nnet3.components import Component, RandomSource
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
-from nnet3.nnet.conversion import check_number, packed, parse_target, quantized
+from nnet3.nnet.conversion import check_number, converted, packed, parse_target, quantized, widest_type
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
 from nnet3.nnet.picture import Shown
@@ -38,7 +38,7 @@ class Nnet(RunsUtterances, Shown):
     """
 
     def __init__(self, nodes: Sequence[NnetNode], components: dict[str, Component], warnings: Sequence[str] = ()):
-        self._parts = NetworkParts(tuple(nodes), dict(components))
+        self._parts, self._given_dtype = NetworkParts(tuple(nodes), dict(components)), torch.float32
         self.warnings = list(warnings)
         self._flat_parameters, self._digests = FlatParameters(), ComponentDigests()
 
@@ -269,12 +269,12 @@ class Nnet(RunsUtterances, Shown):
         Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats, ComponentError
         for what a quantized component cannot be converted to; then nothing is converted.
         """
-        dtype, device = parse_target(target, dtype, device)
-        for component in self.components.values():
-            component.check_target(dtype, device)
-        for component in self.components.values():
-            component.to(dtype=dtype, device=device)
-        return self
+        return converted(self, *parse_target(target, dtype, device))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The widest type of parameters and constants; where there are none that of the last `to`, or float32."""
+        return widest_type(self.components.values()) or self._given_dtype
 
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""

@@ -57,7 +57,7 @@ def from_nnet(nnet: Nnet) -> Network:
 
 class _Bridge:
     def __init__(self, nnet: Nnet):
-        self.parts = nnet.parts
+        self.parts, self.dtype = nnet.parts, nnet.dtype
         self.frames = FramesOfNodes(nnet.parts)
         self.made: dict[int, Node] = {}
         self.later: list[tuple[DelayNode, int, bool]] = []
@@ -71,9 +71,7 @@ class _Bridge:
         for waiting, number, masked in self.later:
             waiting.connect(self._masked(number) if masked else self.made[number])
         outputs = [i for i in numbers if self.parts.nodes[i].is_output]
-        tensors = [tensor for each in self.parts.components.values() for tensor in each.parameters().values()]
-        dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors], torch.float16)
-        dtype = dtype if tensors and dtype in DTYPES else torch.float32
+        dtype = self.dtype if self.dtype in DTYPES else torch.float32
         return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
