@@ -50,10 +50,11 @@ def checked_factor(factor: Any) -> int:
 
 def check_not_traced(features: Any) -> None:
     """Raise NetworkError where PyTorch runs the module without numbers, to write down what it does."""
-    if torch.jit._trace.is_tracing() or isinstance(features, torch._subclasses.FakeTensor):
+    if torch.jit._trace.is_tracing() or isinstance(features, torch._subclasses.FakeTensor | torch.fx.Proxy):
         raise NetworkError(
             "a TorchModule cannot be traced or exported (torch.export, torch.jit, ONNX): what it does is a program of "
-            "its own compiler. Save the network (module.nnet.save) and run it with nnet3 or Kaldi"
+            "its own compiler. Save the network (module.nnet.save) and run it with nnet3 or Kaldi, or "
+            "write it as ONNX by nnet3.export_onnx(module.nnet, path)"
         )
 
 

@@ -39,6 +39,18 @@ from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
 _MADE_ANEW = ("_programs", "_cache", "_seen", "_memory")
 
 
+class _SeenParts:
+    """The nodes and components of a network. An object, because exporters copy tuples and lists of modules."""
+
+    def __init__(self, network: Nnet) -> None:
+        self._nodes, self._components = network.nodes, list(network.components.values())
+
+    def are_those_of(self, network: Nnet) -> bool:
+        now = network.components.values()
+        is_same = network.nodes is self._nodes and len(now) == len(self._components)
+        return is_same and all(map(operator.is_, now, self._components))
+
+
 @sent_by_value
 class TorchModule(nn.Module):
     """A network, or an acoustic model, as a `torch.nn.Module`.
@@ -142,7 +154,7 @@ class TorchModule(nn.Module):
     def _begin(self) -> None:
         """Makes what copies do not take along."""
         self._programs = Programs()
-        self._seen = self._network.nodes, list(self._network.components.values())
+        self._seen = _SeenParts(self._network)
 
     def align(self) -> None:
         """Give module and network the same memory again after either was converted, moved or loaded.
@@ -154,9 +166,8 @@ class TorchModule(nn.Module):
 
     def _look(self) -> Survey:
         """Aligns, and returns a survey of who computes what."""
-        network, (nodes, components) = self._network, self._seen
-        now = network.components.values()
-        if network.nodes is not nodes or len(now) != len(components) or not all(map(operator.is_, now, components)):
+        network = self._network
+        if not self._seen.are_those_of(network):
             raise NetworkError("the network has got other nodes or components: make a new TorchModule of it")
         found = survey(self, network.components, self._places)
         modules = found.all_modules()
