@@ -111,6 +111,7 @@ def test_nodes_without_parameters_have_the_type_of_the_network_that_has_them() -
     alone, twin = cn.Network(outputs={"h": h}), cn.Network(outputs=[cn.clone(h)])
     assert {above.dtype, alone.dtype, twin.dtype, alone.copy().dtype, reread(alone).dtype} == {DOUBLE}
     np.testing.assert_array_equal(alone.evaluate("h", X), np.tanh(X["x"]), strict=True)
+    assert cn.Network(outputs=[cn.sigmoid(h.operands[0])]).dtype == SINGLE, "inputs are of any type"
     assert cn.Network(outputs=[h], dtype=SINGLE).dtype == SINGLE
     assert alone.dtype == SINGLE
 

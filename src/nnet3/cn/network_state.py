@@ -270,15 +270,15 @@ class NetworkState:
     def _follow_memory(self, is_new: bool = False) -> None:
         """Be of the type and on the device of the nodes' memory, which another network of them may have converted.
 
-        A network that is new, or whose nodes have no memory, follows the last networks that took its nodes. Where only
-        some nodes were converted, the rest is too: to the widest type, so that no number is rounded that this network
-        was not asked to round, and to the device that is new.
+        A network that is new, or whose nodes have no memory, follows the last networks that took its nodes, inputs
+        aside. Where only some nodes were converted, the rest is too: to the widest type, so that no number is rounded
+        that this network was not asked to round, and to the device that is new.
         """
         memory = [node.memory for node in self._nodes.stored if node.taken]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
         found = {(tensor.dtype, tensor.device) for tensor in memory}
         if is_new or not found:
-            found.update(node.taken for node in self._nodes.nodes if node.taken)
+            found.update(node.taken for node in self._nodes.nodes if node.taken and not node.operation.is_given)
         if found <= {(self._dtype, self._device)}:
             return
         dtype = functools.reduce(torch.promote_types, [dtype for dtype, _ in found])
