@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -140,7 +141,12 @@ class Node:
     @property
     def formula(self) -> str:
         """The name, or else how the node is made, cut to a line: for messages."""
-        return self.name or shorten(f"{self.type}({', '.join(o.formula for o in self.operands)})", _SHORT)
+        return shorten("".join(islice(_pieces_of_formula(self), _SHORT + 1)), _SHORT)
+
+    @property
+    def short_formula(self) -> str:
+        """The part of a formula that needs no operands: the name; "" where operands must be told."""
+        return self.name
 
     def __repr__(self) -> str:
         return f"<{self.formula} : {self.type}, {self.shape}>"
@@ -179,6 +185,20 @@ class Node:
         return OPERATORS["negate"](self)
 
 
+def _pieces_of_formula(node: Node) -> Iterator[str]:
+    """The formula piece by piece: of a deep graph, or of one with many paths, only the first pieces are made."""
+    waiting: list[Node | str] = [node]
+    while waiting:
+        piece = waiting.pop()
+        if isinstance(piece, str) or piece.short_formula:
+            yield piece if isinstance(piece, str) else piece.short_formula
+            continue
+        yield f"{piece.type}("
+        waiting.append(")")
+        for number, operand in reversed(list(enumerate(piece.operands))):
+            waiting += [operand, ", "] if number else [operand]
+
+
 OPERATORS: dict[str, Callable[..., Node]] = {}
 """The functions behind Python's operators on nodes, filled by `nnet3.cn.operators`."""
 
@@ -214,9 +234,9 @@ class StoredNode(Node):
             self.memory = self.numbers.to(device, dtype, copy=True)
 
     @property
-    def formula(self) -> str:
+    def short_formula(self) -> str:
         if self.name or self.operands or self.memory.numel() != 1:
-            return super().formula
+            return self.name
         return f"{self.memory.item():g}"
 
     @property
