@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TypeVar
+from typing import TypeVar, get_origin, get_type_hints
 
 import onnx
 from google.protobuf.message import DecodeError
 
-from nnet3.errors import ExportError
+from nnet3.errors import ExportError, check_kind
 from nnet3.kaldi_io import Writer
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, Nnet
@@ -81,7 +82,10 @@ class OnnxMetadata(FileMetadata):
     first_samples: int = 0  # of the first call of a stream
 
     def num_frames(self, samples: int) -> int:
-        """Returns the frames of so many samples, where the file computes features."""
+        """Returns the frames of so many samples. Raises ExportError for a file that does not compute features."""
+        if self.shift_samples < 1:
+            raise ExportError("this file takes features, not samples: how many frames samples have is not in it")
+        check_kind(samples, int, "a number of samples", "an integer")
         if not self.snip_edges:
             return (samples + self.shift_samples // 2) // self.shift_samples
         return max(0, samples - self.frame_samples + self.shift_samples) // self.shift_samples
@@ -98,11 +102,23 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
         given = {each.name: properties.get(_PREFIX + each.name) for each in fields(kind)}
-        return kind(**{name: json.loads(value) for name, value in given.items() if value is not None})
+        values = {name: json.loads(value) for name, value in given.items() if value is not None}
+        _check_types(values, kind)
+        return kind(**values)
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
-    except (DecodeError, TypeError, ValueError):
+    except (DecodeError, RecursionError, TypeError, ValueError):
         raise ExportError(f"{os.fspath(path)}: this is no ONNX file that nnet3 has written") from None
+
+
+def _check_types(values: Mapping[str, object], kind: type[FileMetadata]) -> None:
+    """Raise TypeError for a value that is not of the type of its field; an integer may be a float's value."""
+    for name, hint in get_type_hints(kind).items():
+        wanted = get_origin(hint) or hint
+        accepted = (int, float) if wanted is float else wanted
+        value = values.get(name)
+        if name in values and (not isinstance(value, accepted) or isinstance(value, bool) != (wanted is bool)):
+            raise TypeError(f"{name} is {value!r}")
 
 
 def model_digest(model: Nnet | AcousticModel) -> str:

@@ -18,6 +18,7 @@ from nnet3.nnet.conversion import check_number, converted, packed, parse_target,
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
 from nnet3.nnet.picture import Shown
+from nnet3.nnet.simple import what_is_simple
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
@@ -167,10 +168,7 @@ class Nnet(RunsUtterances, Shown):
     @cached_property
     def _context(self) -> tuple[int, int]:
         if not self.is_simple:
-            raise NetworkError(
-                "left and right context are defined for networks with an output 'output', an input 'input' and at "
-                f"most an 'ivector' besides; this one has inputs {self.input_names} and outputs {self.output_names}"
-            )
+            raise NetworkError(f"left and right context are those of simple networks: {what_is_simple(self)}")
         return compute_context(self._parts)
 
     @property
