@@ -29,6 +29,11 @@ class FileMetadata:
     digest: str  # SHA-256 of the model
     opset: int
 
+    @property
+    def note(self) -> str:
+        """A sentence for whoever looks at the file, if there is something to know; the model's description."""
+        return ""
+
     def to_properties(self) -> dict[str, str]:
         """Returns the metadata properties of a file."""
         return {f"{_PREFIX}{name}": json.dumps(value) for name, value in asdict(self).items()}
@@ -80,6 +85,18 @@ class OnnxMetadata(FileMetadata):
     snip_edges: bool = True
     input_samples: int = 0  # of a chunk, or of each call but the first of a stream
     first_samples: int = 0  # of the first call of a stream
+
+    @property
+    def note(self) -> str:
+        """The lengths for which outputs are not those of `nnet.compute`, in words; "" if there are none."""
+        if self.form not in ("utterance", "vector") or self.any_length or not self.rows_step:
+            return ""
+        lengths = ", ".join(str(self.least_rows + number * self.rows_step) for number in range(3))
+        if self.form == "utterance":
+            of_others = "rows; for other lengths they are those of a longer utterance, the last frame repeated"
+        else:
+            of_others = "frames; of other lengths frames at the end are left out, or the last frame is repeated"
+        return f"Own lengths: outputs are those of nnet3 for {lengths}, ... {of_others}."
 
     def num_frames(self, samples: int) -> int:
         """Returns the frames of so many samples. Raises ExportError for a file that does not compute features."""
