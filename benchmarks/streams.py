@@ -54,7 +54,7 @@ def calls_alone(nnet: Nnet, rounds: int) -> float:
 
 def of_one_stream(nnet: Nnet, rounds: int) -> dict[str, float]:
     """Returns milliseconds of a chunk, of its commands alone, and of its share of a whole utterance."""
-    stream, frames = StreamComputer(nnet).open(), torch.randn(WHOLE, INPUT)
+    stream, frames = StreamComputer(nnet, frame_subsampling_factor=FACTOR).open(), torch.randn(WHOLE, INPUT)
     stream.accept(frames[: 10 * CHUNK])
     chunk = best(lambda: stream.accept(frames[:CHUNK]), rounds)
     whole = best(lambda: nnet.compute(frames, frame_subsampling_factor=FACTOR), max(rounds // 10, 2))
@@ -63,7 +63,10 @@ def of_one_stream(nnet: Nnet, rounds: int) -> dict[str, float]:
 
 def of_many_streams(nnet: Nnet, number: int, rounds: int) -> dict[str, float]:
     """Returns milliseconds of a chunk of many streams at once, and one by one."""
-    computer, frames = StreamComputer(nnet, num_streams=number), torch.randn(10 * CHUNK, INPUT)
+    computer, frames = (
+        StreamComputer(nnet, num_streams=number, frame_subsampling_factor=FACTOR),
+        torch.randn(10 * CHUNK, INPUT),
+    )
     streams = [computer.open() for _ in range(number)]
     chunk = dict.fromkeys(streams, frames[:CHUNK])
     computer.accept(dict.fromkeys(streams, frames))
@@ -78,7 +81,7 @@ def resident_bytes() -> int:
 
 def memory_of(nnet: Nnet, minutes: int) -> list[tuple[int, float]]:
     """Returns the memory of the process in MB after so many minutes of one stream, at some times."""
-    stream, frames, found = StreamComputer(nnet).open(), torch.randn(6000, INPUT), []
+    stream, frames, found = StreamComputer(nnet, frame_subsampling_factor=FACTOR).open(), torch.randn(6000, INPUT), []
     for minute in range(1, minutes + 1):
         stream.accept(frames)
         if minute in (1, 2, minutes // 2, minutes):

@@ -21,6 +21,19 @@ def test_a_file_for_any_length(cli: Cli) -> None:
     assert outcome.err == "nnet3: input (batch, frames, 3) -> output (batch, rows, 4)\n"
 
 
+def test_a_file_with_lengths_of_its_own_says_so(cli: Cli) -> None:
+    config = """
+        input-node name=input dim=3
+        component name=affine type=AffineComponent input-dim=6 output-dim=3
+        component-node name=affine component=affine input=Append(input, IfDefined(Offset(affine, 1)))
+        output-node name=output input=affine
+    """
+    nnet3.Nnet.from_config(config).save("net.raw")
+    outcome = cli.good("export-onnx", "--frames-per-chunk=0", "net.raw", "net.onnx")
+    assert outcome.err.splitlines()[-1] == f"nnet3: {nnet3.load_onnx_metadata('net.onnx').note}"
+    assert "Own lengths: outputs are those of nnet3 for " in outcome.err
+
+
 def test_a_file_for_streams(cli: Cli) -> None:
     nnet3.Nnet.from_config(CONFIG).save("net.raw")
     outcome = cli.good("export-onnx", "--frames-per-chunk=12", "--streaming=true", "net.raw", "net.onnx")

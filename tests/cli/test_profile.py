@@ -42,11 +42,13 @@ def test_a_network_with_an_ivector(cli: Cli) -> None:
         (["--by=colour", "net.raw"], "--by=colour: give some of kind,type,kernel,node, for instance node,kind"),
         (["--num-sequences=10000000", "net.raw"], "rows are too many: at most 10,000,000"),
         (["two.config"], "only a simple network can be profiled"),
+        (["other.config"], "rename-node old-name=output-0 new-name=output"),
     ],
 )
 def test_wrong_usage_is_status_2(arguments: list[str], message: str, cli: Cli) -> None:
     text = "input-node name=a dim=3\ninput-node name=b dim=3\noutput-node name=output input=Append(a, b)\n"
     Path("two.config").write_text(text)
+    Path("other.config").write_text("input-node name=input dim=3\noutput-node name=output-0 input=input\n")
     outcome = cli("profile", *arguments)
     assert outcome.status == 2
     assert message in outcome.err

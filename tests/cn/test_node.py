@@ -40,6 +40,30 @@ def test_formulas_stop_at_named_nodes() -> None:
     assert long.formula.endswith("…")
 
 
+def residual(layers: int) -> cn.Node:
+    """A node with 2^layers paths down to its input."""
+    h: cn.Node = cn.input("x", 2)
+    for number in range(layers):
+        h = h + cn.tanh(cn.parameter(f"W{number}", (2, 2)) @ h)
+    return h
+
+
+@pytest.mark.parametrize("layers", [12, 1200])
+def test_formulas_of_deep_graphs_with_many_paths(layers, monkeypatch) -> None:
+    """No more nodes are asked than a formula has room for, however deep the graph is and however many paths it has."""
+    h, asked = residual(layers), []
+    short_formula = cn.Node.short_formula.fget
+    monkeypatch.setattr(cn.Node, "short_formula", property(lambda node: asked.append(node) or short_formula(node)))
+    assert repr(h).startswith("<plus(plus(plus(")
+    assert len(asked) <= 61
+    with pytest.raises(ShapeError, match=r"'V' is 3 x 5, 'plus\(plus\("):
+        cn.parameter("V", (3, 5)) @ h
+    with pytest.raises(NetworkError, match=r"'plus\(plus\(.*…' is neither true nor false"):
+        bool(h)
+    network = cn.Network(cn.squared_norm(h), {"h": h})
+    assert len(str(network).splitlines()) == len(network.nodes) + 2
+
+
 def test_long_texts_are_shortened() -> None:
     assert [shorten("abcd", length) for length in (5, 4, 3)] == ["abcd", "abcd", "ab…"]
 

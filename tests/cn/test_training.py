@@ -312,3 +312,44 @@ def test_a_run_of_float64_goes_on_with_the_same_bits_and_in_no_other_type(tmp_pa
         np.testing.assert_array_equal(net.parameters()[name], array, err_msg=name, strict=True)
     with pytest.raises(TrainingError, match=r"parameters 'l.affine.W': 4 x 6 of float64 there, 4 x 6 of float32 here"):
         cn.train(made(torch.float32), data, epochs=6, folder=tmp_path, **options)
+
+
+def test_a_step_is_the_formula_of_the_page() -> None:
+    """Clipping, then momentum, l1 and l2, then limits of changes, of each parameter and of all."""
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    net = cn.Network(
+        cn.square_error(cn.parameter("V", (2, 4)) @ cn.tanh(cn.parameter("W", (4, 3)) @ x), y), dtype=torch.float64
+    )
+    batch = {"x": RANDOM.normal(size=(3, 5)), "y": 4 * RANDOM.normal(size=(2, 5))}
+    rate, momentum, clip, l1, l2, most_of_v, most = 0.3, 0.6, 0.7, 0.01, 0.05, 0.02, 0.03
+    w, delta = net.parameters(), dict.fromkeys("VW", 0.0)
+    shortened = 0
+    for _ in range(3):
+        twin = net.copy()
+        twin.set_parameters(w)
+        twin.backward(batch, per_sample=True)
+        g = {name: tensor.grad.numpy().T for name, tensor in twin.tensors().items()}
+        length = np.sqrt(sum((each**2).sum() for each in g.values()))
+        assert length > clip
+        slopes = {name: g[name] * clip / length for name in w}
+        delta = {name: momentum * delta[name] - rate * slopes[name] for name in w}
+        delta = {name: delta[name] - rate * (2 * l2 * w[name] + l1 * np.sign(w[name])) for name in w}
+        d = {name: (1 - momentum) * delta[name] for name in w}
+        d["V"] = d["V"] * min(1, most_of_v / np.linalg.norm(d["V"]))
+        length = np.sqrt(sum((each**2).sum() for each in d.values()))
+        shortened += length > most
+        w = {name: w[name] + d[name] * min(1, most / length) for name in w}
+    limits = {"clip_norm": clip, "max_param_change": most, "parameters": {"V": {"max_change": most_of_v}}}
+    cn.train(net, [batch], epochs=3, learning_rate=rate, momentum=momentum, l1=l1, l2=l2, **limits)
+    assert shortened
+    for name, expected in w.items():
+        np.testing.assert_allclose(net.parameters()[name], expected, rtol=1e-10)
+
+
+def test_samples_without_a_label_count_in_the_mean() -> None:
+    x, labels = cn.input("x", 2), cn.input("labels", classes=3)
+    net = cn.Network(cn.cross_entropy_with_softmax(labels, cn.parameter("W", (3, 2)) @ x), dtype=torch.float64)
+    given = {"x": RANDOM.normal(size=(2, 4)), "labels": [0, 2, -1, -1]}
+    some = {"x": given["x"][:, :2], "labels": [0, 2]}
+    assert net.criterion(given) == pytest.approx(net.criterion(some), rel=1e-12)
+    assert net.backward(given, per_sample=True) == pytest.approx(net.criterion(some) / 4, rel=1e-12)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
+import nnet3
 from nnet3 import cn
 from tests.seeds import RANDOM
 
@@ -97,6 +98,44 @@ def test_the_bridge_keeps_the_type() -> None:
     again = cn.from_nnet(nnet)
     np.testing.assert_array_equal(again.evaluate("y", X), net.evaluate("y", X), strict=True)
     assert cn.from_nnet(net.to(SINGLE).to_nnet()).dtype == SINGLE
+
+
+def without_parameters() -> cn.Node:
+    return cn.tanh(cn.input("x", 2), name="h")
+
+
+def test_nodes_without_parameters_have_the_type_of_the_network_that_has_them() -> None:
+    h = without_parameters()
+    cn.Network(cn.squared_norm(cn.parameter("W", (2, 2)) @ h), {"h": h}, dtype=DOUBLE)
+    above = cn.Network(outputs=[cn.parameter("V", (3, 2)) @ h])
+    alone, twin = cn.Network(outputs={"h": h}), cn.Network(outputs=[cn.clone(h)])
+    assert {above.dtype, alone.dtype, twin.dtype, alone.copy().dtype, reread(alone).dtype} == {DOUBLE}
+    np.testing.assert_array_equal(alone.evaluate("h", X), np.tanh(X["x"]), strict=True)
+    assert cn.Network(outputs=[cn.sigmoid(h.operands[0])]).dtype == SINGLE, "inputs are of any type"
+    assert cn.Network(outputs=[h], dtype=SINGLE).dtype == SINGLE
+    assert alone.dtype == SINGLE
+
+
+def test_a_network_without_parameters_follows_one_that_shares_its_nodes() -> None:
+    h = without_parameters()
+    alone, other = cn.Network(outputs={"h": h}), cn.Network(cn.squared_norm(cn.parameter("W", (2, 2)) @ h))
+    other.to(DOUBLE)
+    np.testing.assert_array_equal(alone.evaluate("h", X), np.tanh(X["x"]), strict=True)
+    alone.to(SINGLE)
+    assert alone.evaluate("h", X).dtype == np.float32
+    assert other.dtype == DOUBLE, "the type of parameters decides"
+
+
+@pytest.mark.parametrize("type_name", ["TanhComponent dim=2", "FixedScaleComponent dim=2", "BatchNormComponent dim=2"])
+def test_the_bridge_keeps_the_type_of_networks_without_parameters(type_name) -> None:
+    nnet = nnet3.Nnet.from_config(
+        f"input-node name=x dim=2\ncomponent name=t type={type_name}\ncomponent-node name=t component=t input=x\n"
+        "output-node name=y input=t"
+    )
+    nnet.set_test_mode(False)
+    for dtype in (SINGLE, DOUBLE):
+        made = cn.from_nnet(nnet.to(dtype).copy())
+        assert (nnet.dtype, made.dtype, made.to_nnet().dtype) == (dtype, dtype, dtype)
 
 
 def test_stages_have_the_type() -> None:

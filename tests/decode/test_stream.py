@@ -370,3 +370,12 @@ def test_a_stream_whose_outputs_are_not_finite_ends_alone() -> None:
 def test_options_are_checked(options: dict[str, int]) -> None:
     with pytest.raises(ExecutionError, match="must be >= 1, got"):
         nnet3.StreamComputer(network("tdnn"), **options)
+
+
+def test_defaults_are_those_of_whole_utterances() -> None:
+    """A row for each frame, unless another subsampling factor is given, however the network is run."""
+    nnet = network("tdnn")
+    features = RANDOM.standard_normal((40, nnet.node_dim("input")))
+    ((_, batched),) = nnet3.BatchComputer(nnet).compute([("one", features, None)])
+    found = (nnet.compute(features), nnet3.StreamComputer(nnet).compute(features), batched)
+    assert [len(rows) for rows in found] == [40, 40, 40]

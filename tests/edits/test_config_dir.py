@@ -82,7 +82,7 @@ def test_an_existing_model() -> None:
 
 def test_edits_serve_the_context_alone() -> None:
     text = XCONFIG.replace("name=output", "name=output-0")
-    with pytest.raises(NetworkError, match="left and right context are defined for networks with an output 'output'"):
+    with pytest.raises(NetworkError, match="left and right context are those of simple networks: an output 'output'"):
         make_config_dir(text)
     made = make_config_dir(text, edits="rename-node old-name=output-0 new-name=output")
     assert (made.left_context, made.right_context) == (3, 1)

@@ -161,7 +161,9 @@ def test_a_quantized_network_is_refused_by_its_component(tmp_path: Path) -> None
 
 def test_a_network_that_is_not_simple_is_refused(tmp_path: Path) -> None:
     nnet = nnet3.Nnet.from_config("input-node name=x dim=2\noutput-node name=output input=x")
-    with pytest.raises(ExportError, match=r"^only a simple network can be exported: .* this one has inputs \['x'\]"):
+    with pytest.raises(
+        ExportError, match=r"^only a simple network can be exported: .* this network has inputs \['x'\]"
+    ):
         Exported(nnet, tmp_path)
 
 

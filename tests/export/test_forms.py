@@ -59,7 +59,7 @@ FEATURES = np.random.default_rng(0).standard_normal((2, 61, 4)).astype(np.float3
 def test_an_utterance_may_have_any_length(factor: int, tmp_path: Path) -> None:
     nnet = Nnet.from_config(TDNN, seed=1)
     exported = Exported(nnet, tmp_path, frame_subsampling_factor=factor)
-    assert (exported.about.form, exported.about.any_length) == ("utterance", True)
+    assert (exported.about.form, exported.about.any_length, exported.about.note) == ("utterance", True, "")
     for frames in (1, 17, 61):
         found = exported.run(FEATURES[:, :frames])["output"]
         for sequence in range(2):
@@ -83,6 +83,8 @@ def test_what_depends_on_the_end_is_right_for_the_lengths_of_the_family(config: 
     exported = Exported(nnet, tmp_path)
     about = exported.about
     assert not about.any_length
+    assert about.note.startswith(f"Own lengths: outputs are those of nnet3 for {about.least_rows}, ")
+    assert exported.session.get_modelmeta().description == about.note
     frames = about.least_rows + 2 * about.rows_step
     found = exported.run(FEATURES[:1, :frames])["output"][0]
     np.testing.assert_allclose(found, nnet.compute(FEATURES[0, :frames]).numpy(), rtol=1e-4, atol=1e-5)

@@ -10,6 +10,8 @@ import onnx_ir as ir
 import pytest
 import torch
 
+from nnet3.export.blocks import Rectangle
+from nnet3.export.loops import _left_by_the_last_turns, _Matrix, _tiles
 from nnet3.nnet import Nnet
 from tests.export.exported import Exported
 
@@ -76,3 +78,19 @@ def test_both_directions_in_one_file(tmp_path: Path) -> None:
     exported = Exported(_moved(Nnet.from_xconfig(lines, seed=1)), tmp_path)
     assert _has_loop(exported)
     assert not exported.about.any_length
+
+
+@pytest.mark.parametrize(
+    ("step", "written", "tiles", "left"),
+    [
+        (1, [(0, 1)], [(0, 1)], []),
+        (1, [(0, 1), (2, 3)], [(0, 1)], [(1, 2), (0, 1)]),
+        (2, [(3, 4), (4, 5), (5, 6)], [(3, 5)], [(3, 4)]),
+        (-1, [(0, 1), (2, 3)], [(2, 3)], [(1, 2), (2, 3)]),
+    ],
+)
+def test_rows_that_a_later_turn_writes_again(step: int, written: list, tiles: list, left: list) -> None:
+    """Turn i writes rows `written` + i * step; `left` is seen from the turn after the last one."""
+    matrix = _Matrix(step, [Rectangle(top, bottom, 0, 4) for top, bottom in written])
+    assert [(place.top, place.bottom) for place in _tiles(matrix)] == tiles
+    assert [(place.top, place.bottom) for place in _left_by_the_last_turns(matrix)] == left

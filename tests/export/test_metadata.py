@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import nnet3
-from nnet3.errors import ExportError
+from nnet3.errors import ArgumentError, ExportError
 from tests.cli.run_command import CONFIG
 from tests.export.exported import Exported
 
@@ -39,9 +39,35 @@ def test_metadata_of_other_files(contents: bytes, tmp_path: Path) -> None:
         nnet3.load_onnx_metadata(tmp_path / "none.onnx")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("shift_samples", '"160"'),
+        ("shift_samples", "true"),
+        ("output_dims", "[1]"),
+        ("any_length", "1"),
+        ("error", "{}"),
+        ("input_dim", "[" * 100_000),
+    ],
+)
+def test_metadata_that_somebody_has_damaged(name: str, value: str, tmp_path: Path) -> None:
+    path = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4).path
+    model = onnx.load(path)
+    for item in model.metadata_props:
+        if item.key == f"nnet3.{name}":
+            item.value = value
+    onnx.save(model, tmp_path / "damaged.onnx")
+    with pytest.raises(ExportError, match=r"damaged.onnx: this is no ONNX file that nnet3 has written"):
+        nnet3.load_onnx_metadata(tmp_path / "damaged.onnx")
+
+
 def test_numbers_of_frames(tmp_path: Path) -> None:
     about = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4).about
+    with pytest.raises(ExportError, match="this file takes features, not samples"):
+        about.num_frames(16000)
     about = replace(about, frame_samples=400, shift_samples=160)
     assert [about.num_frames(samples) for samples in (0, 399, 400, 559, 560)] == [0, 0, 1, 1, 2]
     about = replace(about, snip_edges=False)
     assert [about.num_frames(samples) for samples in (0, 79, 80, 239, 240)] == [0, 0, 1, 1, 2]
+    with pytest.raises(ArgumentError, match="a number of samples must be an integer"):
+        about.num_frames(0.5)

@@ -99,5 +99,5 @@ def test_networks_that_are_not_simple_have_no_context(text: str) -> None:
     nnet = nnet3.Nnet.from_config(text)
     assert not nnet.is_simple
     assert nnet.info().startswith("num-parameters: 0\n")
-    with pytest.raises(NetworkError, match="left and right context are defined for"):
+    with pytest.raises(NetworkError, match="left and right context are those of simple networks"):
         _ = nnet.right_context

@@ -63,7 +63,9 @@ def test_names_of_inputs_and_outputs_make_a_network_simple(old: str, new: str, i
     assert nnet.is_simple == is_simple
     assert ("left-context: 0" in nnet.info()) == is_simple
     if not is_simple:
-        with pytest.raises(NetworkError, match="left and right context are defined for networks with"):
+        with pytest.raises(
+            NetworkError, match="left and right context are those of simple networks: an output 'output'"
+        ):
             _ = nnet.left_context
 
 

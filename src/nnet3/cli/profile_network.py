@@ -12,6 +12,7 @@ from nnet3.cli.messages import print_warnings, say
 from nnet3.compiler import ComputationRequest, IoSpecification, compile
 from nnet3.edits.collapse import prepare_for_test
 from nnet3.nnet import Nnet
+from nnet3.nnet.simple import what_is_simple
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import KEYS, profile
@@ -40,7 +41,7 @@ def print_profile(
     nnet = read_network_or_config(network)
     print_warnings(nnet.warnings)
     if not nnet.is_simple:
-        raise click.UsageError("only a simple network can be profiled: input 'input', maybe 'ivector', output 'output'")
+        raise click.UsageError(f"only a simple network can be profiled: {what_is_simple(nnet)}")
     if not train:
         prepare_for_test(nnet)
     nnet.to(device=device)

@@ -35,6 +35,11 @@ def _nodes_of(kind: type[Kind]) -> cached_property[list[Kind]]:
     return cached_property(lambda graph: [node for node in graph.nodes if isinstance(node, kind)])
 
 
+def takes_stages(nodes: Iterable[Node]) -> bool:
+    """True if one program cannot compute the nodes: some are of whole sequences, or have samples on another axis."""
+    return any(node.operation.is_whole or node.shape.axis for node in nodes)
+
+
 class NodeGraph:
     """All nodes that some roots need, in forward order, each with a name of its own.
 
@@ -152,8 +157,8 @@ class NodeGraph:
 
     @cached_property
     def is_staged(self) -> bool:
-        """True if one program cannot compute it: it has nodes of whole sequences, or samples on another axis."""
-        return any(node.operation.is_whole or node.shape.axis for node in self.nodes)
+        """True if one program cannot compute it."""
+        return takes_stages(self.nodes)
 
     @cached_property
     def stages(self) -> list[Stage]:

@@ -90,7 +90,7 @@ class NetworkState:
         self._layouts = Layouts({})  # of what was given last
         self._last: tuple[dict[Node, int | None], Layouts, dict[Node, Tensor]] = ({}, Layouts({}), {})
         self._dtype, self._device = torch.float32, torch.device("cpu")
-        self._follow_memory()
+        self._follow_memory(is_new=True)
         self.to(dtype, device)
 
     @property
@@ -245,7 +245,7 @@ class NetworkState:
             )
         self._device = self._device if device is None else checked_device(device)
         self._dtype = self._dtype if dtype is None else dtype
-        for node in self._nodes.stored:
+        for node in self._nodes.nodes:
             node.convert(self._dtype, self._device)
         for _, operation in self._nodes.components:
             if any((t.dtype, t.device) != (self._dtype, self._device) for t in operation.converted):
@@ -267,21 +267,22 @@ class NetworkState:
         self._follow_memory()
         return self._device
 
-    def _follow_memory(self) -> None:
+    def _follow_memory(self, is_new: bool = False) -> None:
         """Be of the type and on the device of the nodes' memory, which another network of them may have converted.
 
-        Where only some of it was converted, the rest is too: to the widest type, so that no number is rounded that
-        this network was not asked to round, and to the device that is new.
+        A network that is new, or whose nodes have no memory, follows the last networks that took its nodes, inputs
+        aside. Where only some nodes were converted, the rest is too: to the widest type, so that no number is rounded
+        that this network was not asked to round, and to the device that is new.
         """
-        memory = [node.memory for node in self._nodes.stored if node.has_type]
+        memory = [node.memory for node in self._nodes.stored if node.taken]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
-        for tensor in memory:
-            if tensor.dtype != self._dtype or tensor.device != self._device:
-                break
-        else:
+        found = {(tensor.dtype, tensor.device) for tensor in memory}
+        if is_new or not found:
+            found.update(node.taken for node in self._nodes.nodes if node.taken and not node.operation.is_given)
+        if found <= {(self._dtype, self._device)}:
             return
-        dtype = functools.reduce(torch.promote_types, [tensor.dtype for tensor in memory])
-        devices = {tensor.device for tensor in memory} - {self._device}
+        dtype = functools.reduce(torch.promote_types, [dtype for dtype, _ in found])
+        devices = {device for _, device in found} - {self._device}
         if len(devices) > 1:
             places = ", ".join(sorted(map(str, devices)))
             raise NetworkError(f"the network's parameters lie on several devices ({places}): call to(device=...)")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -53,6 +54,7 @@ class Node:
     is_parameter: ClassVar[bool] = False
     memory: Tensor  # of a stored node
     trainable: bool = False  # of a parameter
+    taken: tuple[torch.dtype, torch.device] | None = None  # type and device of the network that took the node last
     initial: Node | None = None  # of a delay: its initial state
     __array_ufunc__ = None  # so that `array @ node` comes here, not to NumPy
 
@@ -130,11 +132,21 @@ class Node:
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
         """Copy what another node of this kind keeps beside its operation."""
+        self.taken = other.taken and (other.taken[0], device or other.taken[1])
+
+    def convert(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Be of the type, and on the device, of a network that takes the node."""
+        self.taken = dtype, device
 
     @property
     def formula(self) -> str:
         """The name, or else how the node is made, cut to a line: for messages."""
-        return self.name or shorten(f"{self.type}({', '.join(o.formula for o in self.operands)})", _SHORT)
+        return shorten("".join(islice(_pieces_of_formula(self), _SHORT + 1)), _SHORT)
+
+    @property
+    def short_formula(self) -> str:
+        """The part of a formula that needs no operands: the name; "" where operands must be told."""
+        return self.name
 
     def __repr__(self) -> str:
         return f"<{self.formula} : {self.type}, {self.shape}>"
@@ -173,6 +185,20 @@ class Node:
         return OPERATORS["negate"](self)
 
 
+def _pieces_of_formula(node: Node) -> Iterator[str]:
+    """The formula piece by piece: of a deep graph, or of one with many paths, only the first pieces are made."""
+    waiting: list[Node | str] = [node]
+    while waiting:
+        piece = waiting.pop()
+        if isinstance(piece, str) or piece.short_formula:
+            yield piece if isinstance(piece, str) else piece.short_formula
+            continue
+        yield f"{piece.type}("
+        waiting.append(")")
+        for number, operand in reversed(list(enumerate(piece.operands))):
+            waiting += [operand, ", "] if number else [operand]
+
+
 OPERATORS: dict[str, Callable[..., Node]] = {}
 """The functions behind Python's operators on nodes, filled by `nnet3.cn.operators`."""
 
@@ -180,12 +206,11 @@ OPERATORS: dict[str, Callable[..., Node]] = {}
 class StoredNode(Node):
     """A node whose value is kept between runs: a parameter, or a statistic once it has been computed.
 
-    `memory` is the value as it lies, transposed: (columns, rows). It is float64 until a network takes the node
-    (`has_type`), and then stays the same tensor until `to` converts it.
+    `memory` is the value as it lies, transposed: (columns, rows). It is float64 until a network takes the node, and
+    then stays the same tensor until `to` converts it.
     """
 
     is_stored: ClassVar[bool] = True
-    has_type: bool = False
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
@@ -195,7 +220,8 @@ class StoredNode(Node):
         return [self.memory], None
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        self.memory, self.has_type = other.memory.detach().to(device, copy=True), other.has_type
+        super().take_over(other, device)
+        self.memory = other.memory.detach().to(device, copy=True)
 
     @property
     def numbers(self) -> Tensor:
@@ -203,15 +229,14 @@ class StoredNode(Node):
         return self.memory.detach()
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
-        """Be of the type, and on the device, of a network that takes the node."""
+        super().convert(dtype, device)
         if self.memory.dtype != dtype or self.memory.device != device:
             self.memory = self.numbers.to(device, dtype, copy=True)
-        self.has_type = True
 
     @property
-    def formula(self) -> str:
+    def short_formula(self) -> str:
         if self.name or self.operands or self.memory.numel() != 1:
-            return super().formula
+            return self.name
         return f"{self.memory.item():g}"
 
     @property

@@ -10,6 +10,7 @@ from torch import Tensor
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.ir.matrices import Matrix, as_tensor, is_finite
 from nnet3.nnet import Nnet
+from nnet3.nnet.simple import what_is_simple
 
 
 def checked_matrix(
@@ -53,10 +54,7 @@ class UtteranceInputs:
 def check_simple(nnet: Nnet, where: str = "over utterances") -> None:
     """Raise NetworkError for a network that cannot be run there."""
     if not nnet.is_simple:
-        raise NetworkError(
-            f"only a simple network can be run {where}: an output 'output', an input 'input', at most an "
-            f"input 'ivector' besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
-        )
+        raise NetworkError(f"only a simple network can be run {where}: {what_is_simple(nnet)}")
 
 
 def checked_inputs(

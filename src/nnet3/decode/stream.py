@@ -37,7 +37,7 @@ _MOST_COMPUTERS = 64
 class StreamComputer:
     """Computes output `output` of a simple network for streams of frames, a chunk at a time. Threads take turns.
 
-        streams = nnet3.StreamComputer(model, frames_per_chunk=21, num_streams=4)
+        streams = nnet3.StreamComputer(model, frames_per_chunk=21, num_streams=4, frame_subsampling_factor=3)
         stream = streams.open()
         rows = stream.accept(features)      # any number of frames; the rows that became available, perhaps none
         rows = stream.finish()              # the rest
@@ -57,7 +57,7 @@ class StreamComputer:
         model: Nnet | AcousticModel,
         frames_per_chunk: int = 21,
         num_streams: int = 1,
-        frame_subsampling_factor: int = 3,
+        frame_subsampling_factor: int = StreamOptions.frame_subsampling_factor,
         extra_left_context_initial: int = 0,
         device: str | torch.device | None = None,
         *,

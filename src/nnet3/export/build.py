@@ -121,6 +121,7 @@ def finished(
         ir_version=_IR_VERSIONS[about.opset],
         producer_name="nnet3",
         producer_version=about.version,
+        doc_string=about.note or None,
         metadata_props=about.to_properties(),
     )
     fold_constants(made)

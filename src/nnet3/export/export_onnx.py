@@ -24,6 +24,7 @@ from nnet3.export.sources import FeatureRows, Form, Source
 from nnet3.export.streams import STATE, Streams, streams_of
 from nnet3.export.wave import FRAMES, WAVE, read_wave
 from nnet3.nnet import AcousticModel, Nnet, network_of
+from nnet3.nnet.simple import what_is_simple
 from nnet3.options import OnnxOptions
 
 
@@ -94,10 +95,7 @@ def _form(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> FrameRa
 
 def _outputs(nnet: Nnet, options: OnnxOptions) -> tuple[str, ...]:
     if not nnet.is_simple:
-        raise ExportError(
-            "only a simple network can be exported: an output 'output', an input 'input', at most an input 'ivector' "
-            f"besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
-        )
+        raise ExportError(f"only a simple network can be exported: {what_is_simple(nnet)}")
     for name, component in nnet.components.items():
         if component.inference_only:
             raise ExportError(f"component '{name}' cannot be exported: {component.inference_only}")

@@ -2,13 +2,13 @@
 
 Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows that an earlier turn
 has written are carried from turn to turn. Rows that were there before the loop are cut out of their matrix in each
-turn. From a matrix that moves on, each turn hands out the rows that it has written, and the rows of all turns are
-joined.
+turn. From a matrix that moves on, each turn hands out the rows that no later one writes again, and the rows of all
+turns are joined; rows that a next turn would write again are carried out of the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -96,9 +96,6 @@ def add_loop(
     )  # fmt: skip
     count = graph.op("Squeeze", graph.number(turns))
     outputs = graph.several("Loop", [count, None, *given], {"body": made}, len(results))
-    for (number, place, _), output in zip(carried, outputs, strict=False):
-        if not steps[number]:
-            before.write(number, place, graph.value(output, place.rows, place.right - place.left))
     for (number, place), output in zip(handed_out, outputs[len(carried) :], strict=True):
         step, columns = steps[number], place.right - place.left
         if step < 0:  # later turns come first
@@ -107,6 +104,11 @@ def add_loop(
         rows = graph.op("Reshape", graph.op("Transpose", output, perm=[1, 0, 2, 3]), graph.integers(0, -1, columns))
         hull = place.swept(step, turns)
         before.write(number, hull, graph.value(rows, hull.rows, columns))
+    unfinished = {number for number, _ in handed_out if _left_by_the_last_turns(matrices[number])}
+    for (number, place, _), output in zip(carried, outputs, strict=False):
+        if not steps[number] or number in unfinished:
+            until = place.moved(steps[number] * turns)
+            before.write(number, until, graph.value(output, place.rows, place.right - place.left))
 
 
 def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, _Matrix], dict[int, int]]:
@@ -133,8 +135,8 @@ def _carried(matrix: _Matrix, is_read_later: bool) -> list[Rectangle]:
     """Returns the disjoint blocks that go from turn to turn."""
     found: list[Rectangle] = []
     wanted = list(matrix.read_first)
-    if matrix.step == 0 and is_read_later:
-        wanted += matrix.written
+    if is_read_later:
+        wanted += _left_by_the_last_turns(matrix) if matrix.step else matrix.written
     while wanted:
         place = wanted.pop()
         for part in not_in([place], found):
@@ -161,17 +163,35 @@ def _is_beyond(place: Rectangle, written: Rectangle, step: int) -> bool:
     return written.bottom <= place.top if step > 0 else place.bottom <= written.top
 
 
-def _tiles(matrix: _Matrix) -> Iterator[Rectangle]:
-    """Yields the blocks that a turn writes of a matrix that moves on; those of all turns must make one block."""
-    columns = {(place.left, place.right) for place in matrix.written}
-    for left, right in columns:
+def _tiles(matrix: _Matrix) -> list[Rectangle]:
+    """Returns the blocks, of as many rows as a matrix moves on by, that no later turn writes again.
+
+    The rows of all turns of such a block make one block. A row in several of these is that of the last turn: blocks
+    come in the order of turns.
+    """
+    size, found = abs(matrix.step), list[Rectangle]()
+    for left, right in {(place.left, place.right) for place in matrix.written}:
         places = [place for place in matrix.written if (place.left, place.right) == (left, right)]
-        top = min((place.top for place in places), key=_base)
-        bottom = max((place.bottom for place in places), key=_base)
-        tile = Rectangle(top, bottom, left, right)
-        if tile.rows != abs(matrix.step) or not_in([tile], places):
+        if matrix.step > 0:
+            top = min((place.top for place in places), key=_base)
+        else:
+            top = max((place.bottom for place in places), key=_base) - size
+        tile = Rectangle(top, top + size, left, right)
+        if not_in([tile], places):
             raise ExportError("the turns of a recurrence leave out rows: export a fixed chunk")
-        yield tile
+        found.append(tile)
+    return sorted(found, key=lambda tile: _base(tile.top), reverse=matrix.step > 0)
+
+
+def _left_by_the_last_turns(matrix: _Matrix) -> list[Rectangle]:
+    """Returns the blocks, seen from the turn after the last one, that turns wrote and this turn would write again."""
+    tiles = _tiles(matrix)
+    waiting, found = not_in(matrix.written, tiles), list[Rectangle]()
+    while waiting:
+        moved = [place.moved(-matrix.step) for place in waiting]
+        found += moved
+        waiting = not_in(moved, tiles)
+    return found
 
 
 def _base(row: Extent) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TypeVar
+from typing import TypeVar, get_origin, get_type_hints
 
 import onnx
 from google.protobuf.message import DecodeError
 
-from nnet3.errors import ExportError
+from nnet3.errors import ExportError, check_kind
 from nnet3.kaldi_io import Writer
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, Nnet
@@ -27,6 +28,11 @@ class FileMetadata:
     version: str  # of this package
     digest: str  # SHA-256 of the model
     opset: int
+
+    @property
+    def note(self) -> str:
+        """A sentence for whoever looks at the file, if there is something to know; the model's description."""
+        return ""
 
     def to_properties(self) -> dict[str, str]:
         """Returns the metadata properties of a file."""
@@ -80,8 +86,23 @@ class OnnxMetadata(FileMetadata):
     input_samples: int = 0  # of a chunk, or of each call but the first of a stream
     first_samples: int = 0  # of the first call of a stream
 
+    @property
+    def note(self) -> str:
+        """The lengths for which outputs are not those of `nnet.compute`, in words; "" if there are none."""
+        if self.form not in ("utterance", "vector") or self.any_length or not self.rows_step:
+            return ""
+        lengths = ", ".join(str(self.least_rows + number * self.rows_step) for number in range(3))
+        if self.form == "utterance":
+            of_others = "rows; for other lengths they are those of a longer utterance, the last frame repeated"
+        else:
+            of_others = "frames; of other lengths frames at the end are left out, or the last frame is repeated"
+        return f"Own lengths: outputs are those of nnet3 for {lengths}, ... {of_others}."
+
     def num_frames(self, samples: int) -> int:
-        """Returns the frames of so many samples, where the file computes features."""
+        """Returns the frames of so many samples. Raises ExportError for a file that does not compute features."""
+        if self.shift_samples < 1:
+            raise ExportError("this file takes features, not samples: how many frames samples have is not in it")
+        check_kind(samples, int, "a number of samples", "an integer")
         if not self.snip_edges:
             return (samples + self.shift_samples // 2) // self.shift_samples
         return max(0, samples - self.frame_samples + self.shift_samples) // self.shift_samples
@@ -98,11 +119,23 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
         given = {each.name: properties.get(_PREFIX + each.name) for each in fields(kind)}
-        return kind(**{name: json.loads(value) for name, value in given.items() if value is not None})
+        values = {name: json.loads(value) for name, value in given.items() if value is not None}
+        _check_types(values, kind)
+        return kind(**values)
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
-    except (DecodeError, TypeError, ValueError):
+    except (DecodeError, RecursionError, TypeError, ValueError):
         raise ExportError(f"{os.fspath(path)}: this is no ONNX file that nnet3 has written") from None
+
+
+def _check_types(values: Mapping[str, object], kind: type[FileMetadata]) -> None:
+    """Raise TypeError for a value that is not of the type of its field; an integer may be a float's value."""
+    for name, hint in get_type_hints(kind).items():
+        wanted = get_origin(hint) or hint
+        accepted = (int, float) if wanted is float else wanted
+        value = values.get(name)
+        if name in values and (not isinstance(value, accepted) or isinstance(value, bool) != (wanted is bool)):
+            raise TypeError(f"{name} is {value!r}")
 
 
 def model_digest(model: Nnet | AcousticModel) -> str:

@@ -16,6 +16,7 @@ from nnet3.kaldi_io import Reader, Writer
 from nnet3.nnet.fingerprint import with_parts
 from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.network import Nnet
+from nnet3.nnet.simple import what_is_simple
 from nnet3.nnet.utterances import RunsUtterances
 
 
@@ -29,10 +30,7 @@ class AcousticModel(RunsUtterances):
 
     def __init__(self, transition_model: TransitionModel, nnet: Nnet, priors: Tensor | np.ndarray | None = None):
         if not nnet.is_simple:
-            raise NetworkError(
-                "an acoustic model's network must have an output 'output', an input 'input' and at most an 'ivector' "
-                f"besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
-            )
+            raise NetworkError(f"an acoustic model needs a simple network: {what_is_simple(nnet)}")
         self.transition_model = transition_model
         self.nnet = nnet
         self.priors = torch.empty(0) if priors is None else priors

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -83,6 +85,25 @@ def check_number(what: str, value: object, minimum: float | None = None) -> floa
 
 
 N = TypeVar("N", bound="Nnet")
+
+
+def converted(nnet: N, dtype: torch.dtype | None, device: torch.device | None) -> N:
+    """Returns the network itself with all components converted; see `Nnet.to`."""
+    for component in nnet.components.values():
+        component.check_target(dtype, device)
+    for component in nnet.components.values():
+        component.to(dtype=dtype, device=device)
+    nnet._given_dtype = dtype or nnet._given_dtype
+    return nnet
+
+
+def widest_type(components: Iterable[Component]) -> torch.dtype | None:
+    """Returns the type to which all floats of parameters and constants are promoted; None if there are none."""
+    names = ((each, (*each.parameter_names, *each.constant_names)) for each in components)
+    types = {getattr(each, name).dtype for each, own in names for name in own}
+    floats = [dtype for dtype in types if dtype.is_floating_point]
+    return functools.reduce(torch.promote_types, floats) if floats else None
+
 
 _PRODUCTS = {"int8": torch.int8, "bfloat16": torch.bfloat16}
 

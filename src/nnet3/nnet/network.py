@@ -14,10 +14,11 @@ from typing_extensions import Self
 from nnet3.components import Component, RandomSource
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
-from nnet3.nnet.conversion import check_number, packed, parse_target, quantized
+from nnet3.nnet.conversion import check_number, converted, packed, parse_target, quantized, widest_type
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
 from nnet3.nnet.picture import Shown
+from nnet3.nnet.simple import what_is_simple
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
@@ -38,7 +39,7 @@ class Nnet(RunsUtterances, Shown):
     """
 
     def __init__(self, nodes: Sequence[NnetNode], components: dict[str, Component], warnings: Sequence[str] = ()):
-        self._parts = NetworkParts(tuple(nodes), dict(components))
+        self._parts, self._given_dtype = NetworkParts(tuple(nodes), dict(components)), torch.float32
         self.warnings = list(warnings)
         self._flat_parameters, self._digests = FlatParameters(), ComponentDigests()
 
@@ -167,10 +168,7 @@ class Nnet(RunsUtterances, Shown):
     @cached_property
     def _context(self) -> tuple[int, int]:
         if not self.is_simple:
-            raise NetworkError(
-                "left and right context are defined for networks with an output 'output', an input 'input' and at "
-                f"most an 'ivector' besides; this one has inputs {self.input_names} and outputs {self.output_names}"
-            )
+            raise NetworkError(f"left and right context are those of simple networks: {what_is_simple(self)}")
         return compute_context(self._parts)
 
     @property
@@ -269,12 +267,12 @@ class Nnet(RunsUtterances, Shown):
         Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats, ComponentError
         for what a quantized component cannot be converted to; then nothing is converted.
         """
-        dtype, device = parse_target(target, dtype, device)
-        for component in self.components.values():
-            component.check_target(dtype, device)
-        for component in self.components.values():
-            component.to(dtype=dtype, device=device)
-        return self
+        return converted(self, *parse_target(target, dtype, device))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The widest type of parameters and constants; where there are none that of the last `to`, or float32."""
+        return widest_type(self.components.values()) or self._given_dtype
 
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""

@@ -41,7 +41,7 @@ class StreamOptions(Options, error=ExecutionError):
     `num_streams`: how many streams may be open at a time. Raises ExecutionError for numbers that cannot be meant.
     """
 
-    frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 3, program_default=1)
+    frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
     frames_per_chunk: int = option(21, _PERIOD, "Input frames per chunk.", unit="frames", program_default=24)
     extra_left_context_initial: int = option(0, _FRAMES, "Frames more at the left of the first chunk.", unit="frames")
     num_streams: int = option(1, _PERIOD, "Streams that are open at a time.")

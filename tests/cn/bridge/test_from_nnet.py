@@ -12,7 +12,7 @@ import torch
 import nnet3
 from nnet3 import cn
 from nnet3.components.identity import NoOpComponent
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, NotComputableError
 from tests.seeds import RANDOM
 from tests.shared_data import golden_cases, needs_shared
 
@@ -151,6 +151,15 @@ component-node name=affine component=affine input={}
 component name=last type=TanhComponent dim=4
 component-node name=last component=last input=affine
 """
+
+
+def copied(name: str, descriptor: str, dim: int = 3) -> str:
+    return (
+        f"component name={name} type=NoOpComponent dim={dim}\n"
+        f"component-node name={name} component={name} input={descriptor}\n"
+    )
+
+
 #: By name: lines, and how many of the first and of the last frames nnet3 cannot compute.
 NETWORKS = {
     "plain": (AFFINE.format(3, "input"), 0, 0),
@@ -247,6 +256,17 @@ component-node name=last component=last input=again
         3,
         0,
     ),
+    "a recurrence of what looks ahead and then back": (
+        copied("ahead", "Sum(Offset(input, 1), Offset(input, 3))")
+        + AFFINE.format(7, "Append(Offset(ahead, -4), IfDefined(Offset(last, -1)))"),
+        3,
+        0,
+    ),
+    "a backward recurrence of what looks back and then ahead": (
+        copied("back", "Offset(input, -2)") + AFFINE.format(7, "Append(Offset(back, 3), IfDefined(Offset(last, 1)))"),
+        0,
+        1,
+    ),
 }
 
 
@@ -262,8 +282,67 @@ def test_equal_in_the_frames_that_nnet3_can_compute(name) -> None:
         np.testing.assert_allclose(ours[:, left : frames - right], expected, rtol=1e-4, atol=1e-5)
 
 
+def random_lines(rng: np.random.Generator) -> str:
+    """Nodes that look ahead and back in turns, at what must and at what may be there, and recurrences among them."""
+    names, lines = ["input"], []
+    for number in range(rng.integers(2, 6)):
+        name = f"n{number}"
+        terms = [f"Offset({rng.choice(names)}, {rng.integers(-3, 4)})" for _ in range(rng.integers(1, 4))]
+        if rng.random() < 0.5:
+            terms[1:] = [f"IfDefined({term})" for term in terms[1:]]
+        if rng.random() < 0.1:
+            terms[0] = f"IfDefined({terms[0]})"
+        if rng.random() < 0.5:
+            terms.append(f"IfDefined(Offset({name}, {rng.choice([-2, -1])}))")
+        lines.append(
+            f"component name={name} type=AffineComponent input-dim={2 * len(terms)} output-dim=2\n"
+            f"component-node name={name} component={name} input=Append({', '.join(terms)})"
+        )
+        names.append(name)
+    kind = rng.choice(["NoOpComponent dim=2", "TdnnComponent input-dim=2 output-dim=2 time-offsets=-1,0,2"])
+    lines.append(f"component name=last type={kind}\ncomponent-node name=last component=last input={names[-1]}")
+    return "\n".join(lines)
+
+
+def network_or_none(nnet: nnet3.Nnet) -> cn.Network | None:
+    """The CN; None where it is refused for a node that is needed in more frames than the input has."""
+    try:
+        return cn.from_nnet(nnet)
+    except NetworkError as error:
+        if "no more frames than its input" not in str(error):
+            raise
+        return None
+
+
+def test_random_networks_are_equal_in_all_frames_that_nnet3_can_compute_or_refused() -> None:
+    """Each frame is asked of nnet3 alone, which says whether it can be computed."""
+    frames, compared, refused = 9, 0, 0
+    for _ in range(60):
+        lines = random_lines(RANDOM)
+        nnet = network_of(lines, dim=2).to(torch.float64)
+        net = network_or_none(nnet)
+        if net is None:
+            refused += 1
+            continue
+        x = RANDOM.normal(size=(2, frames))
+        (ours,) = net.evaluate("output", {"input": cn.sequences([x])})
+        for t in range(frames):
+            try:
+                (expected,) = in_nnet3(nnet, x, range(t, t + 1)).T
+            except NotComputableError:
+                continue
+            np.testing.assert_allclose(ours[:, t], expected, rtol=1e-9, atol=1e-12, err_msg=f"frame {t}:\n{lines}")
+            compared += 1
+    assert compared > 200
+    assert 0 < refused < 20
+
+
 #: Of each network the types of nodes, besides parameters, that the CN is made of.
 TYPES = {
+    **dict.fromkeys(
+        ("a recurrence of what looks ahead and then back", "a backward recurrence of what looks back and then ahead"),
+        "copy delay element_times exp input plus row_slice row_stack scale tanh times",
+    ),
     "plain": "input plus tanh times",
     "spliced": "delay input plus row_stack tanh times",
     "ahead": "delay input plus row_stack tanh times",

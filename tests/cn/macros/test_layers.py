@@ -8,6 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.driver import ComputationCache
+from nnet3.errors import ArgumentError
 from tests.call_count import count_calls
 from tests.cn.reference import compare
 from tests.seeds import RANDOM
@@ -121,3 +122,78 @@ def test_a_tensor_layer_is_what_the_reference_computes() -> None:
     x, y = cn.input("x", 3), cn.input("y", 2)
     net = cn.Network(cn.l1_norm(cn.macros.tensor_layer(x, y, 4, name="t")), dtype=torch.float64)
     compare(net, {"x": RANDOM.normal(size=(3, 5)), "y": RANDOM.normal(size=(2, 5))})
+
+
+def taken(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach() for name, tensor in module.double().named_parameters()}
+
+
+@pytest.mark.parametrize("lag", [1, -1])
+def test_a_gru_is_that_of_pytorch(lag) -> None:
+    net = cn.Network(outputs={"h": cn.macros.gru(cn.input("x", 3), 4, lag=lag).h}, dtype=torch.float64)
+    theirs = torch.nn.GRU(3, 4, batch_first=True)
+    p = taken(theirs)
+    gates = {gate: slice(4 * number, 4 * number + 4) for number, gate in enumerate("rzn")}
+    values = {f"gru.Wx{gate}": p["weight_ih_l0"][rows] for gate, rows in gates.items()}
+    values |= {f"gru.Wh{gate}": p["weight_hh_l0"][rows] for gate, rows in gates.items()}
+    values |= {f"gru.b{gate}": (p["bias_ih_l0"] + p["bias_hh_l0"])[gates[gate], None] for gate in "rz"}
+    values |= {"gru.bn": p["bias_ih_l0"][gates["n"], None], "gru.bhn": p["bias_hh_l0"][gates["n"], None]}
+    net.set_parameters(values)
+    x = RANDOM.normal(size=(3, 6))
+    (found,) = net.evaluate("h", {"x": cn.sequences([x])})
+    expected = theirs(torch.from_numpy(x.T[None, ::lag].copy()))[0][0].detach().numpy()[::lag].T
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_gru_goes_on_where_it_was() -> None:
+    nodes = cn.macros.gru(cn.input("x", 3), 4, carry=True)
+    net = cn.Network(outputs={"h": nodes.h}, dtype=torch.float64)
+    x, zeros = RANDOM.normal(size=(3, 6)), np.zeros((4, 1))
+    (whole,) = net.evaluate("h", {"x": cn.sequences([x]), "gru.h0": cn.sequences([zeros])})
+    state = {"gru.h0": cn.sequences([whole[:, 2:3]])}
+    (rest,) = net.evaluate("h", {"x": cn.sequences([x[:, 3:]]), **state})
+    np.testing.assert_allclose(rest, whole[:, 3:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attention_of_several_heads_is_that_of_pytorch(heads) -> None:
+    x, memory = cn.input("x", 6), cn.input("m", 5, axis="m")
+    net = cn.Network(
+        outputs={"o": cn.macros.multi_head_attention(x, memory, memory, heads, name="a")}, dtype=torch.float64
+    )
+    theirs = torch.nn.MultiheadAttention(6, heads, kdim=5, vdim=5, batch_first=True)
+    p = taken(theirs)
+    biases = p["in_proj_bias"] + torch.from_numpy(RANDOM.normal(size=18))
+    theirs.in_proj_bias.data.copy_(biases)
+    values = {f"a.{key}.W": p[f"{key}_proj_weight"] for key in "qkv"} | {"a.o.W": p["out_proj.weight"]}
+    values |= {f"a.{key}.b": biases[6 * number : 6 * number + 6, None] for number, key in enumerate("qkv")}
+    net.set_parameters({**values, "a.o.b": p["out_proj.bias"][:, None]})
+    given, seen = RANDOM.normal(size=(6, 4)), RANDOM.normal(size=(5, 7))
+    (found,) = net.evaluate("o", {"x": cn.sequences([given]), "m": cn.sequences([seen])})
+    keys = torch.from_numpy(seen.T[None].copy())
+    expected = theirs(torch.from_numpy(given.T[None].copy()), keys, keys)[0][0].detach().numpy().T
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_batch_normalization_of_channels_is_that_of_pytorch() -> None:
+    images = RANDOM.normal(size=(2 * 3 * 4, 5))  # rows x columns x channels of five images
+    x = cn.input("x", 24)
+    net = cn.Network(cn.square_error(cn.macros.batch_norm(x, 4, name="n"), cn.input("y", 24)), dtype=torch.float64)
+    batch = {"x": images, "y": RANDOM.normal(size=images.shape)}
+    theirs = torch.nn.BatchNorm2d(4).double()
+    given = torch.from_numpy(images.T.reshape(5, 2, 3, 4).transpose(0, 3, 1, 2).copy()).requires_grad_()
+    wanted = torch.from_numpy(batch["y"].T.reshape(5, 2, 3, 4).transpose(0, 3, 1, 2).copy())
+    (0.5 * (theirs(given) - wanted).square().sum()).backward()
+    found = net.gradients(batch, wrt=["x"])["x"]
+    factor = found.ravel()[0] / given.grad[0, 0, 0, 0].item()  # of how the criterion is defined
+    assert factor == pytest.approx(round(factor), rel=1e-6)
+    expected = given.grad.numpy().transpose(0, 2, 3, 1).reshape(5, 24).T
+    np.testing.assert_allclose(found, factor * expected, rtol=1e-5, atol=1e-8)
+
+
+def test_sizes_that_do_not_divide() -> None:
+    x = cn.input("x", 6)
+    with pytest.raises(ArgumentError, match="the heads of 'a' must divide its 6 rows, got 4"):
+        cn.macros.multi_head_attention(x, x, x, 4, name="a")
+    with pytest.raises(ArgumentError, match="the channels of 'n' must divide its 6 rows, got 0"):
+        cn.macros.batch_norm(x, 0, name="n")

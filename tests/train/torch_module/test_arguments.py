@@ -72,7 +72,7 @@ def test_what_is_no_network(wrong):
 
 
 def test_a_network_that_is_not_simple():
-    with pytest.raises(NetworkError, match="needs an output 'output'"):
+    with pytest.raises(NetworkError, match="simple network: an output 'output'"):
         nnet3.TorchModule(nnet3.Nnet.from_config("input-node name=in dim=2\noutput-node name=out input=in"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.errors import ArgumentError
 from nnet3.runtime.memory import pool_of
 from nnet3.train.torch_module.programs import Programs, ProgramWorker
 from tests.call_count import count_calls_of
 from tests.runtime.free_bytes import free_bytes
+from tests.train.torch_module.comparing import assert_alike, gradients
 from tests.train.torch_module.networks import LSTM, TDNN, features, network
 
 POOL = pool_of(torch.device("cpu"))
@@ -187,3 +190,34 @@ def test_threads_have_computers_of_their_own():
         thread.join()
     for number in range(4):
         torch.testing.assert_close(found[number], expected[number], atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("config", [TDNN, LSTM])
+@pytest.mark.parametrize("options", [{"level": 0}, {"optimize": False}, {"disabled_passes": {"work_in_place"}}])
+def test_a_choice_of_passes_makes_other_programs_of_the_same_numbers(config: str, options: dict):
+    plain, cache = nnet3.TorchModule(network(config)), nnet3.ComputationCache()
+    module = nnet3.TorchModule(
+        network(config), cache=cache, compile_options=nnet3.CompileOptions(check=True, **options)
+    )
+    x = features(2, 6)
+    twin = copy.deepcopy(module)
+    expected = gradients(plain, x)
+    for each in (module, twin):
+        assert_alike(gradients(each, x), expected)
+    assert _last_program(module) == _last_program(twin) != _last_program(plain)
+    module.compile_options = None
+    assert_alike(gradients(module, x), expected)
+    assert _last_program(module) == _last_program(plain)
+    assert len(cache) == 2
+
+
+def _last_program(module: nnet3.TorchModule) -> str:
+    """The commands that ran last."""
+    program = list(module._programs._programs.values())[-1]
+    return str(program.idle[0].computer.computation)
+
+
+def test_wrong_compile_options():
+    for wrong in (0, "level=0", {"level": 0}):
+        with pytest.raises(ArgumentError, match="compile_options of a TorchModule must be CompileOptions"):
+            nnet3.TorchModule(network(TDNN), compile_options=wrong)

@@ -69,12 +69,41 @@ def test_a_compiled_module():
         torch.compile(plain, backend="eager", fullgraph=True)(features(2, 6))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_module_cannot_be_exported():
-    x = (features(2, 6),)
-    for export in (torch.export.export, torch.jit.trace):
-        with pytest.raises(NetworkError, match="a TorchModule cannot be traced or exported"):
-            export(_module(), x)
+EXPORTS = {
+    "torch.export.export": lambda module, x, path: torch.export.export(module, x),
+    "torch.export.export, strict": lambda module, x, path: torch.export.export(module, x, strict=True),
+    "torch.jit.trace": lambda module, x, path: torch.jit.trace(module, x),
+    "torch.jit.script": lambda module, x, path: torch.jit.script(module),
+    "torch.fx.symbolic_trace": lambda module, x, path: torch.fx.symbolic_trace(module),
+    "torch.onnx.export": lambda module, x, path: torch.onnx.export(module, x, path, verbose=False),
+    "torch.onnx.export, traced": lambda module, x, path: torch.onnx.export(module, x, path, dynamo=False),
+    "torch.compile": lambda module, x, path: torch.compile(module, backend="eager", fullgraph=True)(*x),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Exporting a model while it is in training mode")
+@pytest.mark.parametrize("config", [TDNN, COMPOSITE])
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_module_cannot_be_exported_and_goes_on_as_if_nobody_had_tried(name: str, config: str, tmp_path: Path):
+    for wrap in (lambda module: module, nn.Sequential):
+        module, plain = _module(config), _module(config)
+        x = (features(2, 6),)
+        for each in (module, plain):
+            each(*x)
+        torch._dynamo.reset()
+        with pytest.raises(Exception) as info:
+            EXPORTS[name](wrap(module), x, tmp_path / "module.onnx")
+        if "strict" not in name and name not in ("torch.jit.script", "torch.onnx.export", "torch.compile"):
+            assert isinstance(info.value, NetworkError)
+            assert "a TorchModule cannot be traced or exported" in str(info.value)
+        assert list(tmp_path.iterdir()) == []
+        for _ in range(2):
+            assert_alike(gradients(module, *x), gradients(plain, *x))
+            with torch.no_grad():
+                for parameter in (*module.parameters(), *plain.parameters()):
+                    parameter.mul_(0.9)
+        assert module.nnet.info() == plain.nnet.info()
+    torch._dynamo.reset()
 
 
 # ---- conversions ----

@@ -181,6 +181,8 @@ def export_onnx(network: str, output: str, options: OnnxOptions) -> None:
     outputs = ", ".join(f"{name} ({size}, {dim})" for name, dim in about.output_dims.items())
     ivector = f", ivector (batch, {about.ivector_dim})" if about.ivector_dim else ""
     say(f"{given}{ivector} -> {outputs}")
+    if about.note:
+        say(about.note)
 
 
 @verb("make a network from configs or xconfigs", program="nnet3-init")

@@ -1,19 +1,20 @@
 """The computational network of an nnet3 network.
 
-Frame k of a sequence is frame t = k of nnet3. Where the context reaches beyond the input, nnet3 has no value, and a CN
-has one that was computed with zeros: the first `left` and the last `right` frames of an output, by the contexts of the
-nnet3 network. `IfDefined` sees zeros there, so recurrences begin where nnet3's do.
+Frame k of inputs and outputs is frame t = k of nnet3; other nodes may be shifted (see `frames`). Where the context
+reaches beyond the input, nnet3 has no value, and a CN has one that was computed with zeros: the first `left` and the
+last `right` frames of an output, by the contexts of the nnet3 network. `IfDefined` sees zeros there, so recurrences
+begin where nnet3's do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import torch
 
+from nnet3.cn.bridge.frames import FramesOfNodes, Look, references
 from nnet3.cn.network import Network
 from nnet3.cn.network_state import DTYPES
 from nnet3.cn.node import Node
@@ -26,11 +27,9 @@ from nnet3.cn.nodes.products import diag_times, scale, times
 from nnet3.cn.nodes.sums import element_times, plus
 from nnet3.cn.order import forward_order
 from nnet3.components import Component
-from nnet3.errors import NetworkError, check_kind
-from nnet3.index import T, X
+from nnet3.errors import check_kind
 from nnet3.nnet import Nnet
 from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 
 _FUNCTIONS: dict[str, Callable[..., Node]] = {
@@ -43,65 +42,14 @@ _FUNCTIONS: dict[str, Callable[..., Node]] = {
 }
 
 
-@dataclass(frozen=True)
-class OffsetReference:
-    """`scale` times the value of a node `offset` frames ahead; an optional one is zero where that is not there."""
-
-    node: str
-    offset: int = 0
-    scale: float = 1.0
-    is_optional: bool = False
-
-
-def references(descriptor: Descriptor, name: str) -> list[OffsetReference]:
-    """All references in order. Raises NetworkError for what has no counterpart, saying in which node."""
-    return [reference for part in descriptor.parts for reference in _of_part(part, name, False)]
-
-
-def _of_part(part: SumDescriptor, name: str, optional: bool) -> list[OffsetReference]:
-    if isinstance(part, Sum):
-        return [reference for term in part.terms for reference in _of_part(term, name, optional)]
-    if isinstance(part, IfDefined):
-        if optional or not isinstance(part.source, Simple):
-            raise NetworkError(f"'{name}': {part} has no counterpart in a computational network")
-        return _of_part(part.source, name, True)
-    if isinstance(part, Const):
-        return []
-    if not isinstance(part, Simple):
-        raise NetworkError(f"'{name}': {part} has no counterpart in a computational network")
-    return [_of_forward(part.source, name, optional)]
-
-
-def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset: int = 0) -> OffsetReference:
-    if isinstance(source, NodeReference):
-        return OffsetReference(source.node, offset, source.scale, optional)
-    if isinstance(source, Offset) and not source.x_offset:
-        return _of_forward(source.source, name, optional, offset + source.t_offset)
-    raise NetworkError(f"'{name}': {source} has no counterpart in a computational network")
-
-
-@dataclass(frozen=True)
-class Margins:
-    """The numbers of first and of last frames that nnet3 cannot compute."""
-
-    left: int = 0
-    right: int = 0
-
-    def moved(self, offset: int) -> Margins:
-        """The margins of something that looks `offset` frames ahead."""
-        return Margins(max(self.left - offset, 0), max(self.right + offset, 0))
-
-    def joined(self, other: Margins) -> Margins:
-        return Margins(max(self.left, other.left), max(self.right, other.right))
-
-
 def from_nnet(nnet: Nnet) -> Network:
     """The CN with the same inputs and outputs, by name, copies of the parameters, and their type of numbers.
 
     Affine, linear and elementwise components become nodes of the CN's own types, others `component` nodes. Raises
     NetworkError for what has no counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that look
-    at frames that depend on t. Values are computed in test mode, as by `nnet.in_test_mode()`; in training a
-    batch-norm normalizes over all frames that there are, which are more here.
+    at frames that depend on t, nodes that are needed in more frames than the input has. Values are computed in test
+    mode, as by `nnet.in_test_mode()`; in training a batch-norm normalizes over all frames that there are, which are
+    more here.
     """
     check_kind(nnet, Nnet, "what is made a computational network", "a network")
     return _Bridge(nnet).network()
@@ -109,113 +57,93 @@ def from_nnet(nnet: Nnet) -> Network:
 
 class _Bridge:
     def __init__(self, nnet: Nnet):
-        self.parts = nnet.parts
+        self.parts, self.dtype = nnet.parts, nnet.dtype
+        self.frames = FramesOfNodes(nnet.parts)
         self.made: dict[int, Node] = {}
-        self.margins: dict[int, Margins] = {}
         self.later: list[tuple[DelayNode, int, bool]] = []
         self.shared: dict[str, dict[str, Node]] = {}
-        self.existing: dict[Margins, Node] = {}
+        self.existing: dict[tuple[int, int], Node] = {}
 
     def network(self) -> Network:
-        numbers = range(len(self.parts.nodes))
+        numbers = self.frames.numbers
         for number in forward_order(numbers, self._needed_at_once):
             self._make(number)
         for waiting, number, masked in self.later:
             waiting.connect(self._masked(number) if masked else self.made[number])
         outputs = [i for i in numbers if self.parts.nodes[i].is_output]
-        tensors = [tensor for each in self.parts.components.values() for tensor in each.parameters().values()]
-        dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors], torch.float16)
-        dtype = dtype if tensors and dtype in DTYPES else torch.float32
+        dtype = self.dtype if self.dtype in DTYPES else torch.float32
         return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
-        """The nodes that must be made before this one: those that it looks at in the same frame, or must see."""
-        node = self.parts.nodes[number]
-        if not isinstance(node, DescriptorNode):
-            return self.parts.sources(number)
-        found = references(node.descriptor, node.name)
-        return [self.parts.node_number[r.node] for r in found if not (r.is_optional and r.offset)]
+        """The nodes that must be made before this one: those that it reads in the same frame of the CN."""
+        looks = self.frames.looks[number]
+        if isinstance(self.parts.nodes[number], ComponentNode):
+            looks = [Look(look.source) for look in looks]
+        return [look.source for look in looks if not self.frames.ahead(number, look)]
 
     def _make(self, number: int) -> None:
         node = self.parts.nodes[number]
         sources = self.parts.sources(number)
         if isinstance(node, InputNode):
-            self.made[number], self.margins[number] = input(node.name, node.dim), Margins()
+            self.made[number] = input(node.name, node.dim)
         elif isinstance(node, DimRangeNode):
-            self.made[number] = row_slice(self.made[sources[0]], node.dim_offset, node.dim, name=node.name)
-            self.margins[number] = self.margins[sources[0]]
+            x = self._looked_at(number, Look(sources[0]))
+            self.made[number] = row_slice(x, node.dim_offset, node.dim, name=node.name)
         elif isinstance(node, ComponentNode):
-            if not sources:
-                raise NetworkError(f"component node '{node.name}' has no input: a CN has no counterpart")
-            self._component(number, node, sources[0])
+            # Where a frame may be missing, the component takes zeros for it.
+            is_required = all(look.is_required for look in self.frames.looks[number])
+            x = self._looked_at(number, Look(sources[0], is_required=is_required))
+            self.made[number] = self._applied(self.parts.component(node), node, x)
         else:
             assert isinstance(node, DescriptorNode)
-            self._descriptor(number, node)
+            self.made[number] = self._whole(number, node.descriptor, node.name)
 
     # ---- descriptors ----
 
-    def _descriptor(self, number: int, node: DescriptorNode) -> None:
-        margins = Margins()
-        for reference in references(node.descriptor, node.name):
-            if not reference.is_optional:
-                source = self.margins[self.parts.node_number[reference.node]]
-                margins = margins.joined(source.moved(reference.offset))
-        self.margins[number] = margins
-        self.made[number] = self._whole(node.descriptor, node.name)
-
-    def _whole(self, descriptor: Descriptor, name: str) -> Node:
-        parts = [self._part(part, name) for part in descriptor.parts]
+    def _whole(self, number: int, descriptor: Descriptor, name: str) -> Node:
+        parts = [self._part(number, part, name) for part in descriptor.parts]
         return parts[0] if len(parts) == 1 else row_stack(*parts, name=name)
 
-    def _part(self, part: SumDescriptor, name: str, optional: bool = False) -> Node:
+    def _part(self, number: int, part: SumDescriptor, name: str, optional: bool = False) -> Node:
         if isinstance(part, Sum):
-            return reduce(plus, [self._part(term, name, optional) for term in part.terms])
+            return reduce(plus, [self._part(number, term, name, optional) for term in part.terms])
         if isinstance(part, IfDefined):
-            return self._part(part.source, name, True)
+            return self._part(number, part.source, name, True)
         if isinstance(part, Const):
             return constant(np.full((part.size, 1), part.value))
         assert isinstance(part, Simple)
-        (reference,) = references(Descriptor((IfDefined(part) if optional else part,)), name)
-        value = self._looked_at(reference)
+        (reference,) = references(Descriptor((part,)), name)
+        look = Look(self.parts.node_number[reference.node], reference.offset, not optional)
+        value = self._looked_at(number, look)
         return value if reference.scale == 1 else scale(reference.scale, value)
 
-    def _looked_at(self, reference: OffsetReference) -> Node:
-        number = self.parts.node_number[reference.node]
-        if not reference.offset:
-            return self._masked(number) if reference.is_optional else self.made[number]
-        waiting = delay(None, -reference.offset, dim=self.parts.dim(reference.node))
-        self.later.append((waiting, number, reference.is_optional))
+    def _looked_at(self, number: int, look: Look) -> Node:
+        """The value that a node sees of another one."""
+        ahead = self.frames.ahead(number, look)
+        if not ahead:
+            return self.made[look.source] if look.is_required else self._masked(look.source)
+        waiting = delay(None, -ahead, dim=self.parts.dim(self.parts.nodes[look.source].name))
+        self.later.append((waiting, look.source, not look.is_required))
         return waiting
 
     def _masked(self, number: int) -> Node:
-        """The value, zero in frames that nnet3 cannot compute."""
-        margins = self.margins[number]
-        if margins == Margins():
-            return self.made[number]
-        return element_times(self.made[number], self._existing(margins))
+        """The value, zero in frames in which nnet3 has none."""
+        missing = self.frames.missing(number)
+        return element_times(self.made[number], self._existing(*missing)) if any(missing) else self.made[number]
 
-    def _existing(self, margins: Margins) -> Node:
-        """One row: 1 in frames within the margins, else 0."""
-        if margins not in self.existing:
-            some_input = next(number for number, node in enumerate(self.parts.nodes) if isinstance(node, InputNode))
+    def _existing(self, first: int, last: int) -> Node:
+        """One row: 0 in so many first and last frames, else 1."""
+        if (first, last) not in self.existing:
+            some_input = next(
+                number for number in self.frames.numbers if isinstance(self.parts.nodes[number], InputNode)
+            )
             ones = exp(scale(0.0, row_slice(self.made[some_input], 0, 1)))
-            early = delay(ones, margins.left) if margins.left else ones
-            late = delay(ones, -margins.right) if margins.right else ones
-            self.existing[margins] = element_times(early, late)
-        return self.existing[margins]
+            early = delay(ones, first) if first else ones
+            late = delay(ones, -last) if last else ones
+            self.existing[first, last] = element_times(early, late)
+        return self.existing[first, last]
 
     # ---- components ----
-
-    def _component(self, number: int, node: ComponentNode, source: int) -> None:
-        made, margins = self.parts.component(node), Margins()
-        offsets = _offsets(made, node.name)
-        for offset, is_required in offsets.items():
-            if is_required:
-                margins = margins.joined(self.margins[source].moved(offset))
-        self.margins[number] = margins
-        # Where a frame may be missing, the component takes zeros for it.
-        x = self.made[source] if all(offsets.values()) else self._masked(source)
-        self.made[number] = self._applied(made, node, x)
 
     def _applied(self, made: Component, node: ComponentNode, x: Node) -> Node:
         name = node.name
@@ -250,21 +178,3 @@ class _Bridge:
                 for key, tensor in tensors.items()
             }
         return self.shared[name]
-
-
-def _offsets(made: Component, name: str) -> dict[int, bool]:
-    """The frames, relative to its own, that a component looks at, and whether it must have each.
-
-    Raises NetworkError if they depend on t.
-    """
-    if made.identity_indexes:
-        return {0: True}
-    moves = made.moves()
-    if moves[:, :, X].any() or (moves != moves[0]).any():
-        raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t, or at other x")
-    one_missing = ~np.eye(moves.shape[1], dtype=bool)
-    computable = made.computable(np.zeros((len(one_missing), 3), np.int32), one_missing)[0]
-    found: dict[int, bool] = {}
-    for offset, is_optional in zip(moves[0, :, T].tolist(), computable.tolist(), strict=True):
-        found[offset] = found.get(offset, False) or not is_optional
-    return found

@@ -9,14 +9,16 @@ from typing import TypeAlias
 
 from nnet3.cn.node import Node, checked_name
 from nnet3.cn.nodes.activations import relu, sigmoid, tanh
-from nnet3.cn.nodes.columns import row_stack
+from nnet3.cn.nodes.columns import row_slice, row_stack
+from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.convolution import Convolution, MaxPooling, window_options
 from nnet3.cn.nodes.delay import delay
 from nnet3.cn.nodes.dropout import dropout
 from nnet3.cn.nodes.leaves import input, parameter
 from nnet3.cn.nodes.products import diag_times, khatri_rao_product, times
 from nnet3.cn.nodes.recurrent import lstm_layer
-from nnet3.cn.nodes.sums import element_times, plus
+from nnet3.cn.nodes.sequence import attention
+from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.errors import ArgumentError, check_kind
 
 
@@ -172,6 +174,14 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     return Lstm(h, c, h0, c0)
 
 
+@dataclass(frozen=True)
+class Gru:
+    """The output node of a GRU, and the input for its first state, if it has one."""
+
+    h: Node
+    h0: Node | None = None
+
+
 def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False) -> Node:
     """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): its outputs, called `name`.
 
@@ -189,3 +199,74 @@ def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) ->
     forward = lstm(x, cells, name=f"{name}.forward", diagonal=diagonal)
     backward = lstm(x, cells, name=f"{name}.backward", lag=-1, diagonal=diagonal)
     return row_stack(forward.h, backward.h, name=name)
+
+
+def gru(x: Node, cells: int, *, name: str = "gru", lag: int = 1, carry: bool = False) -> Gru:
+    """A gated recurrent unit over the frames of `x`, as PyTorch's; lag -1 makes it run backward in time.
+
+    r = sigmoid(Wxr x + Whr h(t-1) + br), z = sigmoid(Wxz x + Whz h(t-1) + bz),
+    n = tanh(Wxn x + bn + r * (Whn h(t-1) + bhn)), h = (1 - z) * n + z * h(t-1).
+    With `carry` the first h comes from an input `name.h0`, a column for each sequence. Parameters are `name.Wxr`,
+    `name.Whr`, `name.br` and so on.
+    """
+    check_kind(x, Node, "the input of a GRU", "a node")
+    check_kind(cells, int, "the number of cells of a GRU", "an integer")
+    checked_name(name)
+    rows, axis = x.shape.rows, x.shape.axis or None
+    h0 = input(f"{name}.h0", cells, axis=axis) if carry else None
+    before = delay(None, lag, dim=cells, initial=h0, axis=axis, name=f"{name}.Hd")
+
+    def W(gate: str) -> Node:
+        return parameter(f"{name}.Wx{gate}", (cells, rows))
+
+    def R(gate: str) -> Node:
+        return parameter(f"{name}.Wh{gate}", (cells, cells))
+
+    def b(gate: str) -> Node:
+        return parameter(f"{name}.b{gate}", (cells, 1))
+
+    r = sigmoid(macro_2w1b(W("r"), x, R("r"), before, b("r")), name=f"{name}.r")
+    z = sigmoid(macro_2w1b(W("z"), x, R("z"), before, b("z")), name=f"{name}.z")
+    seen = element_times(r, plus(times(R("n"), before), b("hn")))
+    n = tanh(plus(plus(times(W("n"), x), b("n")), seen), name=f"{name}.n")
+    h = plus(n, element_times(z, minus(before, n)), name=f"{name}.h")
+    before.connect(h)
+    return Gru(h, h0)
+
+
+def multi_head_attention(
+    query: Node, keys: Node, values: Node, heads: int, *, name: str, dim: int | None = None
+) -> Node:
+    """Attention by several heads, each in a part of `dim` rows (default: the rows of the query), mixed in the end.
+
+    With q, k and v affine images of `dim` rows, head i attends by rows i of q to rows i of k, and takes rows i of v;
+    the value is Wo times all heads on top of each other, plus bo. Parameters are `name.q.W`, `name.q.b`, `name.k.W`
+    and so on to `name.o.b`. Raises ArgumentError where the heads do not divide `dim`.
+    """
+    check_kind(query, Node, "the query of an attention", "a node")
+    check_kind(heads, int, "the number of heads", "an integer")
+    dim = query.shape.rows if dim is None else dim
+    check_kind(dim, int, "the dimension of an attention", "an integer")
+    if heads < 1 or dim < 1 or dim % heads:
+        raise ArgumentError(f"the heads of '{name}' must divide its {dim} rows, got {heads}")
+    q, k, v = (affine(x, dim, name=f"{name}.{key}") for key, x in (("q", query), ("k", keys), ("v", values)))
+    size = dim // heads
+    parts = [[row_slice(x, first, size) for x in (q, k, v)] for first in range(0, dim, size)]
+    found = [attention(*part) for part in parts]
+    return affine(found[0] if heads == 1 else row_stack(*found), dim, name=f"{name}.o")
+
+
+def batch_norm(images: Node, channels: int | None = None, *, name: str) -> Node:
+    """Batch normalization with a scale and an offset that learn: of each row, or of each of so many channels.
+
+    The channels of a pixel lie side by side, so that the rows of an image are channels again and again, and all
+    pixels of all samples are normalized together. The components are `name.norm` and `name`.
+    """
+    check_kind(images, Node, "what is normalized", "a node")
+    rows = images.shape.rows
+    channels = rows if channels is None else channels
+    check_kind(channels, int, "the number of channels", "an integer")
+    if channels < 1 or rows % channels:
+        raise ArgumentError(f"the channels of '{name}' must divide its {rows} rows, got {channels}")
+    normed = component(f"BatchNormComponent dim={rows} block-dim={channels} epsilon=1e-5", images, name=f"{name}.norm")
+    return component(f"ScaleAndOffsetComponent dim={rows} block-dim={channels}", normed, name=name)

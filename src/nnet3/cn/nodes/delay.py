@@ -98,7 +98,7 @@ class DelayNode(Node):
         return self.initial is None
 
     @property
-    def formula(self) -> str:
+    def short_formula(self) -> str:
         # The loop that a delay closes would make the formula endless.
         return self.name or f"delay(lag={self.operation.lag})"
 

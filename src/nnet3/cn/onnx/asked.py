@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from nnet3.cn.graph import takes_stages
 from nnet3.cn.network_state import NetworkState
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.component import ComponentOperation
@@ -24,7 +25,7 @@ from nnet3.lowering.structure import structure_of
 from nnet3.structure.reach import component_reach
 
 _MEMBERS = 2  # say how a family goes on, the next one confirms it
-_MOST_FRAMES = 64  # of the shortest program of a family
+MOST_FRAMES = 64  # of the shortest program of a family
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,8 @@ class Asked:
 
     @cached_property
     def is_staged(self) -> bool:
-        return self.part is None and self.network._nodes.is_staged
+        """True if one program cannot compute it."""
+        return self.part is None and takes_stages(self.nodes)
 
     def parts(self) -> Iterator[Asked | Node]:
         """The parts that are computed one after the other: programs, and nodes of whole sequences."""
@@ -110,17 +112,17 @@ class Asked:
         """The frames by which members of a family differ. Raises ExportError if there is none."""
         source = self.program(1).source
         if source.period is None:
-            raise ExportError("a component looks at times of its own: say how many frames")
+            raise ExportError("a component looks at times of its own")
         return math.lcm(source.period, structure_of(source).lag)
 
     def lengths(self) -> Iterator[int]:
         """Yields numbers of frames, ascending, from which on longer programs may go on alike."""
         frames, step = 2, self.step
-        while frames <= _MOST_FRAMES:
+        while frames <= MOST_FRAMES:
             short, long = (self.program(frames + more).task.lowered_from() for more in (0, step))
             missing = frames_missing(short, long, step)
             if missing is None:
-                raise ExportError("it cannot be told from short sequences how longer ones go on: say how many frames")
+                raise ExportError("it cannot be told from short sequences how longer ones go on")
             if not missing:
                 yield frames
             frames += missing or max(1, frames // 2)

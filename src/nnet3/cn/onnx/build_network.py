@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.onnx.asked import Asked
+from nnet3.cn.onnx.asked import MOST_FRAMES, Asked
 from nnet3.cn.onnx.metadata import NetworkMetadata
 from nnet3.cn.onnx.registry import emitted_value
 from nnet3.cn.operation import Operation
@@ -36,20 +36,34 @@ def shortest_of_family(asked: Asked) -> int:
 
     Raises ExportError if there is none.
     """
-    reason = "none of its first lengths tells"
-    for frames in asked.lengths():
-        graph = GraphBuilder()
-        tensors = {node: graph.tensor("given", ["batch", "frames", node.shape.rows]) for node in asked.tensors}
-        graph.batch = graph.op("Shape", tensors[asked.sequences[0]], start=0, end=1)
-        given = {node: tensors[node] for node in asked.inputs}
-        contexts = {node: tensors[node] for node in asked.contexts}
-        try:
-            ProgramNodes(asked, graph, given, contexts).of_all_lengths(frames)
-        except (NotAffineError, ExportError) as error:
-            reason = str(error)
-        else:
-            return frames
-    raise ExportError(f"there is no program for all lengths ({reason}): say how many frames")
+    reason = f"no sequence of at most {MOST_FRAMES} frames shows how longer ones go on"
+    try:
+        for frames in asked.lengths():
+            graph = GraphBuilder()
+            tensors = {node: graph.tensor("given", ["batch", "frames", node.shape.rows]) for node in asked.tensors}
+            graph.batch = graph.op("Shape", tensors[asked.sequences[0]], start=0, end=1)
+            given = {node: tensors[node] for node in asked.inputs}
+            contexts = {node: tensors[node] for node in asked.contexts}
+            try:
+                ProgramNodes(asked, graph, given, contexts).of_all_lengths(frames)
+            except (NotAffineError, ExportError) as error:
+                reason = str(error)
+            else:
+                return frames
+    except ExportError as error:  # of all lengths
+        reason = str(error)
+    raise ExportError(_refusal(asked, reason.removesuffix(": export a fixed chunk")))
+
+
+def _refusal(asked: Asked, reason: str) -> str:
+    names = ", ".join(f"'{name}'" for name in asked.outputs)
+    refused = f"there is no program for all lengths of {names} ({reason})"
+    if asked.part is None:
+        return f"{refused}: give the number of frames, as frames=20, for a file of one length"
+    return (
+        f"{refused}, and a network with nodes of whole sequences has no file for one length: export what comes before "
+        "and behind these nodes as networks of their own, with frames=..."
+    )
 
 
 @dataclass(frozen=True)

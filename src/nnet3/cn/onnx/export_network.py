@@ -43,7 +43,10 @@ def export_network(
     if settings.frames and not asked.sequences:
         raise ExportError("frames are those of inputs with samples, of which the outputs need none: leave frames out")
     if settings.frames and asked.is_staged:
-        raise ExportError("a network of several stages has any number of frames on each axis: leave frames out")
+        raise ExportError(
+            "frames are of networks without nodes of whole sequences; with such a node each axis has any number of "
+            "frames: leave frames out, or export what comes before the node alone"
+        )
     for node in asked.inputs:
         if network.names[node] in asked.outputs:
             name = network.names[node]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nnet3.errors import ArgumentError, NetworkError, check_kind
 from nnet3.nnet import Nnet
+from nnet3.nnet.simple import what_is_simple
 from nnet3.text import did_you_mean
 
 
@@ -17,10 +18,7 @@ def checked_network(network: Any) -> Nnet:
     """Returns the network, if it can be run over utterances. Raises ArgumentError or NetworkError."""
     check_kind(network, Nnet, "what a TorchModule is made of", "a network or an acoustic model (nnet3.load gives one)")
     if not network.is_simple:
-        raise NetworkError(
-            "a TorchModule needs an output 'output', an input 'input' and at most an input 'ivector' besides; this "
-            f"network has inputs {network.input_names} and outputs {network.output_names}"
-        )
+        raise NetworkError(f"a TorchModule is made of a simple network: {what_is_simple(network)}")
     for name, component in network.components.items():
         if component.inference_only:
             raise NetworkError(f"a TorchModule can learn, but component '{name}' cannot: {component.inference_only}")
@@ -50,10 +48,11 @@ def checked_factor(factor: Any) -> int:
 
 def check_not_traced(features: Any) -> None:
     """Raise NetworkError where PyTorch runs the module without numbers, to write down what it does."""
-    if torch.jit._trace.is_tracing() or isinstance(features, torch._subclasses.FakeTensor):
+    if torch.jit._trace.is_tracing() or isinstance(features, torch._subclasses.FakeTensor | torch.fx.Proxy):
         raise NetworkError(
             "a TorchModule cannot be traced or exported (torch.export, torch.jit, ONNX): what it does is a program of "
-            "its own compiler. Save the network (module.nnet.save) and run it with nnet3 or Kaldi"
+            "its own compiler. Save the network (module.nnet.save) and run it with nnet3 or Kaldi, or "
+            "write it as ONNX by nnet3.export_onnx(module.nnet, path)"
         )
 
 

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.driver import ComputationCache, default_cache
-from nnet3.errors import ArgumentError, NetworkError
+from nnet3.errors import ArgumentError, NetworkError, check_kind
 from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.nnet.conversion import check_number
 from nnet3.nnet.flat_parameters import sent_by_value
+from nnet3.options import CompileOptions
 from nnet3.structure.context import node_contexts
 from nnet3.train.autograd import checked_lengths, uncompiled
 from nnet3.train.torch_module.arguments import (
@@ -37,6 +38,18 @@ from nnet3.train.torch_module.survey import Survey, survey, write_back
 from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
 
 _MADE_ANEW = ("_programs", "_cache", "_seen", "_memory")
+
+
+class _SeenParts:
+    """The nodes and components of a network. An object, because exporters copy tuples and lists of modules."""
+
+    def __init__(self, network: Nnet) -> None:
+        self._nodes, self._components = network.nodes, list(network.components.values())
+
+    def are_those_of(self, network: Nnet) -> bool:
+        now = network.components.values()
+        is_same = network.nodes is self._nodes and len(now) == len(self._components)
+        return is_same and all(map(operator.is_, now, self._components))
 
 
 @sent_by_value
@@ -76,8 +89,10 @@ class TorchModule(nn.Module):
         outputs: list[str] | None = None,
         batchnorm_stats_scale: float = 0.8,
         cache: ComputationCache | None = None,
+        compile_options: CompileOptions | None = None,
     ) -> None:
         """`outputs`: names of the output nodes to compute, by default all. With several a forward gives a dict.
+        `compile_options` says which passes run: `nnet3.CompileOptions(level=0)` for none. It may be set later, too.
 
         Raises ArgumentError for anything but a network or a model, NetworkError for a network that is not simple
         (inputs `input` and maybe `ivector`).
@@ -93,10 +108,21 @@ class TorchModule(nn.Module):
         self._framing = Framing(left, right, self.frame_subsampling_factor)
         self._rows_are_independent = is_the_same_in_pieces(network)
         self._cache = cache
+        self.compile_options = compile_options
         self._memory = network.flat_parameters()  # now, so that it moves no memory later
         self._places = grow(self, network.components)
         self.batchnorm_stats_scale = batchnorm_stats_scale
         self._begin()
+
+    @property
+    def compile_options(self) -> CompileOptions | None:
+        """The options of the compiler; None for those that are the default."""
+        return self._compile_options
+
+    @compile_options.setter
+    def compile_options(self, options: CompileOptions | None) -> None:
+        check_kind(options, (CompileOptions, type(None)), "the compile_options of a TorchModule", "CompileOptions")
+        self._compile_options = options
 
     @property
     def batchnorm_stats_scale(self) -> float:
@@ -142,7 +168,7 @@ class TorchModule(nn.Module):
     def _begin(self) -> None:
         """Makes what copies do not take along."""
         self._programs = Programs()
-        self._seen = self._network.nodes, list(self._network.components.values())
+        self._seen = _SeenParts(self._network)
 
     def align(self) -> None:
         """Give module and network the same memory again after either was converted, moved or loaded.
@@ -154,9 +180,8 @@ class TorchModule(nn.Module):
 
     def _look(self) -> Survey:
         """Aligns, and returns a survey of who computes what."""
-        network, (nodes, components) = self._network, self._seen
-        now = network.components.values()
-        if network.nodes is not nodes or len(now) != len(components) or not all(map(operator.is_, now, components)):
+        network = self._network
+        if not self._seen.are_those_of(network):
             raise NetworkError("the network has got other nodes or components: make a new TorchModule of it")
         found = survey(self, network.components, self._places)
         modules = found.all_modules()
@@ -253,7 +278,7 @@ class TorchModule(nn.Module):
         exact = lengths is not None and not (rows_are_independent and not found.with_running_statistics())
         present = tuple(lengths.tolist()) if exact and lengths is not None else None
         shape = BatchShape(features.shape[0], features.shape[1], present)
-        key = needs, found.key, features.device, features.dtype
+        key = needs, found.key, features.device, features.dtype, self.compile_options
         program = self._programs.get(key, lambda: self._program(needs, features.device, found))
         layout = program.layout_of(shape)
         if lengths is not None and not exact:
@@ -266,5 +291,13 @@ class TorchModule(nn.Module):
         cache = default_cache() if self._cache is None else self._cache
         survey_alone = replace(found, parameters=[])  # what is given for one call is not kept
         return ModuleProgram(
-            self._network, survey_alone, found.kinds(), layout_of, needs, self._output_names, cache, device
+            self._network,
+            survey_alone,
+            found.kinds(),
+            layout_of,
+            needs,
+            self._output_names,
+            cache,
+            device,
+            self.compile_options,
         )

@@ -17,6 +17,7 @@ from nnet3.decode.running import NetworkKernels
 from nnet3.driver import ComputationCache
 from nnet3.ir.computation import NnetComputation
 from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.plan import PlannedKernel
 from nnet3.runtime.recent import ChangedComputers
@@ -74,7 +75,8 @@ class ProgramWorker:
         """Let the computer for batches of this shape be the one in use."""
 
         def compiled() -> NnetComputation:
-            return program.cache.compile(self.view.nnet, program.request(self.view, shape))
+            request = program.request(self.view, shape)
+            return program.cache.compile(self.view.nnet, request, program.compile_options)
 
         def make(computation: NnetComputation) -> NnetComputer:
             kernels = NetworkKernels(self.view.nnet.components)
@@ -115,6 +117,7 @@ class ModuleProgram:
     output_names: list[str]
     cache: ComputationCache
     device: torch.device
+    compile_options: CompileOptions | None = None
     idle: list[ProgramWorker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

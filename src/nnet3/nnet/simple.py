@@ -1,0 +1,29 @@
+"""Simple networks, those that compute `output` of `input` and maybe `ivector`: the words that refuse others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnet3.nnet.network import Nnet
+
+
+def what_is_simple(nnet: Nnet) -> str:
+    """Returns the end of a message that refuses a network which is not simple: what it has, and how to rename it."""
+    inputs, outputs = nnet.input_names, nnet.output_names
+    others = [name for name in inputs if name != "ivector"]
+    only = others if len(others) == 1 else []
+    hints = [*_renaming("output", outputs, outputs[:1]), *_renaming("input", inputs, only)]
+    text = (
+        "an output 'output', an input 'input' and at most an input 'ivector' besides are needed; this network has "
+        f"inputs {inputs} and outputs {outputs}"
+    )
+    if hints:
+        text += f". nnet3 copy --edits='{'; '.join(hints)}' renames what it has (in Python nnet3.edits.apply_edits)"
+    return text
+
+
+def _renaming(name: str, names: Sequence[str], candidates: Sequence[str]) -> list[str]:
+    """The edit that makes a candidate the node that is missing."""
+    return [] if name in names else [f"rename-node old-name={old} new-name={name}" for old in candidates]
