@@ -26,8 +26,13 @@ _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
-#: Flags that a compiler may not know; the first set that it takes is used.
-_FLAGS_OF_CPU = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+#: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
+#: products before it adds them up, for some processors, in some tiles of a matrix and not in others.
+_FLAGS_OF_CPU = tuple(
+    (*cpu, *of_sums)
+    for cpu in (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+    for of_sums in (("--param=avoid-fma-max-bits=0",), ())
+)
 _SECONDS = 60.0  # for the compiler
 _CPU_INFO = Path("/proc/cpuinfo")
 _ABOUT_CPU = 4096  # bytes of it, which tell of the first core
