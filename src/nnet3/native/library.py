@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from nnet3.native.operations import BYTES
+from nnet3.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
@@ -46,7 +47,7 @@ def library() -> ctypes.CDLL | None:
     with _lock:
         if not _found:
             try:
-                _found.append(_load(_built()))
+                _found.append(_kept_or_built())
             except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
                 _LOG.debug("no native code, PyTorch computes all: %s", error)
                 _found.append(None)
@@ -59,8 +60,8 @@ def is_amd() -> bool:
     return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")
 
 
-def _built() -> Path:
-    """Returns the file of the library.
+def _kept_or_built() -> ctypes.CDLL:
+    """Returns the library that is kept, or builds one and keeps it.
 
     Raises OSError, SubprocessError, RuntimeError or, for what is wrong with CC, ValueError if there can be none.
     """
@@ -70,17 +71,15 @@ def _built() -> Path:
     program = shutil.which(compiler[0])
     if program is None:
         raise RuntimeError(f"there is no C compiler '{compiler[0]}'")
-    folder = _folder()
-    path = folder / f"operations-{_digest(compiler, program)}.so"
-    if not path.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            made = Path(place) / path.name
-            _compile([program, *compiler[1:]], made)
-            made.replace(path)  # whoever builds at the same time puts the same there
-    if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
-        raise RuntimeError(f"'{path}' belongs to another user")
-    return path
+    name = f"operations-{_digest(compiler, program)}.library"
+    with own_folder(_folder()) as folder:
+        kept = read_own(folder, name)
+        if kept is not None:
+            return _load(kept)
+        made = _compiled([program, *compiler[1:]])
+        found = _load(made)
+        write_own(folder, name, made)  # whoever builds at the same time puts the same there
+        return found
 
 
 def _folder() -> Path:
@@ -105,18 +104,23 @@ def _digest(compiler: list[str], program: str) -> str:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
-def _compile(compiler: list[str], target: Path) -> None:
-    for flags in _FLAGS_OF_CPU:
-        command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-        if done.returncode == 0:
-            return
+def _compiled(compiler: list[str]) -> bytes:
+    with tempfile.TemporaryDirectory() as place:
+        target = Path(place) / "library.so"
+        for flags in _FLAGS_OF_CPU:
+            command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+            )
+            if done.returncode == 0:
+                return target.read_bytes()
     raise RuntimeError(f"'{' '.join(command)}' fails: {done.stderr.strip()[-500:]}")
 
 
-def _load(path: Path) -> ctypes.CDLL:
-    """Returns the library of a file. Raises OSError or RuntimeError if it is none of ours."""
-    found = ctypes.CDLL(str(path))
+def _load(contents: bytes) -> ctypes.CDLL:
+    """Returns the library with these contents. Raises OSError or RuntimeError if it is none of ours."""
+    with private_path(contents) as path:
+        found = ctypes.CDLL(path)
     try:
         found.nnet3_run.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
         found.nnet3_run.restype = None
@@ -133,7 +137,7 @@ def _load(path: Path) -> ctypes.CDLL:
         found.nnet3_size_of_operation.restype = ctypes.c_int64
         num_bytes = found.nnet3_size_of_operation()
     except AttributeError as error:
-        raise RuntimeError(f"'{path}' is damaged: {error}") from None
+        raise RuntimeError(f"the library is damaged: {error}") from None
     if num_bytes != BYTES:
-        raise RuntimeError(f"'{path}' has operations of {num_bytes} bytes, not {BYTES}")
+        raise RuntimeError(f"the library has operations of {num_bytes} bytes, not {BYTES}")
     return found
