@@ -34,7 +34,7 @@ _FLAGS_OF_CPU = tuple(
     for cpu in (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
     for of_sums in (("--param=avoid-fma-max-bits=0",), ())
 )
-_SECONDS = 60.0  # for the compiler
+_SECONDS = 300.0  # for the compiler
 _CPU_INFO = Path("/proc/cpuinfo")
 _ABOUT_CPU = 4096  # bytes of it, which tell of the first core
 
