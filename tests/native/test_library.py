@@ -114,24 +114,67 @@ def test_a_broken_compiler_leaves_all_to_pytorch(
     script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CC", compiler(tmp_path, script))
-    with caplog.at_level(logging.DEBUG, "nnet3"):
-        assert room.library() is None
-        assert room.library() is None
+    assert room.library() is None
+    assert room.library() is None
     [record] = caplog.records
-    assert record.levelno == logging.DEBUG
+    assert record.levelno == logging.WARNING
     assert reason in record.getMessage()
 
 
-def test_without_a_compiler_or_where_it_is_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ("no-such-compiler", "'cc"):
-        monkeypatch.setattr(room, "_found", [])
-        monkeypatch.setenv("CC", wrong)
+def test_without_a_compiler_there_is_one_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(room, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", str(folder))
+    for compiler_to_use, said in (
+        ("", "there is no C compiler 'cc': install one, or pip install 'nnet3[native]'"),
+        ("no-such-compiler", "there is no C compiler 'no-such-compiler'"),
+        ("'cc", "No closing quotation"),
+    ):
+        caplog.clear()
+        room._found.clear()
+        monkeypatch.setenv("CC", compiler_to_use)
         assert room.library() is None
-    monkeypatch.setattr(room, "_found", [])
-    monkeypatch.delenv("CC")
-    monkeypatch.setenv("NNET3_NATIVE", "0")
-    assert room.library() is None
+        assert room.library() is None
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert said in record.getMessage()
     assert not folder.exists()
+
+
+def test_switched_off_there_is_no_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("NNET3_NATIVE", "0")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert room.library() is None
+    assert not caplog.records
+    assert not folder.exists()
+
+
+@needs_compiler
+@pytest.mark.usefixtures("small_source")
+@pytest.mark.parametrize("has_other", [False, True])
+def test_the_compiler_of_a_package_where_the_system_has_none(
+    has_other: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ziglang"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    script = f'[ $1 = cc ] && [ -n "$ZIG_LOCAL_CACHE_DIR" ] && shift && touch {tmp_path}/used && exec cc "$@"'
+    Path(compiler(package, script)).rename(package / "zig")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(room, "_COMPILERS", ("cc",) if has_other else ("no-such-compiler",))
+    assert room.library() is not None
+    assert (tmp_path / "used").exists() != has_other
+
+
+@needs_compiler
+def test_sources_are_compiled_without_a_warning(tmp_path: Path) -> None:
+    """-Wpsabi is of how vectors are passed: functions that take some are static, and put where they are called."""
+    flags = (*room._FLAGS, "-O1", "-Wall", "-Wextra", "-Wno-psabi", "-Werror")
+    command = ["cc", *flags, "-o", str(tmp_path / "library.so"), *map(str, room._SOURCES), "-lm"]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
 
 
 @needs_compiler

@@ -1,7 +1,7 @@
 """The C functions of this room, built when they are first wanted and kept in the user's cache folder.
 
-Without a compiler, or without a folder to write to, there are none, and PyTorch computes all; NNET3_NATIVE=0 in the
-environment asks for that.
+Without a compiler, or without a folder to write to, there are none, and PyTorch computes all, which is said once;
+NNET3_NATIVE=0 in the environment asks for that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from nnet3.native.operations import BYTES
@@ -43,13 +44,18 @@ _found: list[ctypes.CDLL | None] = []  # when it has been looked for
 
 
 def library() -> ctypes.CDLL | None:
-    """Returns the functions, which are built if nobody has built them; None where that cannot be."""
+    """Returns the functions, which are built if nobody has built them; None where that cannot be.
+
+    Who asks would gain by them: the first time, a warning says why there are none.
+    """
     with _lock:
+        if not _found and os.environ.get("NNET3_NATIVE", "") == "0":
+            _found.append(None)
         if not _found:
             try:
                 _found.append(_kept_or_built())
             except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
-                _LOG.debug("no native code, PyTorch computes all: %s", error)
+                _LOG.warning("PyTorch computes all, which takes longer: %s (NNET3_NATIVE=0: no such warning)", error)
                 _found.append(None)
         return _found[0]
 
@@ -65,12 +71,10 @@ def _kept_or_built() -> ctypes.CDLL:
 
     Raises OSError, SubprocessError, RuntimeError or, for what is wrong with CC, ValueError if there can be none.
     """
-    if os.environ.get("NNET3_NATIVE", "") == "0":
-        raise RuntimeError("NNET3_NATIVE is 0")
-    compiler = shlex.split(os.environ.get("CC", "")) or [next(filter(shutil.which, _COMPILERS), _COMPILERS[0])]
+    compiler = shlex.split(os.environ.get("CC", "")) or _compiler()
     program = shutil.which(compiler[0])
     if program is None:
-        raise RuntimeError(f"there is no C compiler '{compiler[0]}'")
+        raise RuntimeError(f"there is no C compiler '{compiler[0]}': install one, or pip install 'nnet3[native]'")
     name = f"operations-{_digest(compiler, program)}.library"
     with own_folder(_folder()) as folder:
         kept = read_own(folder, name)
@@ -80,6 +84,15 @@ def _kept_or_built() -> ctypes.CDLL:
         found = _load(made)
         write_own(folder, name, made)  # whoever builds at the same time puts the same there
         return found
+
+
+def _compiler() -> list[str]:
+    """Returns the command of the system's compiler; where there is none, of the one that the package ziglang brings."""
+    found = next(filter(shutil.which, _COMPILERS), None)
+    ziglang = find_spec("ziglang") if found is None else None
+    if ziglang is not None and ziglang.origin is not None:
+        return [str(Path(ziglang.origin).with_name("zig")), "cc"]
+    return [found or _COMPILERS[0]]
 
 
 def _folder() -> Path:
@@ -107,10 +120,17 @@ def _digest(compiler: list[str], program: str) -> str:
 def _compiled(compiler: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "library.so"
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": place, "ZIG_LOCAL_CACHE_DIR": place}
         for flags in _FLAGS_OF_CPU:
             command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
             )
             if done.returncode == 0:
                 return target.read_bytes()

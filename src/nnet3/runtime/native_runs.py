@@ -61,8 +61,9 @@ class NativeRun:
         self._num_before, self._num_rows, self._num_turns = len(before), len(made), num_turns
         self._scratch: Tensor | None = None
         if made:
-            self._ranges = Ranges(*self._arrays[:2])
-            check_scratch(*self._arrays[:2], self._num_floats, width)
+            rows, moves = self._arrays[:2]
+            self._ranges = Ranges(rows, moves)
+            check_scratch(rows, moves, self._num_floats, width)
 
     @property
     def addresses(self) -> np.ndarray:
