@@ -6,7 +6,7 @@ import inspect
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ import click
 from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL, integer
+from nnet3.kaldi_io.replacing import keeping_inputs
 
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
@@ -39,7 +40,7 @@ class Verb(click.Command):
         if settings.get("print_args"):
             say(shlex.join(sys.argv))
         ctx.meta[_USE_GPU] = settings.get("use_gpu")
-        with verbosity(settings.get("verbose") or 0):
+        with verbosity(settings.get("verbose") or 0), keeping_inputs(_flat(ctx.params.values())):
             result = super().invoke(ctx)
             for name, value in ctx.meta[_INTERNALS].items():
                 _LOG.debug("ignored: --%s=%s, which steers what works in another way here", name, str(value).lower())
@@ -54,6 +55,12 @@ class Verb(click.Command):
             formatter.write_dl(own)
         with formatter.section("Options of all verbs, as in Kaldi"):
             formatter.write_dl([record for p in self.global_options if (record := p.get_help_record(ctx))])
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """Yields the values of parameters, those of repeated ones one by one."""
+    for value in values:
+        yield from value if isinstance(value, tuple) else [value]
 
 
 def verb(
