@@ -59,13 +59,12 @@ def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
 
 
 @contextmanager
-def keeping_inputs(names: Iterable[object]) -> Iterator[None]:
-    """Within it, a file that is named twice is an input, whatever its kind. `names`: the values of a command line."""
+def keeping_inputs(files: Iterable[str]) -> Iterator[None]:
+    """Within it, a file that is named twice is an input, whatever its kind. `files`: those of a command line."""
     found: Counter[tuple[int, int]] = Counter()
-    for name in names:
-        if isinstance(name, (str, os.PathLike)) and os.path.isfile(name):
-            status = os.stat(name)
-            found[status.st_dev, status.st_ino] += 1
+    for name in files:
+        status = os.stat(name)
+        found[status.st_dev, status.st_ino] += 1
     before = _named_twice.copy()
     _named_twice.update(file for file, count in found.items() if count > 1)
     try:
