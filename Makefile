@@ -13,9 +13,10 @@ PROCESSES ?= 1
 ROOM ?= computation
 MUTANTS ?= 50
 RECORDS ?= command-lines-out
+NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test cuda soak lint bench bench-parts fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test native-check cuda soak lint bench bench-parts fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -55,6 +56,15 @@ examples/browser/node_modules/.package-lock.json: examples/browser/package-lock.
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+# The library must be there: without it the tests would be skipped.
+native-check: export CC := gcc -g -Wall -Wextra -Wno-psabi -Werror -fsanitize=address,undefined -fno-sanitize-recover=all
+native-check: export XDG_CACHE_HOME := $(abspath build/native-check)
+native-check: export ASAN_OPTIONS := detect_leaks=0
+native-check: export OMP_NUM_THREADS := 1
+native-check: $(VENV)/installed  ## run the tests of native code with sanitizers of addresses and undefined behaviour, built without a warning (needs gcc)
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -c "from nnet3.native.library import library; assert library()"
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -m pytest -n $(WORKERS) $(NATIVE_TESTS)
 
 cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime

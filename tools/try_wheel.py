@@ -42,6 +42,11 @@ EXTRAS = {
     "demo": ('python -c "import sklearn, matplotlib"', "No module named"),
     "asr": ('python -c "import kaldi_native_fbank, kaldifst, kaldi_decoder; from nnet3.asr import Model"', "No module"),
     "chain": ('python -c "import kaldifst, kaldi_decoder; from nnet3.chain import graphs"', "No module named"),
+    "native": (
+        'PATH=$(dirname "$(command -v python)") XDG_CACHE_HOME=$PWD/cache '
+        'python -c "from nnet3.native.library import library; assert library()"',
+        "nnet3[native]",
+    ),
     "serve": ('python -c "from nnet3.serve import Server"', "nnet3[serve]"),
 }
 

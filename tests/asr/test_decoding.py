@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nnet3.asr.decoding import DecodingGraph
+from nnet3.asr.graph_words import write_digest
 from nnet3.asr.model_folder import GraphFiles
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
@@ -72,6 +73,22 @@ def lookahead_files(files: GraphFiles, tmp_path: Path) -> GraphFiles:
     (tmp_path / "disambig_tid.int").write_text("11 12\n")
     parts = {name: tmp_path / name for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int")}
     return GraphFiles(parts, files.words, files.word_boundary)
+
+
+@pytest.mark.parametrize("kind", ["files", "lookahead_files"])
+def test_words_of_another_graph(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    files = request.getfixturevalue(kind)
+    write_digest(tmp_path)
+    DecodingGraph.load(files, chain_model())
+    (tmp_path / "words.txt").write_text((tmp_path / "words.txt").read_text() + "another 99\n")
+    with pytest.raises(ModelFormatError, match=r"words\.txt: .* was made of other words, says words\.sha256 beside it"):
+        DecodingGraph.load(files, chain_model())
+    for damaged in (b"", b"\xff\0"):
+        (tmp_path / "words.sha256").write_bytes(damaged)
+        with pytest.raises(ModelFormatError, match="made of other words"):
+            DecodingGraph.load(files, chain_model())
+    (tmp_path / "words.sha256").unlink()
+    DecodingGraph.load(files, chain_model())
 
 
 @pytest.mark.parametrize("kind", ["files", "lookahead_files"])

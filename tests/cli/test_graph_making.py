@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import shutil
 from pathlib import Path
 
@@ -161,6 +163,61 @@ def test_a_graph_of_a_dictionary(folders: Cli) -> None:
     graph = load_fst("graph/HCLG.fst")
     assert graph.ilabel.max() <= 10
     assert set(graph.olabel.tolist()) == {0, 2, 3, 4}  # all words but <UNK>, which the grammar does not have
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        (("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang"), "lang"),
+        (("mkgraph", "lang", "model", "graph"), "graph"),
+    ],
+)
+def test_a_folder_is_of_one_age(
+    command: tuple[str, ...], folder: str, folders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the disk is full, the old folder is as it was, and nothing lies beside it."""
+    folders.good("mkgraph", "lang", "model", "graph")
+    if folder == "lang":
+        Path("lang/G.fst").unlink()
+        Path("dict/lexicon.txt").write_text(DICTIONARY["lexicon.txt"] + "abc w ah\n")
+    else:
+        Path("lang/words.txt").write_text(Path("lang/words.txt").read_text() + "abc 99\n")
+    old, beside = contents(folder), set(Path().iterdir())
+    fsync, left, failures = os.fsync, 0, 0
+
+    def full_after(descriptor: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full_after)
+    while True:
+        left = 5 * failures
+        outcome = folders(*command)
+        if outcome.status == 0:
+            break
+        failures += 1
+        assert "No space left on device" in outcome.err
+        assert contents(folder) == old
+        assert set(Path().iterdir()) == beside
+    assert failures >= 3
+    new = contents(folder)
+    assert "abc" in new["words.txt"].decode()
+    assert new.keys() == old.keys()
+    assert set(Path().iterdir()) == beside
+
+
+def test_files_that_are_not_made_here_are_not_lost(folders: Cli) -> None:
+    outcome = folders("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang")
+    assert outcome.status == 1
+    assert "lang: this folder is replaced as a whole, but it has 'G.fst', which is not made here" in outcome.err
+    assert Path("lang/G.fst").exists()
 
 
 def test_pairs_of_phones(folders: Cli) -> None:

@@ -187,3 +187,32 @@ def test_a_model_that_is_cut_off_anywhere(files: Cli) -> None:
         outcome = files("am-info", "cut.mdl")
         assert outcome.status == 1
         assert outcome.err.startswith("nnet3: cut.mdl: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        ("explore net.raw net.raw", "net.raw"),
+        ("explore --program=false net.config ivector.raw", "ivector.raw"),
+        ("export-onnx net.raw net.raw", "net.raw"),
+        ("init net.config net.config", "net.config"),
+        ("copy-feats ark:feats.ark ark:net.raw", "net.raw"),
+        ("copy-feats ark:feats.ark ark,scp:zz,zz", "feats.ark"),
+        ("compute net.raw ark:feats.ark ark:net.raw", "net.raw"),
+        ("feat-to-dim ark:feats.ark net.raw", "net.raw"),
+    ],
+)
+def test_no_input_and_nothing_of_another_kind_is_replaced(command: str, kept: str, files: Cli) -> None:
+    before = {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    outcome = files(*command.split())
+    assert outcome.status != 0
+    assert "take its place" in outcome.err or "are one file" in outcome.err
+    assert Path(kept).read_bytes() == before[kept]
+    assert {path.name for path in Path().iterdir() if path.is_file()} == set(before)
+
+
+def test_a_copy_to_its_own_name_is_made(files: Cli) -> None:
+    Path("net.raw").chmod(0o600)
+    files.good("copy", "--binary=false", "net.raw", "net.raw")
+    assert Path("net.raw").read_bytes().startswith(b"<Nnet3>")
+    assert Path("net.raw").stat().st_mode & 0o777 == 0o600

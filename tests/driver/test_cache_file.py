@@ -166,15 +166,28 @@ def test_another_process_may_remove_files_meanwhile(tmp_path: Path, monkeypatch:
     def removing(path: Path) -> _Listing:
         with scandir(path) as items:
             found = _Listing(items)
-        folder.path("second").unlink(missing_ok=True)
+        folder.path("2" * 40).unlink(missing_ok=True)
         return found
 
-    for number, digest in enumerate(("first", "second", "third")):
+    for number, digest in enumerate(("1" * 40, "2" * 40, "3" * 40)):
         folder.path(digest).write_bytes(bytes(10))
         os.utime(folder.path(digest), (number, number))
     monkeypatch.setattr(os, "scandir", removing)
-    folder.write("fourth", bytes(10))
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["fourth", "third"]
+    folder.write("4" * 40, bytes(10))
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["3" * 40, "4" * 40]
+
+
+def test_files_of_the_user_stay(tmp_path: Path) -> None:
+    names = ["model.nnet3", f"{'a' * 39}.nnet3", f"{'A' * 40}.nnet3", f"{'a' * 40}.nnet3.old", "notes"]
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(1000))
+    (tmp_path / f"{'b' * 40}.nnet3").symlink_to("notes")
+    cache = ComputationCache(tmp_path, max_bytes=0)
+    for number in range(3):
+        cache.get_or_compile(number, Maker(number=str(number)))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left >= {*names, f"{'b' * 40}.nnet3"}
+    assert len(left) == len(names) + 2
 
 
 def test_a_plan_in_the_folder_runs_without_the_program(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from nnet3.native.operations import Operations
 from nnet3.runtime.loop_turns import STAYS
 from nnet3.runtime.native_runs import NativeRun
 
-needs_native_code = pytest.mark.skipif(library() is None, reason="there is no C compiler, so no native code")
+needs_native_code = pytest.mark.skipif(library() is None, reason="there is no native code")
 
 
 def run_once(operations: Operations | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import logging
 import os
 import shutil
@@ -59,7 +61,7 @@ def compilations() -> int:
 @needs_compiler
 def test_it_is_built_once_and_kept(folder: Path) -> None:
     assert compilations() >= 1
-    assert [path.suffix for path in folder.iterdir()] == [".so"]
+    assert [path.suffix for path in folder.iterdir()] == [".library"]
     assert compilations() == 0
     assert room.library() is room.library()
 
@@ -101,7 +103,10 @@ def test_several_processes_build_at_once(folder: Path, small_source: Path, new_p
     [
         ("echo cannot >&2; exit 1", "cannot"),
         ("exit 0", "No such file"),
-        ("for last; do :; done; while [ $# -gt 1 ]; do [ $1 = -o ] && echo no library > $2; shift; done", ".so"),
+        (
+            "for last; do :; done; while [ $# -gt 1 ]; do [ $1 = -o ] && echo no library > $2; shift; done",
+            "too short",
+        ),
         ("kill -9 $$", "fails"),
     ],
 )
@@ -109,24 +114,67 @@ def test_a_broken_compiler_leaves_all_to_pytorch(
     script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CC", compiler(tmp_path, script))
-    with caplog.at_level(logging.DEBUG, "nnet3"):
-        assert room.library() is None
-        assert room.library() is None
+    assert room.library() is None
+    assert room.library() is None
     [record] = caplog.records
-    assert record.levelno == logging.DEBUG
+    assert record.levelno == logging.WARNING
     assert reason in record.getMessage()
 
 
-def test_without_a_compiler_or_where_it_is_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ("no-such-compiler", "'cc"):
-        monkeypatch.setattr(room, "_found", [])
-        monkeypatch.setenv("CC", wrong)
+def test_without_a_compiler_there_is_one_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(room, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", str(folder))
+    for compiler_to_use, said in (
+        ("", "there is no C compiler 'cc': install one, or pip install 'nnet3[native]'"),
+        ("no-such-compiler", "there is no C compiler 'no-such-compiler'"),
+        ("'cc", "No closing quotation"),
+    ):
+        caplog.clear()
+        room._found.clear()
+        monkeypatch.setenv("CC", compiler_to_use)
         assert room.library() is None
-    monkeypatch.setattr(room, "_found", [])
-    monkeypatch.delenv("CC")
-    monkeypatch.setenv("NNET3_NATIVE", "0")
-    assert room.library() is None
+        assert room.library() is None
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert said in record.getMessage()
     assert not folder.exists()
+
+
+def test_switched_off_there_is_no_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("NNET3_NATIVE", "0")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert room.library() is None
+    assert not caplog.records
+    assert not folder.exists()
+
+
+@needs_compiler
+@pytest.mark.usefixtures("small_source")
+@pytest.mark.parametrize("has_other", [False, True])
+def test_the_compiler_of_a_package_where_the_system_has_none(
+    has_other: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ziglang"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    script = f'[ $1 = cc ] && [ -n "$ZIG_LOCAL_CACHE_DIR" ] && shift && touch {tmp_path}/used && exec cc "$@"'
+    Path(compiler(package, script)).rename(package / "zig")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(room, "_COMPILERS", ("cc",) if has_other else ("no-such-compiler",))
+    assert room.library() is not None
+    assert (tmp_path / "used").exists() != has_other
+
+
+@needs_compiler
+def test_sources_are_compiled_without_a_warning(tmp_path: Path) -> None:
+    """-Wpsabi is of how vectors are passed: functions that take some are static, and put where they are called."""
+    flags = (*room._FLAGS, "-O1", "-Wall", "-Wextra", "-Wno-psabi", "-Werror")
+    command = ["cc", *flags, "-o", str(tmp_path / "library.so"), *map(str, room._SOURCES), "-lm"]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
 
 
 @needs_compiler
@@ -138,7 +186,7 @@ def test_the_folder_is_in_the_home_where_no_other_is_given(
     monkeypatch.setenv("XDG_CACHE_HOME", given)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert room.library() is not None
-    assert len(list((tmp_path / "home").glob("**/nnet3/*.so"))) == 1
+    assert len(list((tmp_path / "home").glob("**/nnet3/*.library"))) == 1
 
 
 def test_a_folder_that_cannot_be_written(folder: Path) -> None:
@@ -148,9 +196,72 @@ def test_a_folder_that_cannot_be_written(folder: Path) -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("small_source")
-def test_a_library_of_somebody_else_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: -1)
+@pytest.mark.parametrize("fault", ["mode 777", "mode 770", "other user"])
+def test_a_folder_that_others_may_write_is_refused(
+    fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if fault == "other user":
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    else:
+        folder.mkdir()
+        folder.chmod(int(fault.split()[1], 8))
+    with caplog.at_level(logging.DEBUG, "nnet3"):
+        assert room.library() is None
+    assert str(folder) in caplog.text
+    assert not list(folder.iterdir())
+
+
+@needs_compiler
+def test_what_is_put_in_the_folder_after_the_look_is_not_loaded(
+    folder: Path, small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody puts his library there at the moment before the system loads ours."""
+    assert compilations() >= 1
+    room._found.clear()
+    small_source.with_name("his.c").write_text(f"{small_source.read_text()}void put_here_by_somebody(void) {{}}\n")
+    his = tmp_path / "his.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", his, tmp_path / "his.c"], check=True)
+    load = ctypes.CDLL
+
+    def exchange_and_load(path: str) -> ctypes.CDLL:
+        for kept in folder.iterdir():
+            kept.unlink()
+            kept.write_bytes(his.read_bytes())
+        return load(path)
+
+    monkeypatch.setattr(ctypes, "CDLL", exchange_and_load)
+    found = room.library()
+    assert found is not None
+    assert not hasattr(found, "put_here_by_somebody")
+
+
+@needs_compiler
+@pytest.mark.usefixtures("small_source")
+@pytest.mark.parametrize("left", [0.0, 0.5])
+def test_a_library_that_was_cut_is_made_anew(left: float, folder: Path) -> None:
+    assert compilations() >= 1
+    [kept] = folder.iterdir()
+    os.truncate(kept, int(left * kept.stat().st_size))
+    assert compilations() >= 1
+    assert compilations() == 0
+
+
+@needs_compiler
+@pytest.mark.usefixtures("small_source")
+def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
     assert room.library() is None
+    assert not list(folder.iterdir())
+
+
+@needs_compiler
+@pytest.mark.usefixtures("small_source")
+def test_where_the_system_has_no_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    assert room.library() is not None
 
 
 @needs_compiler

@@ -234,6 +234,18 @@ def test_a_holder_that_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             pass
 
 
+def test_a_lock_that_is_a_name_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "thesis").write_text("all of it")
+    (tmp_path / ".lock").symlink_to("thesis")
+    with pytest.raises(Nnet3Error, match=r"\.lock: this is a symbolic link"), locked(tmp_path):
+        pass
+    (tmp_path / ".lock").unlink()
+    os.link(tmp_path / "thesis", tmp_path / ".lock")
+    with locked(tmp_path):
+        pass
+    assert (tmp_path / "thesis").read_text() == "all of it"
+
+
 def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(37, "No locks available")

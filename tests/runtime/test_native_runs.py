@@ -16,9 +16,13 @@ from torch import Tensor
 
 import nnet3
 from nnet3.decode import UtteranceComputer
+from nnet3.errors import ExecutionError
+from nnet3.native.ranges import Memory
 from nnet3.nnet import Nnet
 from nnet3.runtime import native_runs
+from nnet3.runtime.loop_turns import LoopTurns
 from nnet3.runtime.profile import profile
+from tests.call_count import count_calls_of
 from tests.effort import EFFORT
 from tests.native.native_code import needs_native_code
 from tests.networks.golden_network import BOUNDS, check_run, run_case
@@ -114,6 +118,26 @@ def test_a_loop_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
         assert max(stop - start for start, stop in turns) >= 40
         assert len(turns) <= 10
         assert_close(found, nnet.compute(features(50)))
+
+
+def test_memory_is_checked_once_for_each_link() -> None:
+    computer = computer_of(as_native(network()), 50)
+    looks = [count_calls_of(Memory.check, lambda: computer.compute({"input": features(50)})) for _ in range(4)]
+    assert looks[0] >= 1
+    assert looks[2:] == [0, 0]
+
+
+def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a row of a loop began elsewhere in each turn."""
+    learn = LoopTurns.learn
+
+    def learn_wrong(self: LoopTurns, *args: Any) -> list[Any]:
+        return [each and [(row, (10**9, *moves[1:])) for row, moves in each] for each in learn(self, *args)]
+
+    monkeypatch.setattr(LoopTurns, "learn", learn_wrong)
+    with counted(monkeypatch) as turns, pytest.raises(ExecutionError, match="none of this program"):
+        computer_of(as_native(network()), 50).compute({"input": features(50)})
+    assert all(stop - start == 1 for start, stop in turns)
 
 
 @pytest.mark.parametrize("xconfig", [LSTM, GRUS, FAST_GRUS, LSTM_OF_PARTS])

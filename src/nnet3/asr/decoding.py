@@ -15,6 +15,7 @@ from nnet3.asr.arrays import Integers
 from nnet3.asr.bayes_risk import HeardWord, least_risk_words
 from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.composition import Composition, LookaheadGraph, LookaheadSearch
+from nnet3.asr.graph_words import check_words
 from nnet3.asr.growing_lattice import GrowingLattice
 from nnet3.asr.label_lattice import LabelLattice
 from nnet3.asr.language_model import BackoffModel, phrase_model
@@ -206,6 +207,7 @@ def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
         return graph.output_symbols
     if files.words is None:
         raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it")
+    check_words(next(iter(files.files.values())), files.words)
     return load_symbols(files.words)
 
 

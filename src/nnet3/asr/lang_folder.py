@@ -22,11 +22,13 @@ from nnet3.errors import ModelFormatError
 from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState, write_topology
 from nnet3.kaldi_io import Writer, save_fst, write_atomically
 from nnet3.kaldi_io.files import map_file
+from nnet3.kaldi_io.whole_folder import whole_folder
 from nnet3.options import LangOptions
 from nnet3.text import decode_config
 
 EPSILON, BACK_OFF = "<eps>", "#0"
 _RESERVED = (EPSILON, BACK_OFF, "<s>", "</s>")
+_WORD_BOUNDARIES = "phones/word_boundary.int"  # where phones know their positions
 _POSITIONS = ("_B", "_E", "_I", "_S")
 _BOUNDARY = {"_B": "begin", "_E": "end", "_I": "internal", "_S": "singleton"}
 #: A frame of one pdf where a phone begins, then any number of another one.
@@ -98,14 +100,11 @@ def write_lang(dictionary: Dictionary, oov: str, folder: str | os.PathLike[str],
     words = _numbered([EPSILON, *sorted({each.word for each in lexicon}), BACK_OFF, "<s>", "</s>"])
     optional = OptionalSilence(dictionary.optional_silence, options.sil_prob)
     told_apart = OptionalSilence(dictionary.optional_silence, options.sil_prob, symbols[-1])
-    (Path(folder) / "phones").mkdir(parents=True, exist_ok=True)
     loop = (phones[BACK_OFF], words[BACK_OFF])
     fsts = {
         "L.fst": lexicon_fst(lexicon, phones, words, optional),
         "L_disambig.fst": lexicon_fst(marked, phones, words, told_apart, loop),
     }
-    for name, fst in fsts.items():
-        save_fst(sorted_by_label(fst), str(Path(folder) / name))
     files = {"phones.txt": _table(phones), "words.txt": _table(words), "oov.txt": f"{oov}\n"}
     files["oov.int"] = f"{words[oov]}\n"
     lists = {"silence": silence, "nonsilence": nonsilence, "disambig": symbols}
@@ -113,10 +112,14 @@ def write_lang(dictionary: Dictionary, oov: str, folder: str | os.PathLike[str],
         files[f"phones/{name}.txt"] = _lines(members)
         files[f"phones/{name}.int"] = _lines(phones[phone] for phone in members)
     if depends:
-        files["phones/word_boundary.int"] = _boundaries(phones, dictionary.silence, [*silence, *nonsilence])
-    for name, text in files.items():
-        write_atomically(Path(folder) / name, text.encode())
-    _write_topology([phones[phone] for phone in [*silence, *nonsilence]], Path(folder) / "topo")
+        files[_WORD_BOUNDARIES] = _boundaries(phones, dictionary.silence, [*silence, *nonsilence])
+    with whole_folder(folder, [*fsts, *files, _WORD_BOUNDARIES, "topo"]) as target:
+        (target / "phones").mkdir()
+        for name, fst in fsts.items():
+            save_fst(sorted_by_label(fst), str(target / name))
+        for name, text in files.items():
+            write_atomically(target / name, text.encode())
+        _write_topology([phones[phone] for phone in [*silence, *nonsilence]], target / "topo")
 
 
 def _write_topology(phones: Sequence[int], path: Path) -> None:

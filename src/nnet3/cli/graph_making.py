@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nnet3.asr.arpa import arpa_fst, parse_arpa, with_ends
+from nnet3.asr.graph_words import DIGEST, write_digest
 from nnet3.asr.lang_folder import Dictionary, write_lang
 from nnet3.chain.denominator_graph import DenominatorGraph
 from nnet3.chain.graphs.denominator_fst import make_denominator_fst
@@ -36,7 +36,11 @@ from nnet3.kaldi_io import (
 )
 from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
+from nnet3.kaldi_io.whole_folder import whole_folder
 from nnet3.options import DecodingGraphOptions, LangOptions, PhoneLmOptions, SupervisingOptions, TrainingGraphOptions
+
+#: What a folder of a graph has.
+_OF_GRAPH = ("HCLG.fst", "words.txt", "phones.txt", DIGEST, "num_pdfs", "phones/*")
 
 
 def prepare_lang(dictionary: str, oov: str, folder: str, options: LangOptions) -> None:
@@ -113,7 +117,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
 
 def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
     """Makes a folder `graph` of a folder `lang` and one of a model: HCLG.fst, its words, what recognizers need."""
-    source, target = Path(lang), Path(folder)
+    source = Path(lang)
     tree = load_tree(str(Path(model) / "tree"))
     transitions = load_transitions(str(Path(model) / "final.mdl"))
     words = load_symbols(source / "words.txt")
@@ -123,12 +127,15 @@ def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions
     _check_labels(grammar.largest_label, words.names, source / "G.fst")
     scales = TrainingGraphOptions(options.transition_scale, options.self_loop_scale)
     graph = make_decoding_graph(PhoneHmms(tree, transitions), lexicon, grammar, disambiguation, scales)
-    (target / "phones").mkdir(parents=True, exist_ok=True)
-    for name in ("words.txt", "phones.txt", *(f"phones/{path.name}" for path in sorted((source / "phones").iterdir()))):
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
-    write_atomically(target / "num_pdfs", f"{transitions.num_pdfs}\n".encode())
-    save_fst(graph, str(target / "HCLG.fst"))  # last: where it is, all is there
+    with whole_folder(folder, _OF_GRAPH) as target:
+        (target / "phones").mkdir()
+        of_phones = (f"phones/{path.name}" for path in sorted((source / "phones").iterdir()))
+        for name in ("words.txt", "phones.txt", *of_phones):
+            if (source / name).is_file():
+                write_atomically(target / name, (source / name).read_bytes())
+        write_digest(target)
+        write_atomically(target / "num_pdfs", f"{transitions.num_pdfs}\n".encode())
+        save_fst(graph, str(target / "HCLG.fst"))
     say(f"a graph of {graph.num_states} states and {graph.num_arcs} arcs")
 
 

@@ -9,11 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from nnet3.asr.graph_words import check_words
 from nnet3.asr.search_graph import SearchGraph
 from nnet3.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
 from nnet3.cli.compute_tables import (
@@ -73,6 +75,8 @@ def decode_tables(
     decoder = UtteranceDecoder(acoustic.transition_model, acoustic_scale=acoustic_scale, **search)
     scores = runner(on_device(acoustic.nnet, device, precision), Scoring(log_priors(acoustic), acoustic_scale))
     symbols = None if tables.word_symbol_table is None else load_symbols(tables.word_symbol_table)
+    if tables.word_symbol_table is not None and os.path.isfile(tables.graph):
+        check_words(Path(tables.graph), Path(tables.word_symbol_table))
     if is_table(tables.graph):
         features = _GraphedFeatures(tables.graph, inputs.features, decoder.model.pdf_of_label)
         inputs = replace(inputs, opened=lambda _: features)

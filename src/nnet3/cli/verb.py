@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
 
+from nnet3.cli import later
 from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL, integer
@@ -39,7 +42,7 @@ class Verb(click.Command):
         if settings.get("print_args"):
             say(shlex.join(sys.argv))
         ctx.meta[_USE_GPU] = settings.get("use_gpu")
-        with verbosity(settings.get("verbose") or 0):
+        with verbosity(settings.get("verbose") or 0), _keeping_inputs(ctx.params.values()):
             result = super().invoke(ctx)
             for name, value in ctx.meta[_INTERNALS].items():
                 _LOG.debug("ignored: --%s=%s, which steers what works in another way here", name, str(value).lower())
@@ -54,6 +57,13 @@ class Verb(click.Command):
             formatter.write_dl(own)
         with formatter.section("Options of all verbs, as in Kaldi"):
             formatter.write_dl([record for p in self.global_options if (record := p.get_help_record(ctx))])
+
+
+def _keeping_inputs(values: Iterable[Any]) -> AbstractContextManager[None]:
+    """Returns a context in which a file that parameters name twice is an input."""
+    flat = [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
+    files = [each for each in flat if isinstance(each, str) and os.path.isfile(each)]
+    return later.kaldi_io.keeping_inputs(files) if len(files) > 1 else nullcontext()
 
 
 def verb(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import struct
 import tempfile
 import warnings
@@ -149,13 +150,14 @@ class SectionReader:
 
 
 _SUFFIX = ".nnet3"
+_NAME = re.compile(rf"[0-9a-f]{{40}}{re.escape(_SUFFIX)}")  # what keys are called; other files are the user's
 
 
 @dataclass(frozen=True)
 class CacheFolder:
     """A folder with a file for each digest, which several processes may use. What goes wrong is a warning.
 
-    Where files have more than `max_bytes` together, those written first go.
+    Where files of this folder's have more than `max_bytes` together, those written first go.
     """
 
     folder: Path
@@ -190,7 +192,7 @@ class CacheFolder:
         with os.scandir(self.folder) as items:
             for item in items:
                 with suppress(FileNotFoundError):
-                    if item.name.endswith(_SUFFIX):
+                    if _NAME.fullmatch(item.name) and item.is_file(follow_symlinks=False):
                         status = item.stat()
                         files.append((status.st_mtime, status.st_size, item.path))
         total = sum(size for _, size, _ in files)

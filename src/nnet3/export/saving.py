@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from nnet3.errors import ExportError
 from nnet3.kaldi_io.files import check_can_write, check_is_path, is_special
+from nnet3.kaldi_io.replacing import put_in_place
 
 MOST_BYTES = 2**31 - 2**20  # of weights in the file itself
 _DATA = ".data"  # what the name of the file with the weights has in addition
@@ -41,4 +42,4 @@ def save_checked(model: ir.Model, target: Path, check: Callable[[Path], Path]) -
             os.fsync(written.fileno())
         if data is not None and kept == file:
             os.replace(Path(folder) / data, target.with_name(data))
-        os.replace(kept, target)
+        put_in_place(kept, target)

@@ -16,6 +16,7 @@ from nnet3.kaldi_io.fst_file import (
 from nnet3.kaldi_io.general import GeneralMatrix
 from nnet3.kaldi_io.load import load_matrix, load_vector, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.replacing import keeping_inputs
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.specifiers import NO_TABLE, is_table
 from nnet3.kaldi_io.table_values import (

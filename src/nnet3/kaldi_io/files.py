@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
+from nnet3.kaldi_io.replacing import put_in_place
 
 ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files"
 
@@ -64,7 +65,8 @@ def read_stream(file: BinaryIO) -> bytes:
 def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> None:
     """Replace the file by `contents` in one step: nobody ever sees half a file, and a failure leaves the old one.
 
-    Symbolic links are followed; what is not a regular file (/dev/stdout) is written to directly.
+    A file of another kind is not replaced (`replacing.py`). Symbolic links are followed;
+    what is not a regular file (/dev/stdout) is written to directly.
     """
     check_is_path(path, "the file to write")
     chunks = [contents] if isinstance(contents, bytes) else contents
@@ -97,9 +99,13 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def open_beside(target: Path) -> tuple[BinaryIO, Path]:
-    """A new file in the folder of `target`, which it is to replace, and its path."""
+    """A new file in the folder of `target`, which it is to replace, and its path.
+
+    Nobody else can read it until it is complete, if it replaces something.
+    """
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
-    return open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb"), temporary
+    mode = 0o600 if target.exists() else 0o666
+    return open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"), temporary
 
 
 def _replace(target: Path, chunks: Iterable[bytes]) -> None:
@@ -109,7 +115,7 @@ def _replace(target: Path, chunks: Iterable[bytes]) -> None:
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        put_in_place(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

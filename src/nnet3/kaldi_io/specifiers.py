@@ -89,7 +89,21 @@ def parse_wspecifier(text: str) -> WriteSpecifier:
     archive, comma, script = name.partition(",")
     if not comma:
         raise TableError(f"'{text}': ark,scp takes two names, as in ark,scp:out.ark,out.scp")
+    if _is_one_file(archive, script):
+        raise TableError(f"'{text}': archive and script are one file: give two names, as in ark,scp:out.ark,out.scp")
     return WriteSpecifier(text, archive, script, **options)
+
+
+def _is_one_file(one: str, other: str) -> bool:
+    """True if both names are of one file, which may not be there yet; devices and pipes take both."""
+    if any(
+        name in ("", "-") or name.startswith("|") or (os.path.exists(name) and not os.path.isfile(name))
+        for name in (one, other)
+    ):
+        return False
+    return os.path.realpath(one) == os.path.realpath(other) or (
+        os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+    )
 
 
 def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tuple[list[str], dict[str, bool], str]:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from nnet3.errors import ModelFormatError, TableError
+from nnet3.errors import ModelFormatError, Nnet3Error, TableError
 from nnet3.kaldi_io.files import ZERO_BYTE, is_device, is_special, map_file, open_beside
 from nnet3.kaldi_io.parse_numbers import Buffer
+from nnet3.kaldi_io.replacing import ARCHIVE, HEAD, check_may_replace, put_in_place
 from nnet3.kaldi_io.specifiers import FileName
 
 _CHUNK = 1 << 16
@@ -126,6 +127,7 @@ class OutputStream:
         self._standard = name.kind == "standard"
         self._name = "standard output" if self._standard else name.name
         self._temporary: Path | None = None  # what is to replace the target
+        self._head = b""
         try:
             if self._standard:
                 self._file: BinaryIO = cast(BinaryIO, sys.stdout.buffer)
@@ -145,6 +147,10 @@ class OutputStream:
             raise TableError(f"cannot write {name.name}: {getattr(error, 'strerror', None) or error}") from None
 
     def write(self, contents: bytes) -> None:
+        if self._temporary is not None and len(self._head) < HEAD:
+            self._head += bytes(contents[:HEAD])
+            if len(self._head) >= HEAD:  # now, not after hours
+                self._check_may_replace()
         with self._naming_failures():
             left = memoryview(contents)
             while left:  # an unbuffered standard output writes only what there is room for
@@ -190,13 +196,20 @@ class OutputStream:
             with self._naming_failures():
                 self._file.close()
                 if self._temporary is not None:
-                    os.replace(self._temporary, self._target)
+                    self._check_may_replace()
+                    put_in_place(self._temporary, self._target, ARCHIVE)
                     self._temporary = None
         finally:
             self._remove_temporary()
             status = self._process.wait() if self._process is not None else 0
         if status:
             raise TableError(f"the command failed with status {status}")
+
+    def _check_may_replace(self) -> None:
+        try:
+            check_may_replace(self._target, self._head[:HEAD], ARCHIVE)
+        except Nnet3Error as error:
+            raise TableError(str(error)) from None
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:

@@ -1,7 +1,7 @@
 """The C functions of this room, built when they are first wanted and kept in the user's cache folder.
 
-Without a compiler, or without a folder to write to, there are none, and PyTorch computes all; NNET3_NATIVE=0 in the
-environment asks for that.
+Without a compiler, or without a folder to write to, there are none, and PyTorch computes all, which is said once;
+NNET3_NATIVE=0 in the environment asks for that.
 """
 
 from __future__ import annotations
@@ -18,17 +18,24 @@ import sys
 import tempfile
 import threading
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from nnet3.native.operations import BYTES
+from nnet3.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
-#: Flags that a compiler may not know; the first set that it takes is used.
-_FLAGS_OF_CPU = (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
-_SECONDS = 60.0  # for the compiler
+#: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
+#: products before it adds them up, for some processors, in some tiles of a matrix and not in others.
+_FLAGS_OF_CPU = tuple(
+    (*cpu, *of_sums)
+    for cpu in (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+    for of_sums in (("--param=avoid-fma-max-bits=0",), ())
+)
+_SECONDS = 300.0  # for the compiler
 _CPU_INFO = Path("/proc/cpuinfo")
 _ABOUT_CPU = 4096  # bytes of it, which tell of the first core
 
@@ -37,13 +44,18 @@ _found: list[ctypes.CDLL | None] = []  # when it has been looked for
 
 
 def library() -> ctypes.CDLL | None:
-    """Returns the functions, which are built if nobody has built them; None where that cannot be."""
+    """Returns the functions, which are built if nobody has built them; None where that cannot be.
+
+    Who asks would gain by them: the first time, a warning says why there are none.
+    """
     with _lock:
+        if not _found and os.environ.get("NNET3_NATIVE", "") == "0":
+            _found.append(None)
         if not _found:
             try:
-                _found.append(_load(_built()))
+                _found.append(_kept_or_built())
             except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
-                _LOG.debug("no native code, PyTorch computes all: %s", error)
+                _LOG.warning("PyTorch computes all, which takes longer: %s (NNET3_NATIVE=0: no such warning)", error)
                 _found.append(None)
         return _found[0]
 
@@ -54,28 +66,33 @@ def is_amd() -> bool:
     return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")
 
 
-def _built() -> Path:
-    """Returns the file of the library.
+def _kept_or_built() -> ctypes.CDLL:
+    """Returns the library that is kept, or builds one and keeps it.
 
     Raises OSError, SubprocessError, RuntimeError or, for what is wrong with CC, ValueError if there can be none.
     """
-    if os.environ.get("NNET3_NATIVE", "") == "0":
-        raise RuntimeError("NNET3_NATIVE is 0")
-    compiler = shlex.split(os.environ.get("CC", "")) or [next(filter(shutil.which, _COMPILERS), _COMPILERS[0])]
+    compiler = shlex.split(os.environ.get("CC", "")) or _compiler()
     program = shutil.which(compiler[0])
     if program is None:
-        raise RuntimeError(f"there is no C compiler '{compiler[0]}'")
-    folder = _folder()
-    path = folder / f"operations-{_digest(compiler, program)}.so"
-    if not path.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            made = Path(place) / path.name
-            _compile([program, *compiler[1:]], made)
-            made.replace(path)  # whoever builds at the same time puts the same there
-    if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
-        raise RuntimeError(f"'{path}' belongs to another user")
-    return path
+        raise RuntimeError(f"there is no C compiler '{compiler[0]}': install one, or pip install 'nnet3[native]'")
+    name = f"operations-{_digest(compiler, program)}.library"
+    with own_folder(_folder()) as folder:
+        kept = read_own(folder, name)
+        if kept is not None:
+            return _load(kept)
+        made = _compiled([program, *compiler[1:]])
+        found = _load(made)
+        write_own(folder, name, made)  # whoever builds at the same time puts the same there
+        return found
+
+
+def _compiler() -> list[str]:
+    """Returns the command of the system's compiler; where there is none, of the one that the package ziglang brings."""
+    found = next(filter(shutil.which, _COMPILERS), None)
+    ziglang = find_spec("ziglang") if found is None else None
+    if ziglang is not None and ziglang.origin is not None:
+        return [str(Path(ziglang.origin).with_name("zig")), "cc"]
+    return [found or _COMPILERS[0]]
 
 
 def _folder() -> Path:
@@ -100,18 +117,30 @@ def _digest(compiler: list[str], program: str) -> str:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
-def _compile(compiler: list[str], target: Path) -> None:
-    for flags in _FLAGS_OF_CPU:
-        command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-        if done.returncode == 0:
-            return
+def _compiled(compiler: list[str]) -> bytes:
+    with tempfile.TemporaryDirectory() as place:
+        target = Path(place) / "library.so"
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": place, "ZIG_LOCAL_CACHE_DIR": place}
+        for flags in _FLAGS_OF_CPU:
+            command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+            if done.returncode == 0:
+                return target.read_bytes()
     raise RuntimeError(f"'{' '.join(command)}' fails: {done.stderr.strip()[-500:]}")
 
 
-def _load(path: Path) -> ctypes.CDLL:
-    """Returns the library of a file. Raises OSError or RuntimeError if it is none of ours."""
-    found = ctypes.CDLL(str(path))
+def _load(contents: bytes) -> ctypes.CDLL:
+    """Returns the library with these contents. Raises OSError or RuntimeError if it is none of ours."""
+    with private_path(contents) as path:
+        found = ctypes.CDLL(path)
     try:
         found.nnet3_run.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
         found.nnet3_run.restype = None
@@ -128,7 +157,7 @@ def _load(path: Path) -> ctypes.CDLL:
         found.nnet3_size_of_operation.restype = ctypes.c_int64
         num_bytes = found.nnet3_size_of_operation()
     except AttributeError as error:
-        raise RuntimeError(f"'{path}' is damaged: {error}") from None
+        raise RuntimeError(f"the library is damaged: {error}") from None
     if num_bytes != BYTES:
-        raise RuntimeError(f"'{path}' has operations of {num_bytes} bytes, not {BYTES}")
+        raise RuntimeError(f"the library has operations of {num_bytes} bytes, not {BYTES}")
     return found

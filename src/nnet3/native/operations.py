@@ -18,13 +18,15 @@ Operations = tuple[Row, ...]
 
 NUM_MATRICES = 6
 FLOAT_BYTES = 4
-#: The columns of a row that hold rows, columns and the inner size, and those that hold addresses.
+#: The columns of a row that hold rows, columns and the inner size, those that hold addresses, and those of strides.
 SIZES = slice(1, 4)
 ADDRESSES = slice(5, 5 + NUM_MATRICES)
+STRIDES = slice(5 + NUM_MATRICES, 5 + 2 * NUM_MATRICES)
 BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of one operation
 
-_COPY, _FILL, _ADD, _SCALE, _MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, _PRODUCT, _LSTM, _GRU = range(12)
-_SIGMOID_BACK, _TANH_BACK, _RELU_BACK, _SUM_ROWS, _COMBINE, _PACK, _PANELS = range(12, 19)
+_COPY, _FILL, _ADD, _SCALE, _MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, PRODUCT, LSTM, GRU = range(12)
+_SIGMOID_BACK, _TANH_BACK, _RELU_BACK, SUM_ROWS, COMBINE, PACK, PANELS = range(12, 19)
+NUM_CODES = 19
 #: The columns of a row that say where the panels of these lie in scratch memory, and of which matrix they are.
 SCRATCH, WEIGHTS = 16, 7
 _MOST_ROWS = 8  # of a product; with more MKL is faster
@@ -77,7 +79,7 @@ def sum_rows(
     if other is not None and other.shape != one.shape:
         return None
     rows, columns = one.shape
-    return _operation(_SUM_ROWS, rows, columns, (dest, one, other, addend), number=factor)
+    return _operation(SUM_ROWS, rows, columns, (dest, one, other, addend), number=factor)
 
 
 def sigmoid(dest: Tensor, source: Tensor) -> Operations | None:
@@ -128,39 +130,39 @@ def product(
     by_inner, by_column = of_inner == 1 or inner == 1, of_column == 1 or columns == 1
     is_small = rows * columns * inner <= _SMALL
     if by_inner and (is_small or (rows <= _MOST_ROWS and not packs)):
-        return _operation(_PRODUCT, rows, columns, (dest, x, weights, addend), inner, factor)
+        return _operation(PRODUCT, rows, columns, (dest, x, weights, addend), inner, factor)
     if by_column and is_small:
         matrices = dest, x[:, :1], weights.t(), addend
-        return _operation(_COMBINE, rows, columns, matrices, inner, factor, {4: x.stride(1)})
+        return _operation(COMBINE, rows, columns, matrices, inner, factor, {4: x.stride(1)})
     if not packs or dest.numel() > _MOST_ELEMENTS:
         return None
     return in_a_row(
-        _operation(_PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner}),
+        _operation(PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner}),
         zero(dest) if addend is None else (),
-        _operation(_PANELS, rows, columns, (dest, x, None, dest if addend is None else addend), inner),
+        _operation(PANELS, rows, columns, (dest, x, None, dest if addend is None else addend), inner),
     )
 
 
 def size_of_panels(row: Row, width: int) -> int:
     """Returns how many floats the panels take that an operation makes, `width` columns each; 0 if it makes none."""
     code, _, columns, inner = row[:4]
-    return -(-columns // width) * width * inner if code == _PACK else 0
+    return -(-columns // width) * width * inner if code == PACK else 0
 
 
 def reads_panels(row: Row) -> bool:
-    return row[0] == _PANELS
+    return row[0] == PANELS
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> Operations | None:
     """The forward pass of LstmNonlinearityComponent; params (3, cells)."""
     if y.numel() > _MOST_ELEMENTS or not params.is_contiguous():
         return None
-    return _operation(_LSTM, len(y), params.shape[1], (y, x, params.view(-1)), int(use_dropout))
+    return _operation(LSTM, len(y), params.shape[1], (y, x, params.view(-1)), int(use_dropout))
 
 
 def gru(h: Tensor, part: Tensor, weights: Tensor | None, cell: Tensor, z: Tensor, c: Tensor) -> Operations | None:
     """h = tanh(part + weights * cell), c = (1 - z) h + z cell"""
-    return _by_element(_GRU, h, part, weights, cell, z, c)
+    return _by_element(GRU, h, part, weights, cell, z, c)
 
 
 def in_a_row(*parts: Operations | None) -> Operations | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
 import os
 import socket
+import stat
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -210,7 +212,12 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises Nnet3Error if another process has it. File systems without locks are left alone.
     """
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Nnet3Error(f"{folder / _LOCK}: this is a symbolic link, which is not followed: remove it") from None
+        raise
     try:
         _lock(folder, descriptor)
         yield
@@ -232,6 +239,9 @@ def _lock(folder: Path, descriptor: int) -> None:
     except OSError as error:
         _LOG.debug("%s cannot be locked: %s", folder, error.strerror)
         return
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        return  # a name of another file: nothing is written to it
     with contextlib.suppress(OSError):  # a full disk is found out elsewhere; the name of the holder is but a help
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)

@@ -61,7 +61,7 @@ class Linker:
         fill_undefined: bool,
     ) -> None:
         self.plan, self.kernels, self.constants = plan, kernels, constants
-        self.outside, self.fill_undefined = outside, fill_undefined
+        self.arena, self.outside, self.fill_undefined = arena, outside, fill_undefined
         self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
         self.used = set[int]()  # the views that calls are bound to
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos

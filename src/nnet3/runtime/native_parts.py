@@ -8,9 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from nnet3.ir.objects import many_objects
 from nnet3.native.operations import Operations
+from nnet3.native.ranges import Memory
 from nnet3.runtime.calls import BoundCall
 from nnet3.runtime.loop_turns import LoopTurns, Sample
 from nnet3.runtime.native_runs import (
@@ -37,6 +39,9 @@ class _StraightRun:
         self._run, self.used = run, set().union(*views)
         self._numbers = sorted(self.used)
         self._is_used = np.array([[view in own for view in self._numbers] for own in views])[:, None]
+
+    def check(self, memory: Memory) -> None:
+        self._run.check(memory)
 
     def move(self, stretches: np.ndarray, moves: np.ndarray) -> bool:
         """Moves addresses as the views in which they lie have moved; returns False, without, if that is not clear.
@@ -84,6 +89,7 @@ class NativeParts:
         self._with_state = [kernel for kernel in self._kernels if kernel.replay_state() != []]
         self._constant = constant_memory(linker.plan, linker.outside) if self._kernels else []
         self._state: list[object] | None = None
+        self._memory: Memory | None = None
         self._operations: dict[int, list[Operations | None]] = {}  # by call
         self._straight: dict[tuple[range, bool], _Straight] = {}
         self._loops: dict[int, _WholeLoop] = {}  # by first call
@@ -102,8 +108,22 @@ class NativeParts:
         self._state = state
         return True
 
+    @property
+    def memory(self) -> Memory:
+        """The memory that native code may use: that of the program, outside memory, parameters of kernels."""
+        if self._memory is None:
+            linker = self._linker
+            bound = {each.name: linker.outside[each.name] for each in self.plan.outside}
+            written = [bound[each.name] for each in self.plan.outside if each.writable]
+            parameters = [
+                each for kernel in self._with_state for each in kernel.replay_state() or () if isinstance(each, Tensor)
+            ]
+            self._memory = Memory([linker.arena.storage, *written], [*bound.values(), *parameters])
+        return self._memory
+
     def forget(self) -> None:
         """Forgets what was made of calls."""
+        self._memory = None
         self._operations.clear()
         self._straight.clear()
         self._loops.clear()
@@ -123,6 +143,9 @@ class NativeParts:
             moving = [run for run in straight.runs if not moved.isdisjoint(run.used)]
             if any(run.used & reshaped for run in moving) or not all(run.move(stretches, moves) for run in moving):
                 del self._straight[key]
+                continue
+            for run in moving:
+                run.check(self.memory)
         self._loops = {first: loop for first, loop in self._loops.items() if not moved & loop.views}
 
     def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> Part:
@@ -142,6 +165,8 @@ class NativeParts:
             for group in groups
             if group.run is not None
         ]
+        for run in native:
+            run.check(self.memory)
         self._straight[calls, together] = _Straight(part, native)
         return part
 
@@ -156,6 +181,7 @@ class NativeParts:
         whole = self._loops.get(calls.start) if together else None
         if whole is not None and whole.turns.go_on(len(turns), self.plan.uneven):
             whole.run.move(len(turns), whole.turns.tables)
+            whole.run.check(self.memory)
             yield _as_part(whole, turns)
             return
         linker, samples = self._linker, list[dict[int, BoundCall]]()
@@ -170,6 +196,9 @@ class NativeParts:
             moving = of_turns.learn(operations_in, lambda: linker.tensors.kinds_in_use)
         numbers = list(samples[0])
         groups = in_groups(list(samples[0].values()), moving, of_turns, self._constant, together=together)
+        for group in groups:
+            if group.run is not None:
+                group.run.check(self.memory)
         if together and len(groups) == 1 and groups[0].run is not None:
             whole = self._loops[calls.start] = _WholeLoop(numbers[0], groups[0].run, of_turns, linker.used)
             yield _as_part(whole, turns)

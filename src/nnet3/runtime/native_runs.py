@@ -14,6 +14,7 @@ from torch import Tensor
 from nnet3.native import operations
 from nnet3.native.library import is_amd, library
 from nnet3.native.operations import ADDRESSES, SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
+from nnet3.native.ranges import Memory, Ranges, check_scratch, stretch_of
 from nnet3.runtime.calls import BoundCall, scaled_copy
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.loop_turns import STAYS, LoopTurns, Moving
@@ -59,11 +60,20 @@ class NativeRun:
         self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
         self._num_before, self._num_rows, self._num_turns = len(before), len(made), num_turns
         self._scratch: Tensor | None = None
+        if made:
+            rows, moves = self._arrays[:2]
+            self._ranges = Ranges(rows, moves)
+            check_scratch(rows, moves, self._num_floats, width)
 
     @property
     def addresses(self) -> np.ndarray:
         """The addresses of each operation, (operations, matrices), which may be written to."""
         return self._arrays[0][:, ADDRESSES]
+
+    def check(self, memory: Memory) -> None:
+        """Check that no turn uses other memory. Raises ExecutionError."""
+        if self._num_rows:
+            memory.check(self._ranges, self.addresses, self._arrays[3:], self._num_turns)
 
     def move(self, num_turns: int, tables: Sequence[np.ndarray]) -> None:
         """Run so many turns from now on, which have these rows."""
@@ -151,13 +161,7 @@ def _packs_well(operations: Sequence[Moving], num_turns: int, constant: Sequence
 def constant_memory(plan: Plan, outside: Mapping[str, Tensor]) -> list[Stretch]:
     """Returns where the outside memory lies that the program only reads."""
     tensors = [outside[memory.name] for memory in plan.outside if not memory.writable]
-    return [(each.data_ptr(), each.data_ptr() + _num_bytes(each)) for each in tensors if each.numel()]
-
-
-def _num_bytes(tensor: Tensor) -> int:
-    """Returns how far a tensor's memory goes."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (last + 1) * tensor.itemsize
+    return [stretch_of(each) for each in tensors]
 
 
 def _function(call: BoundCall) -> Any:

@@ -1,0 +1,87 @@
+"""May an output take the place of a file that is there? One answer, for all that writes files.
+
+A file of the same kind may be replaced, as by a copy of a model to its own name. A model is not replaced by a page of
+it, a recording not by its words. Text, and what no kind is known for, may be replaced by anything, unless the command
+line names the file twice: as what is read, and as what is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nnet3.errors import Nnet3Error
+
+#: So many bytes tell of a kind.
+HEAD = 64
+ARCHIVE = "an archive"
+#: What files of a kind begin with.
+_KINDS = {
+    "a model, as Kaldi writes them": rb"(\0B)?\s*<[A-Z]",
+    ARCHIVE: rb"\S+ (\0B|\s*\[)",
+    "a matrix or vector, as Kaldi writes them": rb"\0B",
+    "a recording": rb"RIF[FX]|fLaC|OggS|ID3|\xff[\xfb\xf3\xf2\xf1\xf9]|\.snd|.{4}ftyp|\x1aE\xdf\xa3",
+    "an ONNX model": rb"\x08[\x01-\x20][\x12\x1a\x22\x28\x32\x3a]",
+    "an FST": rb"\xd6\xfd\xb2\x7e",
+    "a file of safetensors": rb".{5}\0\0\0\{",
+    "an HTML page": rb"\s*<(!DOCTYPE html|!doctype html|html)",
+    "a picture": rb"\x89PNG|%PDF|\s*(<\?xml|<svg)",
+    "compiled programs": rb"nnet3 computation",
+    "a ZIP file": rb"PK\x03\x04",
+}
+_PATTERNS = {kind: re.compile(pattern, re.DOTALL) for kind, pattern in _KINDS.items()}
+_named_twice: set[tuple[int, int]] = set()  # device and inode
+
+
+def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
+    """Check that what begins with `head` may take the place of a file, if there is one. Raises Nnet3Error if not.
+
+    `text_is`: the kind that new text may be of.
+    """
+    if not target.is_file():
+        return
+    with open(target, "rb") as file:
+        status, is_there = os.fstat(file.fileno()), _kind_of(file.read(HEAD))
+    new = _kind_of(head)
+    if is_there == new or (is_there == text_is and not new):
+        return
+    if is_there:
+        raise Nnet3Error(
+            f"{target}: this is {is_there}; {new or 'text or something else'} is not to take its place: "
+            "write to another file, or remove this one first"
+        )
+    if status.st_size and (status.st_dev, status.st_ino) in _named_twice:
+        raise Nnet3Error(f"{target}: this is read here; {new} is not to take its place: write to another file")
+
+
+@contextmanager
+def keeping_inputs(files: Iterable[str]) -> Iterator[None]:
+    """Within it, a file that is named twice is an input, whatever its kind. `files`: those of a command line."""
+    found: Counter[tuple[int, int]] = Counter()
+    for name in files:
+        status = os.stat(name)
+        found[status.st_dev, status.st_ino] += 1
+    before = _named_twice.copy()
+    _named_twice.update(file for file, count in found.items() if count > 1)
+    try:
+        yield
+    finally:
+        _named_twice.clear()
+        _named_twice.update(before)
+
+
+def put_in_place(temporary: Path, target: Path, text_is: str = "") -> None:
+    """Let a complete file take the place of its target, with whose permissions. Raises OSError, Nnet3Error."""
+    with open(temporary, "rb") as file:
+        check_may_replace(target, file.read(HEAD), text_is)
+    if target.exists():
+        os.chmod(temporary, target.stat().st_mode & 0o777)
+    os.replace(temporary, target)
+
+
+def _kind_of(head: bytes) -> str:
+    return next((kind for kind, pattern in _PATTERNS.items() if pattern.match(head)), "")

@@ -1,0 +1,77 @@
+"""Folders that are made beside an old one and take its place whole: no reader finds files of two ages in one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from nnet3.errors import Nnet3Error
+
+_HERE, _EXCHANGE = -100, 2  # of Linux: AT_FDCWD, RENAME_EXCHANGE
+
+
+@contextmanager
+def whole_folder(folder: str | os.PathLike[str], made: Sequence[str]) -> Iterator[Path]:
+    """Yields a new folder, which takes the place of `folder` at the end; if something fails before, the old one stays.
+
+    `made` are patterns of the files that go with the old folder. Raises Nnet3Error if it has others, or cannot go.
+    """
+    target = Path(os.path.realpath(folder))
+    others = [name for name in _files_in(target) if not any(fnmatchcase(name, pattern) for pattern in made)]
+    if others:
+        raise Nnet3Error(
+            f"{folder}: this folder is replaced as a whole, but it has '{others[0]}', which is not made here: "
+            "move it, or name another folder"
+        )
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        yield temporary
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o777)
+        _put_in_place(temporary, target)
+    except OSError as error:
+        raise Nnet3Error(f"{folder}: cannot make this folder: {error.strerror}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _files_in(folder: Path) -> list[str]:
+    """Returns the paths of files below a folder, counted from there, and of empty folders."""
+    if not os.path.lexists(folder):
+        return []
+    if not folder.is_dir():
+        raise Nnet3Error(f"{folder}: this is a file; a folder is to be made here")
+    below = sorted(folder.rglob("*"))
+    return [str(path.relative_to(folder)) for path in below if not path.is_dir() or path.is_symlink()]
+
+
+def _put_in_place(made: Path, target: Path) -> None:
+    """Gives the target's place to what was made; `made` is the old folder then, if there was one. Raises OSError."""
+    if not target.exists():
+        made.rename(target)
+    elif not _exchange(made, target):
+        old = made.with_suffix(".old")
+        target.rename(old)
+        try:
+            made.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        old.rename(made)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchanges two names in one step; returns False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0

@@ -1,0 +1,160 @@
+"""The memory that operations read and write in the turns of a loop, and a check that it is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from nnet3.errors import ExecutionError
+from nnet3.native import operations as native
+from nnet3.native.operations import ADDRESSES, FLOAT_BYTES, NUM_MATRICES, SCRATCH, SIZES, STRIDES
+
+# The sizes that matrices have: one, those of the operation, and some that are made of them.
+_ONE, _ROWS, _COLUMNS, _INNER, _TWO_CELLS, _THREE_CELLS, _LSTM_INPUT = range(7)
+_BY_ELEMENT = ((_ROWS, _COLUMNS),) * NUM_MATRICES
+_AS_DEST, _OF_X, _NONE = (_ROWS, _COLUMNS), (_ROWS, _INNER), (_ONE, _ONE)
+#: Rows and columns of each matrix, where they are not those of the operation. Without an address there is no matrix.
+_SHAPES = {
+    native.PRODUCT: (_AS_DEST, _OF_X, (_COLUMNS, _INNER), _AS_DEST, _NONE, _NONE),
+    native.COMBINE: (_AS_DEST, _OF_X, (_INNER, _COLUMNS), _AS_DEST, _NONE, _NONE),
+    native.PACK: (_NONE, _NONE, (_COLUMNS, _INNER), _NONE, _NONE, _NONE),
+    native.PANELS: (_AS_DEST, _OF_X, _NONE, _AS_DEST, _NONE, _NONE),
+    native.SUM_ROWS: ((_ONE, _COLUMNS), _AS_DEST, _AS_DEST, (_ONE, _COLUMNS), _NONE, _NONE),
+    native.LSTM: ((_ROWS, _TWO_CELLS), (_ROWS, _LSTM_INPUT), (_ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
+}
+#: Operation and matrix whose columns do not lie side by side, and the stride that says how far apart they lie.
+_COLUMN_STRIDES = {(native.COMBINE, 1): 4, (native.PACK, 2): 3}
+#: Matrices that are written besides the first.
+_WRITTEN = {(native.GRU, 5)}
+
+_shapes = np.array([_SHAPES.get(code, _BY_ELEMENT) for code in range(native.NUM_CODES)])  # (codes, matrices, 2)
+_column_strides = np.full(_shapes.shape[:2], -1)
+for _place, _stride in _COLUMN_STRIDES.items():
+    _column_strides[_place] = _stride
+_is_written = np.zeros(_shapes.shape[:2], bool)
+_is_written[:, 0] = True
+for _place in _WRITTEN:
+    _is_written[_place] = True
+
+
+class Ranges:
+    """The memory that operations use, of each of their matrices: made once, asked for each set of addresses and turns.
+
+    Operations, moves and tables as operations.c has them.
+    """
+
+    def __init__(self, operations: np.ndarray, moves: np.ndarray) -> None:
+        #: Operation and matrix, of those that there are, (matrices,) each.
+        self._number, self._matrix = np.nonzero(operations[:, ADDRESSES])
+        self._kinds = operations[self._number, 0]
+        place = self._kinds, self._matrix
+        self._shapes, self.is_written = _shapes[place], _is_written[place]
+        strides, of_column = operations[self._number][:, STRIDES], _column_strides[place]
+        self._strides = np.take_along_axis(strides, np.stack([self._matrix, of_column.clip(0)], axis=1), axis=1)
+        self._strides[:, 1] = np.where(of_column < 0, 1, self._strides[:, 1])
+        moving = moves[self._number]
+        of_turn, of_row, table, self._counted = np.split(moving, [n * NUM_MATRICES for n in (1, 2, 3)], axis=1)
+        each = np.arange(len(moving)), self._matrix
+        self._of_turn, self._of_row, self._table = of_turn[each], of_row[each], table[each]
+        self._sizes = operations[self._number][:, SIZES]
+        found = np.unique(moves[:, 2 * NUM_MATRICES :])
+        self.tables: list[int] = found[found >= 0].tolist()
+        self._bytes = self._bytes_of(self._sizes)
+
+    def __call__(
+        self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where the memory of each matrix begins in all turns together, and where it ends; equal for no memory.
+
+        `addresses`: those of the operations in the first turn, (operations, matrices).
+        """
+        begin = addresses[self._number, self._matrix]
+        if not self.tables:
+            last = (FLOAT_BYTES * (num_turns - 1)) * self._of_turn * (self._bytes > 0)
+            return begin + np.minimum(last, 0), begin + np.maximum(last, 0) + self._bytes
+        turns = np.arange(num_turns)
+        blocks = np.zeros((len(tables) + 1, num_turns, 2), np.int64)  # the last ones for no table
+        for each in self.tables:
+            blocks[each] = tables[each][:num_turns]
+        sizes = np.where(self._counted[:, None] < 0, self._sizes[:, None], blocks[self._counted, :, 1].swapaxes(1, 2))
+        steps = turns * self._of_turn[:, None] + blocks[self._table, :, 0] * self._of_row[:, None]
+        num_bytes = self._bytes_of(sizes)  # (matrices, turns)
+        limits, starts = np.iinfo(np.int64), begin[:, None] + FLOAT_BYTES * steps
+        first = np.where(num_bytes > 0, starts, limits.max).min(axis=1)
+        end = np.where(num_bytes > 0, starts + num_bytes, limits.min).max(axis=1)
+        return np.where(end > first, first, begin), np.where(end > first, end, begin)
+
+    def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
+        """Returns how many bytes each matrix takes from its first number to its last; sizes (matrices, ..., 3)."""
+        rows, columns, inner = np.moveaxis(sizes, -1, 0)
+        made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
+        one_of, places = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
+        shapes = np.take_along_axis(one_of, np.broadcast_to(places, (*sizes.shape[:-1], 2)), axis=-1)
+        strides = self._strides.reshape(places.shape)
+        floats = ((shapes - 1) * strides).sum(axis=-1) + 1
+        return FLOAT_BYTES * np.where((shapes > 0).all(axis=-1), floats, 0)
+
+    def name_of(self, place: int) -> str:
+        """Returns which matrix of which operation stands at a place."""
+        return f"matrix {self._matrix[place]} of operation {self._number[place]} (kind {self._kinds[place]})"
+
+
+class Memory:
+    """The memory that operations may use: some tensors may be written, others only read."""
+
+    def __init__(self, written: Iterable[Tensor], read: Iterable[Tensor]) -> None:
+        written = list(written)
+        self._written, self._all = _sorted_stretches(written), _sorted_stretches([*written, *read])
+
+    def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int) -> None:
+        """Check that all turns of operations with these addresses use this memory, from the first to the last one.
+
+        Raises ExecutionError for other memory.
+        """
+        if any(len(tables[each]) < num_turns for each in ranges.tables):
+            raise ExecutionError(f"a table of rows has fewer than the {num_turns} turns of its loop{_NOT_YOURS}")
+        begin, end = ranges(addresses, tables, num_turns)
+        is_right = _are_inside(self._all, begin, end)
+        is_right &= ~ranges.is_written | _are_inside(self._written, begin, end)
+        is_right |= end == begin
+        if not is_right.all():
+            place = int(np.argmin(is_right))
+            raise ExecutionError(
+                f"native code would use {end[place] - begin[place]} bytes for {ranges.name_of(place)} in {num_turns} "
+                f"turns that are none of this program{_NOT_YOURS}"
+            )
+
+
+_NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in the environment works without native code"
+
+
+def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
+    """Check that all panels lie among so many floats of scratch memory. Raises ExecutionError if some do not."""
+    has_panels = np.isin(operations[:, 0], (native.PACK, native.PANELS))
+    columns, inner = operations[has_panels][:, SIZES][:, 1:].T
+    begin, changes = operations[has_panels, SCRATCH], moves[has_panels, -2:] >= 0
+    if changes.any() or ((begin < 0) | (begin + -(-columns // width) * width * inner > num_floats)).any():
+        raise ExecutionError(f"panels of native code do not fit into {num_floats} floats of scratch memory{_NOT_YOURS}")
+
+
+def stretch_of(tensor: Tensor) -> tuple[int, int]:
+    """Returns where a tensor's memory begins, and where it ends."""
+    if not tensor.numel():
+        return 0, 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.itemsize
+
+
+def _sorted_stretches(tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where memory begins, in order, and how far what began up to there goes."""
+    found = np.array(sorted({(0, 0), *map(stretch_of, tensors)}), np.int64)
+    return found[:, 0], np.maximum.accumulate(found[:, 1])
+
+
+def _are_inside(stretches: tuple[np.ndarray, np.ndarray], begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    starts, ends = stretches
+    place = np.searchsorted(starts, begin, side="right") - 1
+    is_inside: np.ndarray = (place >= 0) & (end <= ends[place])
+    return is_inside
