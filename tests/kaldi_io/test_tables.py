@@ -11,8 +11,10 @@ import kaldi_native_io
 import numpy as np
 import pytest
 
+from nnet3.cli.number_tables import part_of_file
 from nnet3.errors import TableError
 from nnet3.kaldi_io import (
+    CompressionMethod,
     Posterior,
     Reader,
     TableReader,
@@ -20,6 +22,7 @@ from nnet3.kaldi_io import (
     compress,
     int_vector_writer,
     matrix_writer,
+    open_general_matrix_table,
     open_int_vector_table,
     open_matrix_table,
     open_posterior_table,
@@ -33,6 +36,7 @@ from nnet3.kaldi_io import (
     write_int32,
     write_real,
 )
+from nnet3.kaldi_io.general import dense
 from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
 from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN, needs_shared
@@ -153,6 +157,22 @@ def test_ranges_of_a_script_cut_rows_and_columns() -> None:
         Path("r.scp").write_text(f"{line}{text}\n")
         with pytest.raises(TableError, match="range"):
             list(open_matrix_table("scp:r.scp"))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 30])
+@pytest.mark.parametrize("method", list(CompressionMethod))
+def test_a_range_is_cut_from_the_decoded_matrix(method: CompressionMethod, rows: int) -> None:
+    whole = compress(RANDOM.random((30, 4), np.float32), method)
+    with matrix_writer("ark,scp:x.ark,x.scp") as writer:
+        writer.write("a", whole)
+    place = Path("x.scp").read_text().split()[1] + f"[{30 - rows}:29,1:2]"
+    Path("r.scp").write_text(f"a {place}\n")
+    expected = whole.decode()[30 - rows :, 1:3]
+    for table in (open_matrix_table("scp:r.scp"), open_general_matrix_table("scp:r.scp")):
+        ((_, part),) = table
+        assert isinstance(part, np.ndarray), "it would be compressed a second time"
+        np.testing.assert_array_equal(part, expected)
+    np.testing.assert_array_equal(dense(part_of_file(place)), expected)
 
 
 def large() -> dict[str, np.ndarray]:
