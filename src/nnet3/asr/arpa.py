@@ -11,6 +11,7 @@ import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.text import whole_number
 
 _LOG = logging.getLogger("nnet3")
 BEGIN, END = "<s>", "</s>"
@@ -96,10 +97,11 @@ def _order(line: str, before: int, counts: Mapping[int, int], source: str, place
 
 
 def _count(line: str, source: str, place: str) -> tuple[int, int]:
-    size, _, count = line.removeprefix("ngram").partition("=")
-    if not (line.startswith("ngram") and size.strip().isdecimal() and count.strip().isdecimal()):
-        raise ModelFormatError(f"expected a line such as 'ngram 1=200', got '{line}'", source, place)
-    return int(size), int(count)
+    before, _, after = line.removeprefix("ngram").partition("=")
+    size, count = whole_number(before.strip()), whole_number(after.strip())
+    if not line.startswith("ngram") or size is None or count is None:
+        raise ModelFormatError(f"expected a line such as 'ngram 1=200', got '{line[:60]}'", source, place)
+    return size, count
 
 
 def _ngram(line: str, order: int, source: str, place: str) -> tuple[Ngram, list[float]]:

@@ -30,6 +30,7 @@ from nnet3.options import (
     Options,
     SilenceOptions,
 )
+from nnet3.text import whole_number
 
 
 class _Layout(NamedTuple):
@@ -268,9 +269,10 @@ class ModelFolder:
 def _with_factor(decoding: DecodingOptions, file: Path) -> DecodingOptions:
     """Returns the options with the factor that a file of Kaldi's says, which is one integer."""
     words = file.read_bytes()[:100].split()
-    if len(words) != 1 or not words[0].isdigit():
+    factor = whole_number(words[0]) if len(words) == 1 else None
+    if factor is None:
         raise ModelFormatError("expected one integer, the frames of input per row of output", str(file))
-    values = decoding.values() | {"frame_subsampling_factor": int(words[0])}
+    values = decoding.values() | {"frame_subsampling_factor": factor}
     return DecodingOptions(**values)
 
 

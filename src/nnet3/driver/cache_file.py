@@ -26,6 +26,7 @@ import numpy as np
 from nnet3.errors import ArgumentError
 from nnet3.ir import serialize
 from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.text import read_json
 
 MAGIC = b"nnet3 computation file 1\n"
 BUNDLE_MAGIC = b"nnet3 computation files 1\n"
@@ -116,7 +117,7 @@ class SectionReader:
         if zlib.crc32(memoryview(data)[begin:]) != checksum:
             raise CacheFileError("its checksum is wrong")
         try:
-            directory = json.loads(data[begin : begin + length])
+            directory = read_json(data[begin : begin + length])
             self._sections: dict[str, Any] = dict(directory["sections"])
             found = directory["key"]
         except (ValueError, KeyError, TypeError) as error:
@@ -133,7 +134,7 @@ class SectionReader:
         try:
             section = self._sections[name]
             start, length = section["header"]
-            header = json.loads(self._data[self._begin + start : self._begin + start + length])
+            header = read_json(self._data[self._begin + start : self._begin + start + length])
             return header, {array: self._array(*place) for array, place in section["arrays"].items()}
         except (ValueError, KeyError, TypeError) as error:
             raise CacheFileError(f"its section '{name}' cannot be read ({error})") from error

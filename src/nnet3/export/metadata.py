@@ -15,6 +15,7 @@ from nnet3.errors import ExportError
 from nnet3.kaldi_io import Writer
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, Nnet
+from nnet3.text import read_json
 
 _PREFIX = "nnet3."
 Kind = TypeVar("Kind", bound="FileMetadata")
@@ -98,7 +99,7 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
         given = {each.name: properties.get(_PREFIX + each.name) for each in fields(kind)}
-        return kind(**{name: json.loads(value) for name, value in given.items() if value is not None})
+        return kind(**{name: read_json(value) for name, value in given.items() if value is not None})
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
     except (DecodeError, TypeError, ValueError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nnet3.errors import Nnet3Error
+from nnet3.text import read_json
 
 _TEXT, _JSON = "log.txt", "log.jsonl"
 _DIGITS = 6
@@ -69,7 +70,7 @@ def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
     with open(path, "rb") as file:
         for line in file:
             try:
-                event = json.loads(line)
+                event = read_json(line)
             except ValueError:
                 continue
             if isinstance(event, dict) and isinstance(event.get("event"), str):
