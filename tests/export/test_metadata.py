@@ -39,6 +39,27 @@ def test_metadata_of_other_files(contents: bytes, tmp_path: Path) -> None:
         nnet3.load_onnx_metadata(tmp_path / "none.onnx")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("shift_samples", '"3"'), ("shift_samples", "1.5"), ("snip_edges", "1"), ("error", "1e999"), ("input_dim", "true"),
+     ("output_dims", "[]"), ("form", "{}"), ("version", "["), ("version", "[" * 100_000), ("opset", "9" * 5000)],
+)  # fmt: skip
+def test_values_of_other_types(name: str, value: str, tmp_path: Path) -> None:
+    exported = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4)
+    model = onnx.load(exported.path)
+    (found,) = (item for item in model.metadata_props if item.key == f"nnet3.{name}")
+    found.value = value
+    onnx.save(model, tmp_path / "other.onnx")
+    with pytest.raises(ExportError, match="this is no ONNX file that nnet3 has written"):
+        nnet3.load_onnx_metadata(tmp_path / "other.onnx")
+
+
+def test_frames_of_a_file_without_features(tmp_path: Path) -> None:
+    exported = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4)
+    with pytest.raises(ExportError, match="does not compute features"):
+        nnet3.load_onnx_metadata(exported.path).num_frames(16000)
+
+
 def test_numbers_of_frames(tmp_path: Path) -> None:
     about = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4).about
     about = replace(about, frame_samples=400, shift_samples=160)

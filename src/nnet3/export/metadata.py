@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field, fields
-from typing import TypeVar
+from typing import TypeVar, get_origin, get_type_hints
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -82,7 +83,9 @@ class OnnxMetadata(FileMetadata):
     first_samples: int = 0  # of the first call of a stream
 
     def num_frames(self, samples: int) -> int:
-        """Returns the frames of so many samples, where the file computes features."""
+        """Returns the frames of so many samples. Raises ExportError for a file that does not compute features."""
+        if self.shift_samples < 1:
+            raise ExportError("the input of this file is frames, not samples: it does not compute features")
         if not self.snip_edges:
             return (samples + self.shift_samples // 2) // self.shift_samples
         return max(0, samples - self.frame_samples + self.shift_samples) // self.shift_samples
@@ -99,11 +102,22 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
         given = {each.name: properties.get(_PREFIX + each.name) for each in fields(kind)}
-        return kind(**{name: read_json(value) for name, value in given.items() if value is not None})
+        about = kind(**{name: read_json(value) for name, value in given.items() if value is not None})
+        _check_types(about)
+        return about
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
     except (DecodeError, TypeError, ValueError):
         raise ExportError(f"{os.fspath(path)}: this is no ONNX file that nnet3 has written") from None
+
+
+def _check_types(about: FileMetadata) -> None:
+    """Raise TypeError unless each value has the type that its field says, and is finite."""
+    for name, hint in get_type_hints(type(about)).items():
+        value, kind = getattr(about, name), get_origin(hint) or hint
+        kinds = (int, float) if kind is float else (kind,)
+        if type(value) not in kinds or (kind is float and not math.isfinite(value)):
+            raise TypeError(f"{name} is of another type")
 
 
 def model_digest(model: Nnet | AcousticModel) -> str:

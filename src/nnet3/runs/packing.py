@@ -50,7 +50,7 @@ def check_alike(state: Any, example: Any, place: str = "") -> None:
 
     Dicts may have other keys, lists other lengths, tensors other shapes; None in the example stands for any value.
     """
-    kinds: tuple[type, ...] = (int, float) if type(example) is float else (type(example),)
+    kinds: Any = (int, float) if type(example) is float else (type(example),)
     if example is None:
         return
     if not isinstance(state, kinds) or isinstance(state, bool) != isinstance(example, bool):
