@@ -115,6 +115,13 @@ def test_sentences_that_begin_or_end_in_the_middle_are_left_out(caplog: pytest.L
         assert _cost(found, words) == _cost(plain, words)
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\u0085"])
+def test_words_may_have_other_blanks_than_ascii(blank: str) -> None:
+    word = f"{blank}x{blank}"
+    model = parse_arpa(TEXT.replace("\ta\t", f"\t{word}\t").replace(" a", f" {word}"), "lm.arpa")
+    assert (word,) in model.log10
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

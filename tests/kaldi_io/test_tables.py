@@ -28,6 +28,7 @@ from nnet3.kaldi_io import (
     open_posterior_table,
     open_token_table,
     open_vector_table,
+    open_words_table,
     posterior_writer,
     random_access_int_vectors,
     random_access_matrices,
@@ -173,6 +174,23 @@ def test_a_range_is_cut_from_the_decoded_matrix(method: CompressionMethod, rows:
         assert isinstance(part, np.ndarray), "it would be compressed a second time"
         np.testing.assert_array_equal(part, expected)
     np.testing.assert_array_equal(dense(part_of_file(place)), expected)
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\u0085", "\x1c"])
+def test_only_ascii_blanks_separate(blank: str) -> None:
+    """A key, a word and a file name may have other ones, as in Kaldi, wherever they stand."""
+    key, word = f"{blank}a{blank}", f"b{blank}c"
+    with token_writer(f"ark,scp,t:{blank}x.ark,x.scp") as writer:
+        writer.write(key, word)
+    for table in (f"ark:{blank}x.ark", "scp:x.scp"):
+        assert list(open_token_table(table)) == [(key, word)]
+        assert list(open_words_table(table)) == [(key, [word])]
+    with matrix_writer("ark,scp,t:m.ark,m.scp") as matrices:
+        matrices.write(key, np.eye(2))
+    assert [found for found, _ in open_matrix_table("scp:m.scp")] == [key]
+    for wrong in ("", "a b", "a\n", "\t"):
+        with pytest.raises(TableError, match="cannot be a key"), matrix_writer("ark:none") as matrices:
+            matrices.write(wrong, np.eye(2))
 
 
 def large() -> dict[str, np.ndarray]:

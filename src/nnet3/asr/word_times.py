@@ -12,7 +12,7 @@ from nnet3.errors import ModelFormatError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.lattice import Lattice
-from nnet3.text import whole_number
+from nnet3.text import whole_number, words_of
 
 _BEGINS, _PARTS = ("begin", "singleton"), ("internal", "end")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)
@@ -39,8 +39,8 @@ class WordBoundaries:
         """Reads `word_boundary.int`: a phone and nonword, begin, end, internal or singleton in each line."""
         most = int(model.num_phones) + 1
         begins, inside = np.zeros(most, bool), np.zeros(most, bool)
-        for number, line in enumerate(bytes(map_file(path)).decode("utf-8", "replace").splitlines(), 1):
-            fields = line.split()
+        for number, line in enumerate(bytes(map_file(path)).decode("utf-8", "replace").split("\n"), 1):
+            fields = words_of(line)
             if not fields:
                 continue
             phone = whole_number(fields[0])

@@ -13,8 +13,10 @@ from nnet3.kaldi_io.general import dense
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
+from nnet3.text import BLANKS
 
 _ROWS_TOO_MANY = 3  # a range may end so many rows past the matrix, since durations are rounded
+_LINE = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]+([^{BLANKS}].*)", re.DOTALL)
 _RANGE = re.compile(r"\[(:|[0-9]{1,9}:[0-9]{1,9})(?:,(:|[0-9]{1,9}:[0-9]{1,9}))?\]")
 
 
@@ -33,10 +35,10 @@ def read_script(name: str) -> list[ScriptEntry]:
 
 
 def _parse_line(line: str, place: str) -> ScriptEntry:
-    words = line.split(None, 1)
-    if len(words) != 2:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise TableError(f"{place}: expected 'KEY FILENAME', got '{line[:60]}'")
-    return ScriptEntry(words[0], *split_range(words[1].rstrip(), place))
+    return ScriptEntry(match[1], *split_range(match[2].rstrip(BLANKS), place))
 
 
 def split_range(name: str, place: str) -> tuple[str, str]:
@@ -46,7 +48,7 @@ def split_range(name: str, place: str) -> tuple[str, str]:
     name, bracket, inside = name.rpartition("[")
     if not _RANGE.fullmatch(bracket + inside):
         raise TableError(f"{place}: '{bracket}{inside}' is not a range such as [0:9] or [:,0:12]")
-    return name.rstrip(), bracket + inside
+    return name.rstrip(BLANKS), bracket + inside
 
 
 def cut(value: object, range_: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Config text: lines of key=value pairs with spans, and "did you mean"."""
 
+from nnet3.text.blanks import BLANKS, is_word, words_of
 from nnet3.text.config_line import (
     ConfigLine,
     ConfigValue,
