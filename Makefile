@@ -10,7 +10,7 @@ SECONDS ?= 600
 FIRST ?= 1000
 N ?= 300
 PROCESSES ?= 1
-ROOM ?= computation
+ROOM ?= ir
 MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
