@@ -10,7 +10,7 @@ SECONDS ?= 600
 FIRST ?= 1000
 N ?= 300
 PROCESSES ?= 1
-ROOM ?= computation
+ROOM ?= ir
 MUTANTS ?= 50
 RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
@@ -83,7 +83,7 @@ bench: $(VENV)/installed  ## write docs/benchmarks.md: speed and memory beside P
 bench-parts: $(VENV)/installed  ## print what single parts cost: compiling, loading, streams, precision, training runs, ...
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/installed  ## damage model files and training examples and load them, for SECONDS_TO_FUZZ seconds
+fuzz: $(VENV)/installed  ## damage models, examples, graphs, settings, checkpoints, caches, ... and read them, for SECONDS_TO_FUZZ seconds
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.fuzz_model_files --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
 
 kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at random moments, compare how they end bit for bit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nnet3.errors import ArgumentError, ConfigError, ModelFormatError, Span, check_kind, is_out_of_memory
+from nnet3.errors import ArgumentError, ConfigError, ModelFormatError, Span, check_kind, is_out_of_memory, shown
 
 
 def test_a_span_has_a_place_and_parts() -> None:
@@ -57,6 +57,17 @@ def test_a_value_of_the_wrong_kind_is_shown() -> None:
         check_kind("three", int, "x", "a number")
     with pytest.raises(ArgumentError, match="got a list: give its length"):
         check_kind([0] * 100, int, "x", "a number", ": give its length")
+
+
+def test_values_that_have_no_repr_are_shown_by_their_type() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert shown(10**5000) == "an int"
+    assert shown(nested) == "a list"
+    assert shown("x") == "'x'"
+    while nested:  # to free it at once would recurse, too
+        nested = nested.pop()  # type: ignore[assignment]
 
 
 def test_a_model_in_the_place_of_a_network_gets_a_hint() -> None:

@@ -1,4 +1,5 @@
-"""Damage Kaldi's own model files and training examples in thousands of ways and load them.
+"""Damage Kaldi's own model files and training examples, and small files of all other readers (`fuzz_readers`), in
+thousands of ways and load them.
 
     python -m tools.fuzz_model_files --shared ../shared --seconds 600 --workers 2
 
@@ -19,6 +20,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,8 +32,10 @@ from nnet3.errors import ModelFormatError
 from tools.fuzz_chain import CHAIN_KINDS
 from tools.fuzz_graphs import GRAPH_KINDS
 from tools.fuzz_kinds import KINDS, FuzzKind
+from tools.fuzz_readers import READER_KINDS
 from tools.model_mutations import mutate
 
+ALL_KINDS = KINDS + CHAIN_KINDS + GRAPH_KINDS + READER_KINDS
 SPARE_MEMORY_TO_LOAD = 64 << 20
 SPARE_MEMORY_TO_USE = 512 << 20
 MOST_SAVED_PER_PLACE = 3
@@ -77,9 +81,9 @@ class TooSlow(BaseException):
 class Corpus:
     """Kaldi's files, the small ones more often. Each kind is damaged equally often."""
 
-    def __init__(self, shared: Path, largest: int = 1 << 20):
+    def __init__(self, shared: Path, largest: int = 1 << 20, kinds: Sequence[FuzzKind] = ALL_KINDS):
         self.kinds = []
-        for kind in KINDS + CHAIN_KINDS + GRAPH_KINDS:
+        for kind in kinds:
             files = [data for data in kind.contents(shared / "golden") if len(data) <= largest]
             if not files:
                 raise click.UsageError(f"there is no {kind.name} in {shared}: say with --shared where the files are")

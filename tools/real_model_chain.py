@@ -184,7 +184,7 @@ def run_nnet3(*arguments: str) -> str:
 def tune_sequences(source: Path, recordings: Path, folder: Path, report: Callable[[str, bool], None]) -> Path:
     """Fine-tune the model in `source` by LF-MMI; returns the tuned model's file."""
     if kaldi_decoder is None:
-        raise SystemExit("sequence training of the model needs pip install 'nnet3[chain]'")
+        raise SystemExit("sequence training of the model needs pip install 'nnet3[chain]' kaldi-decoder")
     folder.mkdir(exist_ok=True)
     am = nnet3.load(source / "am" / "final.mdl")
     assert isinstance(am, nnet3.AcousticModel)

@@ -68,7 +68,7 @@ def write_decoding_graph(path: Path) -> None:
 def decode(model: nnet3.AcousticModel, table: Path, graph: Path) -> dict[str, list[int]]:
     """What is heard in each string. Raises Nnet3Error without kaldi-decoder, or if a string has no path."""
     if kaldi_decoder is None:
-        raise Nnet3Error("decoding needs the packages kaldifst and kaldi-decoder: pip install 'nnet3[chain]'")
+        raise Nnet3Error("decoding needs kaldifst and kaldi-decoder: pip install 'nnet3[chain]' kaldi-decoder")
     fst = kaldifst.StdVectorFst.read(str(graph))
     strings = sorted(read_features(table), key=lambda pair: len(pair[1]))  # equal lengths meet
     heard = {}

@@ -141,9 +141,18 @@ def check_kind(value: object, kinds: type | tuple[type, ...], what: str, expecte
     """Raise ArgumentError unless `value` is one of `kinds`; a network or a model in the wrong place gets a hint."""
     if isinstance(value, kinds):
         return
-    shown = repr(value) if len(repr(value)) < _WIDEST_VALUE else f"a {type(value).__name__}"
     given = hint or (": give its .nnet" if type(value).__name__ == "AcousticModel" and "network" in expected else "")
-    raise ArgumentError(f"{what} must be {expected}, got {shown}{given}")
+    raise ArgumentError(f"{what} must be {expected}, got {shown(value)}{given}")
+
+
+def shown(value: object) -> str:
+    """Returns a value as messages quote it: its repr if that is short and can be made, else its type."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of more digits than Python writes, lists nested deep
+        text = " " * _WIDEST_VALUE
+    kind = type(value).__name__
+    return text if len(text) < _WIDEST_VALUE else f"a{'n' if kind[0] in 'aeio' else ''} {kind}"
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -115,6 +115,13 @@ def test_sentences_that_begin_or_end_in_the_middle_are_left_out(caplog: pytest.L
         assert _cost(found, words) == _cost(plain, words)
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\u0085"])
+def test_words_may_have_other_blanks_than_ascii(blank: str) -> None:
+    word = f"{blank}x{blank}"
+    model = parse_arpa(TEXT.replace("\ta\t", f"\t{word}\t").replace(" a", f" {word}"), "lm.arpa")
+    assert (word,) in model.log10
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -122,6 +129,7 @@ def test_sentences_that_begin_or_end_in_the_middle_are_left_out(caplog: pytest.L
         ("\\end\\", "", "there is no line .end."),
         ("ngram 2=4", "ngram 2=5", "expected 5 2-grams, as the file says, found 4"),
         ("ngram 2=4", "ngram two=4", "line 5: expected a line such as 'ngram 1=200'"),
+        ("ngram 2=4", f"ngram 2={'4' * 5000}", "line 5: expected a line such as 'ngram 1=200'"),
         ("ngram 2=4", "ngram ²=4", "line 5: expected a line such as 'ngram 1=200'"),
         ("\\2-grams:", "\\3-grams:", "expected .2-grams: or .end., got .3-grams:"),
         ("-0.9 c", "-0.9 c d e", "line 13: expected a logarithm not above 0, a word, and maybe one more"),

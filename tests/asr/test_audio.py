@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 
 from nnet3.asr.audio import PcmReader, Resampler
@@ -114,11 +115,20 @@ def test_channels_are_averaged_or_one_is_taken() -> None:
         (np.zeros((3, 2)), r"audio of 1 channel\(s\) must be \(samples,\) or \(samples, channels\), got \(3, 2\)"),
         (np.array([1j]), "samples must be 16-bit or other integers"),
         (np.zeros((2, 1, 1)), "got"),
+        ([[1], [1, 2]], "expected an array of numbers, got a list that is none"),
+        (torch.zeros(3).to_sparse(), "expected an array of numbers, got a Tensor that is none"),
+        (torch.zeros(3, device="meta"), "expected an array of numbers, got a Tensor that is none"),
     ],
 )
-def test_what_is_no_audio_is_refused(audio: np.ndarray, message: str) -> None:
+def test_what_is_no_audio_is_refused(audio: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         PcmReader().read(audio)
+
+
+def test_tensors_are_audio() -> None:
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int16):
+        assert PcmReader().read(torch.tensor([1, -2], dtype=dtype)).tolist() == [1, -2]
+    assert PcmReader().read(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
 
 
 def test_a_channel_must_be_there() -> None:

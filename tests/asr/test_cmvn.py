@@ -70,6 +70,10 @@ def test_what_does_not_fit() -> None:
         (stats + np.inf, Normalising(), "statistics have a NaN or an infinity"),
         (stats * 0.01, Normalising(), "of 0.4 frames"),
         (stats, Normalising(skipped=(4,)), "names column 4, but there are 4"),
+        (stats * [1e300, 1, 1, 1, 1], Normalising(), "are not finite any more"),
+        (stats * [1e300, 1, 1, 1, 1], Normalising(reverse=True), "are not finite any more"),
+        (stats * [[1e30, 1, 1, 1, 1]], Normalising(True), "are not finite any more"),
+        (stats * [[1], [1e200]], Normalising(True, reverse=True), "are not finite any more"),
     ):
         with pytest.raises(Nnet3Error, match=message):
             options.apply(FEATURES, given)

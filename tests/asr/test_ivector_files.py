@@ -87,6 +87,8 @@ def test_statistics_are_read_as_text(tmp_path: Path) -> None:
         (np.ones((2, 1)), r"got \(2, 1\)"),
         (np.zeros((2, 4)), "must be finite and have a count, got 0"),
         (np.full((2, 4), np.nan), "must be finite"),
+        (np.array([[1e300, 1, 1], [1, 1, 0]]), "means of features must have finite numbers up to"),
+        (np.array([[1, 1, 1], [1e300, 1, 0]]), "variances of features must have finite numbers up to"),
     ],
 )
 def test_other_matrices_are_no_statistics(tmp_path: Path, stats: np.ndarray, message: str) -> None:
@@ -106,7 +108,13 @@ def _gmm(**changes: np.ndarray) -> DiagonalGmm:
         (_gmm(weights=MODEL.gmm.weights[1:]), "are not of one number of Gaussians of one dimension"),
         (_gmm(inv_vars=MODEL.gmm.inv_vars[:, 1:]), "are not of one number"),
         (_gmm(inv_vars=-MODEL.gmm.inv_vars), "Gaussian 0 is none"),
-        (_gmm(weights=np.where(np.arange(8) == 3, np.nan, MODEL.gmm.weights)), "Gaussian 3 is none"),
+        (
+            _gmm(weights=np.where(np.arange(8) == 3, np.nan, MODEL.gmm.weights)),
+            "weights of Gaussians must have finite",
+        ),
+        (_gmm(means_inv_vars=1e30 * MODEL.gmm.means_inv_vars), "the means of Gaussians must have finite numbers up to"),
+        (_gmm(inv_vars=1e30 * MODEL.gmm.inv_vars), "the inverse variances of Gaussians must have finite numbers"),
+        (_gmm(inv_vars=np.float32(1e-30) * MODEL.gmm.inv_vars), "Gaussian 0 is none"),
     ],
 )
 def test_what_is_no_mixture_is_refused(tmp_path: Path, gmm: DiagonalGmm, message: str) -> None:
@@ -128,8 +136,11 @@ def test_weights_that_depend_on_the_ivector_are_refused(tmp_path: Path) -> None:
             lambda e: IvectorExtractor(e.projections, e.precisions[:, 1:4], e.offset),
             "inverse covariance 0 is not 5 x 5",
         ),
-        (lambda e: IvectorExtractor(e.projections, e.precisions, float("inf")), "a NaN or an infinity"),
-        (lambda e: IvectorExtractor(np.nan * e.projections, e.precisions, 1.0), "a NaN or an infinity"),
+        (lambda e: IvectorExtractor(e.projections, e.precisions, float("inf")), "the offset must have finite numbers"),
+        (lambda e: IvectorExtractor(np.nan * e.projections, e.precisions, 1.0), "the projections must have finite"),
+        (lambda e: IvectorExtractor(1e30 * e.projections, e.precisions, 1.0), "the projections must have finite"),
+        (lambda e: IvectorExtractor(e.projections, 0 * e.precisions, 1.0), "is not positive definite"),
+        (lambda e: IvectorExtractor(e.projections, -e.precisions, 1.0), "is not positive definite"),
     ],
 )
 def test_an_extractor_that_does_not_fit_is_refused(

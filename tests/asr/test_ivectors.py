@@ -202,3 +202,12 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ModelFormatError, match=r"is it of other features, or of another splice.conf\?"):
         replace(model, splice=SpliceOptions(3, 3))
     assert isinstance(model, IvectorModel)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_a_transform_of_other_numbers_is_refused(value: float) -> None:
+    model = random_ivector_model(RANDOM)
+    transform = model.transform.copy()
+    transform[0, 0] = value
+    with pytest.raises(ModelFormatError, match=r"the transform \(final.mat\) must have finite numbers up to 1e\+12"):
+        replace(model, transform=transform)

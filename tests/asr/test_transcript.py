@@ -36,4 +36,5 @@ def test_subtitles() -> None:
 
 def test_ctm() -> None:
     assert list(ctm_lines("a", HEARD[2:])) == ["a 1 3662.00 0.25 four\n"]
+    assert next(ctm_lines("my talk\t1.wav", HEARD)) == "my%20talk%091.wav 1 0.50 0.25 one 1.00\n"
     assert next(ctm_lines("a", HEARD)) == "a 1 0.50 0.25 one 1.00\n"

@@ -57,7 +57,7 @@ def test_the_first_word_or_silence_of_a_sequence(boundaries: WordBoundaries) -> 
     assert is_word.tolist() == [False, True, True, True, False]
 
 
-@pytest.mark.parametrize("line", ["1", "x begin", "1 middle", "1 begin 2"])
+@pytest.mark.parametrize("line", ["1", "x begin", "1 middle", "1 begin 2", f"{'1' * 5000} begin", "² begin"])
 def test_lines_that_are_no_boundaries(tmp_path: Path, line: str) -> None:
     (tmp_path / "word_boundary.int").write_text(f"1 nonword\n{line}\n")
     with pytest.raises(ModelFormatError, match="line 2: expected a phone and one of nonword, begin, singleton"):

@@ -89,6 +89,8 @@ def test_kaldis_lines_give_kaldis_files(cli: Cli, folder: Path) -> None:
             writer.write(key, linear(words.tolist()))
     run_good("compile-train-graphs-fsts tree final.mdl L.fst ark:fsts.ark ark:of_fsts.ark")
     assert Path("of_fsts.ark").read_bytes() == Path("graphs.ark").read_bytes()
+    run_good("compile-train-graphs-fsts tree final.mdl L.fst ark:/dev/null ark:of_fsts.ark")
+    assert Path("of_fsts.ark").read_bytes() == b""
     for suffix in ALIGNED[1:]:
         _check_alignments(case, suffix)
     ours_scores, theirs_scores = _texts("scores.txt"), _texts(case.golden("scores.txt"))

@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.cli.registry import verbs_by_family
 from nnet3.kaldi_io import matrix_writer
-from tests.cli.run_command import Shell
+from tests.cli.run_command import Cli, Shell
 
 CLOSED, FULL = "Bad file descriptor", "No space left on device"
 SOME_VERBS = ["compute", "copy", "train-model", "chain-get-egs"]
@@ -103,3 +103,19 @@ def test_with_all_streams_closed_files_are_the_same(features: Shell) -> None:
     result = features("nnet3 copy net.raw out.raw <&- >&- 2>&-; nnet3 copy net.raw good.raw")
     assert result.returncode == 0
     assert Path("out.raw").read_bytes() == Path("good.raw").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no file that opens and cannot be read")
+@pytest.mark.parametrize(
+    "arguments",
+    ["info FILE", "describe FILE", "train-model FILE", "copy-feats FILE out", "copy-feats ark:FILE ark:out",
+     "copy-feats scp:FILE ark:out", "init FILE out", "arpa2fst FILE out", "explore FILE out.html",
+     "lattice-copy --include=FILE ark:net.raw ark:out"],
+)  # fmt: skip
+def test_errors_of_other_files_have_their_names(cli: Cli, arguments: str) -> None:
+    """The system tells no name of a file that is open already and cannot be read."""
+    Path("broken.toml").symlink_to("/proc/self/mem")
+    outcome = cli(*arguments.replace("FILE", "broken.toml").split())
+    assert outcome.status == 1
+    assert "broken.toml" in outcome.err
+    assert "standard output" not in outcome.err

@@ -146,7 +146,7 @@ def test_mistakes_end_with_a_message(cli: Cli) -> None:
     assert outcome.status == 2
     assert "'--momentum': it must be >= 0 and < 1, got 1.0" in outcome.err
     Path("empty.ark").write_bytes(b"")
-    assert "no minibatch to train on" in bad(cli, "train", TDNN / "start.raw", "ark:empty.ark", "x.raw")
+    assert "no minibatch to train on" in bad(cli, "train", TDNN / "start.raw", "ark:empty.ark", "as_before.raw")
     assert "no examples" in bad(cli, "compute-prob", TDNN / "plain.raw", "ark:empty.ark")
     times = ["--optimization.min-deriv-time=5", "--optimization.max-deriv-time=4"]
     assert "min_deriv_time is 5, after max_deriv_time, 4" in bad(cli, "train", *times, TDNN / "start.raw", EGS, "x.raw")

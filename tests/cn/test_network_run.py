@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from nnet3 import cn
 from nnet3.cn.network_in_training import NetworkInTraining
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
+from nnet3.runs.packing import load_parts, save_parts
 
 NUMBERS = np.random.default_rng(3)
 X = NUMBERS.normal(size=(3, 30))
@@ -309,3 +311,37 @@ def test_dropout_depends_on_the_networks_seed() -> None:
         found.append(net.parameters()["out.W"])
     np.testing.assert_array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('["step", 4]', '["step", "4"]'),
+        ('["step", 4]', '["step", 5]'),
+        ('["progress", {"dict"', '["progress", {"list"'),
+        ('{"tensor": "0"}', '{"tensor": "99"}'),
+        ('{"tensor": "0"}', "0"),
+        ('["interval", {"dict": [["objective"', '["interval", {"dict": [["objectives"'),
+        ('["own", ', '["owns", '),
+    ],
+)
+def test_a_state_of_other_values_is_damage(before: str, after: str, tmp_path: Path) -> None:
+    """The files are as their checksums say, but not what a run has written."""
+    trained("momentum", tmp_path, epochs=1, checkpoint_every=2)
+    folder = max((tmp_path / "checkpoints").iterdir())
+    state, facts = folder / "rank-0.safetensors", json.loads((folder / "run.json").read_text())
+    tree, tensors = load_parts(state)
+    assert before in tree
+    save_parts(tree.replace(before, after, 1), tensors, state)
+    facts["files"][state.name] = [state.stat().st_size, zlib.crc32(state.read_bytes())]
+    (folder / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(ModelFormatError, match="this checkpoint is damaged"):
+        trained("momentum", tmp_path, checkpoint_every=2, resume=True)
+
+
+def test_facts_without_their_sections_are_damage(tmp_path: Path) -> None:
+    trained("plain", tmp_path, epochs=1, checkpoint_every=2)
+    facts_file = max((tmp_path / "checkpoints").iterdir()) / "run.json"
+    facts_file.write_text(json.dumps(json.loads(facts_file.read_text()) | {"settings": []}))
+    with pytest.raises(ModelFormatError, match=r"run.json is damaged: expected the sections settings"):
+        trained("plain", tmp_path, resume=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import zlib
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from nnet3.driver import cache as cache_module
 from nnet3.driver.cache import ComputationCache, key_digest
-from nnet3.driver.cache_file import _KNOWN, CacheFolder, StoredComputation, num_bytes
+from nnet3.driver.cache_file import _KNOWN, _NUMBERS, MAGIC, CacheFolder, StoredComputation, num_bytes
+from nnet3.errors import Nnet3Error
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation
 from nnet3.runtime import plan_of
@@ -36,6 +38,20 @@ def test_another_process_finds_what_is_in_the_folder(tmp_path: Path) -> None:
     assert type(found) is NnetComputation
     assert num_bytes(found) == pytest.approx(num_bytes(made), rel=0.1)
     run(found)
+
+
+def test_a_program_that_is_damaged_below_its_checksum_is_an_error_of_ours(tmp_path: Path) -> None:
+    """Only what a program begins with is read at once."""
+    ComputationCache(tmp_path).get_or_compile(0, Maker())
+    path = entry_of(tmp_path)
+    data = bytearray(path.read_bytes())
+    begin = len(MAGIC) + _NUMBERS.size
+    at = data.rindex(b'{"', begin)  # the header of its section
+    data[at : at + 2] = b"}}"
+    data[len(MAGIC) : begin] = _NUMBERS.pack(zlib.crc32(data[begin:]), _NUMBERS.unpack_from(data, len(MAGIC))[1])
+    path.write_bytes(data)
+    with pytest.raises(Nnet3Error, match="a file of compiled programs is damaged: its section '"):
+        str(ComputationCache(tmp_path).get_or_compile(0, Maker()))
 
 
 def damage(path: Path, how: str) -> None:

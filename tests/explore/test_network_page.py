@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import struct
+import threading
 import urllib.error
 import urllib.request
 from threading import Thread
@@ -15,7 +18,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.errors import ArgumentError, Nnet3Error
-from nnet3.explore import PageServer, explore
+from nnet3.explore import PageServer, explore, serving
 from nnet3.explore.histograms import histogram
 from nnet3.explore.html import static
 from nnet3.nnet import Nnet
@@ -26,6 +29,37 @@ def _data(page: str) -> Any:
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert match is not None
     return json.loads(match[1])
+
+
+def _is_answered(server: PageServer) -> bool:
+    with urllib.request.urlopen(server.url) as answer:
+        return bool(answer.read() == b"page")
+
+
+def test_clients_that_leave_or_fall_silent_are_forgotten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_SECONDS", 0.3)
+    monkeypatch.setattr(serving._Handler, "timeout", 0.3)
+    with PageServer(lambda: "page") as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        before = threading.active_count()
+        silent = [socket.create_connection(server.server_address) for _ in range(100)]  # type: ignore[arg-type]
+        for number, client in enumerate(silent):
+            client.sendall(b"GET / HT" if number % 2 else b"GET / HTTP/1.0\r\nX: ")
+        assert threading.active_count() <= before + 2 * serving._MOST_CLIENTS + 1
+        assert _is_answered(server)
+        for _ in range(20):
+            with socket.create_connection(server.server_address) as client:  # type: ignore[arg-type]
+                client.sendall(b"GET / HTTP/1.0\r\nHost: 127.0.0.1:1\r\n\r\n")
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it resets
+        assert _is_answered(server)
+        for client in silent:
+            client.close()
+        server.shutdown()
+        thread.join()
+    assert capsys.readouterr().err == ""
 
 
 def test_the_network_alone() -> None:

@@ -42,23 +42,20 @@ def test_metadata_of_other_files(contents: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("shift_samples", '"160"'),
-        ("shift_samples", "true"),
-        ("output_dims", "[1]"),
-        ("any_length", "1"),
-        ("error", "{}"),
-        ("input_dim", "[" * 100_000),
+        *(("shift_samples", value) for value in ('"3"', "1.5", "true")),
+        *(("snip_edges", "1"), ("any_length", "1"), ("error", "1e999"), ("error", "{}"), ("input_dim", "true")),
+        *(("input_dim", "[" * 100_000), ("output_dims", "[]"), ("output_dims", "[1]"), ("form", "{}")),
+        *(("version", "["), ("version", "[" * 100_000), ("opset", "9" * 5000)),
     ],
 )
-def test_metadata_that_somebody_has_damaged(name: str, value: str, tmp_path: Path) -> None:
-    path = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4).path
-    model = onnx.load(path)
-    for item in model.metadata_props:
-        if item.key == f"nnet3.{name}":
-            item.value = value
-    onnx.save(model, tmp_path / "damaged.onnx")
-    with pytest.raises(ExportError, match=r"damaged.onnx: this is no ONNX file that nnet3 has written"):
-        nnet3.load_onnx_metadata(tmp_path / "damaged.onnx")
+def test_values_of_other_types(name: str, value: str, tmp_path: Path) -> None:
+    exported = Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, frames_per_chunk=4)
+    model = onnx.load(exported.path)
+    (found,) = (item for item in model.metadata_props if item.key == f"nnet3.{name}")
+    found.value = value
+    onnx.save(model, tmp_path / "other.onnx")
+    with pytest.raises(ExportError, match="this is no ONNX file that nnet3 has written"):
+        nnet3.load_onnx_metadata(tmp_path / "other.onnx")
 
 
 def test_numbers_of_frames(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import kaldi_native_io
 import numpy as np
 import pytest
 
+from nnet3.cli.number_tables import part_of_file
 from nnet3.errors import TableError
 from nnet3.kaldi_io import (
+    CompressionMethod,
     Posterior,
     Reader,
     TableReader,
@@ -20,11 +22,13 @@ from nnet3.kaldi_io import (
     compress,
     int_vector_writer,
     matrix_writer,
+    open_general_matrix_table,
     open_int_vector_table,
     open_matrix_table,
     open_posterior_table,
     open_token_table,
     open_vector_table,
+    open_words_table,
     posterior_writer,
     random_access_int_vectors,
     random_access_matrices,
@@ -33,6 +37,7 @@ from nnet3.kaldi_io import (
     write_int32,
     write_real,
 )
+from nnet3.kaldi_io.general import dense
 from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
 from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN, needs_shared
@@ -153,6 +158,39 @@ def test_ranges_of_a_script_cut_rows_and_columns() -> None:
         Path("r.scp").write_text(f"{line}{text}\n")
         with pytest.raises(TableError, match="range"):
             list(open_matrix_table("scp:r.scp"))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 30])
+@pytest.mark.parametrize("method", list(CompressionMethod))
+def test_a_range_is_cut_from_the_decoded_matrix(method: CompressionMethod, rows: int) -> None:
+    whole = compress(RANDOM.random((30, 4), np.float32), method)
+    with matrix_writer("ark,scp:x.ark,x.scp") as writer:
+        writer.write("a", whole)
+    place = Path("x.scp").read_text().split()[1] + f"[{30 - rows}:29,1:2]"
+    Path("r.scp").write_text(f"a {place}\n")
+    expected = whole.decode()[30 - rows :, 1:3]
+    for table in (open_matrix_table("scp:r.scp"), open_general_matrix_table("scp:r.scp")):
+        ((_, part),) = table
+        assert isinstance(part, np.ndarray), "it would be compressed a second time"
+        np.testing.assert_array_equal(part, expected)
+    np.testing.assert_array_equal(dense(part_of_file(place)), expected)
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\u0085", "\x1c"])
+def test_only_ascii_blanks_separate(blank: str) -> None:
+    """A key, a word and a file name may have other ones, as in Kaldi, wherever they stand."""
+    key, word = f"{blank}a{blank}", f"b{blank}c"
+    with token_writer(f"ark,scp,t:{blank}x.ark,x.scp") as writer:
+        writer.write(key, word)
+    for table in (f"ark:{blank}x.ark", "scp:x.scp"):
+        assert list(open_token_table(table)) == [(key, word)]
+        assert list(open_words_table(table)) == [(key, [word])]
+    with matrix_writer("ark,scp,t:m.ark,m.scp") as matrices:
+        matrices.write(key, np.eye(2))
+    assert [found for found, _ in open_matrix_table("scp:m.scp")] == [key]
+    for wrong in ("", "a b", "a\n", "\t"):
+        with pytest.raises(TableError, match="cannot be a key"), matrix_writer("ark:none") as matrices:
+            matrices.write(wrong, np.eye(2))
 
 
 def large() -> dict[str, np.ndarray]:

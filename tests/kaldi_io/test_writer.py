@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.kaldi_io import Reader, Writer, write_atomically
+from nnet3.kaldi_io import Reader, Writer, compress, write_atomically
 
 BYTES = [
     ("token", "<Dim>", "3c 44 69 6d 3e 20", "<Dim> "),
@@ -77,6 +77,17 @@ def test_what_differs_between_modes() -> None:
         writer.header()
         writer.newline()
         assert writer.getvalue() == expected
+
+
+@pytest.mark.parametrize("method", ["vector", "matrix", "packed", "int_vector", "pair_vector", "index_vector"])
+@pytest.mark.parametrize(
+    "value", [[[1], [1, 2]], torch.zeros(3).to_sparse(), torch.zeros(3, device="meta"), [10**400, 1.5], "x", {1: 2}]
+)
+def test_what_has_no_numbers_of_one_shape_is_refused(method: str, value: object) -> None:
+    with pytest.raises(ModelFormatError):
+        getattr(Writer(True), method)(value)
+    with pytest.raises(ModelFormatError):
+        compress(value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

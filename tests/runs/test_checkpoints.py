@@ -257,6 +257,37 @@ def test_states_are_known_by_their_names(checkpoints: Checkpoints) -> None:
     assert not latest.has("rank-1")
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "[]",
+        "1e999",
+        '{"format": 1, "step": 10, "files": []}',
+        '{"format": 1, "step": 10, "files": {"model.raw": 3}}',
+        '{"format": 1, "step": 10, "files": {"model.raw": [3]}}',
+        '{"format": 1, "step": 10, "files": {"\\u0000": [3, 4]}}',
+        '{"format": 1, "step": 1e999, "files": {}}',
+        '{"format": 1, "step": null, "files": {}}',
+        '{"format": 1, "step": 11, "files": {}}',
+        '{"format": 1}',
+        '{"format": ' + "9" * 5000 + "}",
+        "[" * 100_000,
+        "\udcff",
+    ],
+    ids=lambda facts: facts[:60].encode("ascii", "replace").decode(),
+)
+def test_facts_of_another_form_are_damage(
+    checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture, facts: str
+) -> None:
+    _save(checkpoints, 5)
+    (_save(checkpoints, 10) / "run.json").write_bytes(facts.encode("utf-8", "surrogateescape"))
+    with caplog.at_level(logging.WARNING, "nnet3"):
+        latest = checkpoints.latest()
+    assert latest is not None
+    assert latest.step == 5
+    assert "passed over" in caplog.text
+
+
 def test_another_format_is_no_checkpoint(checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
     _save(checkpoints, 5)
     path = _save(checkpoints, 10) / "run.json"

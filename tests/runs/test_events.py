@@ -163,3 +163,10 @@ def test_what_belongs_to_no_step_stays_when_the_run_begins_again(tmp_path: Path)
     log.write("resume", step=0)
     log.close()
     assert [event["event"] for event in read_events(tmp_path)] == ["settings", "resume"]
+
+
+def test_lines_of_another_form_are_left_out(tmp_path: Path) -> None:
+    steps = ("1e999", '"2"', "9" * 5000, "[]")
+    lines = [*(f'{{"event": "a", "step": {step}}}' for step in steps), "[]", '{"event": 3}', "[" * 100_000]
+    (tmp_path / "log.jsonl").write_text("\n".join([*lines, '{"event": "checkpoint"}', '{"event": "resume"}']))
+    assert [event["event"] for event in read_events(tmp_path)] == ["checkpoint", "resume"]

@@ -16,7 +16,7 @@ import torch
 
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.runs import packing
-from nnet3.runs.packing import check_can_save, load_parts, put_together, same, save_parts, take_apart
+from nnet3.runs.packing import check_alike, check_can_save, load_parts, put_together, same, save_parts, take_apart
 
 STATE = {
     "delta": [torch.arange(6.0).view(2, 3).T, torch.tensor(math.nan), torch.zeros(0, 4)],
@@ -48,6 +48,35 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert random.Random().setstate(loaded["generator"]["python"]) is None
     assert isinstance(loaded["a", 1], np.ndarray)
     assert math.copysign(1, loaded["numbers"][2]) == -1
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["", "[]", "{}", '{"dict": 3}', '{"dict": [1]}', '{"dict": [[{"list": []}, 1]]}', '{"list": 3}', '{"bytes": 3}',
+     '{"tensor": "x"}', '{"array": []}', '{"what": 3}', "[" * 100_000, "9" * 5000],
+)  # fmt: skip
+def test_what_is_no_tree_is_refused(tree: str) -> None:
+    with pytest.raises(ValueError):
+        put_together(tree, {})
+
+
+@pytest.mark.parametrize(
+    ("state", "place"),
+    [
+        ({"a": "1", "b": 1.0, "c": {"d": []}}, ".a is '1', expected a int"),
+        ({"a": True, "b": 1.0}, ".a is True, expected a int"),
+        ({"a": 1, "b": None}, ".b is None, expected a float"),
+        ({"a": 1, "b": 1.0, "c": {"d": {}}}, ".c.d is {}, expected a list"),
+        ({"a": 1, "t": torch.zeros(2)}, ".t is of torch.float32, expected torch.int64"),
+        ([], " is [], expected a dict"),
+    ],
+)
+def test_states_of_other_types(state: Any, place: str) -> None:
+    example = {"a": 1, "b": 1.0, "c": {"d": []}, "n": None, "t": torch.zeros(1, dtype=torch.int64)}
+    check_alike({"a": 2, "b": 1, "c": {"d": [1]}, "n": "x", "t": torch.zeros(3, dtype=torch.int64)}, example)
+    with pytest.raises(ValueError) as error:
+        check_alike(state, example)
+    assert place in str(error.value)
 
 
 def test_a_state_is_a_copy_without_a_graph() -> None:

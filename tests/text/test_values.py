@@ -25,6 +25,7 @@ from nnet3.text.values import (
     either,
     nonzero,
     one_of,
+    whole_number,
     within,
 )
 
@@ -141,6 +142,11 @@ def test_what_text_is_read_as(kind: Value, text: str, result: object) -> None:
     read = kind.read(text)
     assert read == result
     assert type(read) is type(result)
+
+
+def test_whole_numbers() -> None:
+    assert [whole_number(text) for text in ("7", b"012", "9" * 18)] == [7, 12, 10**18 - 1]
+    assert {whole_number(text) for text in ("", "-1", "+1", "1_0", " 1", "²", "٣", "1.", "9" * 5000, b"x")} == {None}
 
 
 @pytest.mark.parametrize(("kind", "text", "message"), NOT_READ)

@@ -153,16 +153,20 @@ def test_a_quarter_of_the_minibatches_constrains_matrices(alpha: float) -> None:
     assert found[0] != found[1]
 
 
-def test_backstitch_comes_every_interval_from_a_drawn_minibatch_on() -> None:
-    places = set()
-    for seed in range(10):
-        trainer = Trainer(
-            network(), TrainerOptions(backstitch_training_scale=0.3, backstitch_training_interval=3, seed=seed)
-        )
-        found = [bool(trainer.train_minibatch(minibatch(), 1e-3).backstitch) for _ in range(7)]
-        places.add(found.index(True))
-        assert found == [(number - found.index(True)) % 3 == 0 for number in range(7)]
-    assert len(places) > 1
+@pytest.mark.parametrize("interval", [2, 3, 4, 7])
+@pytest.mark.parametrize(
+    ("seed", "dropouts", "drawn"),
+    [(0, 0, 71341), (1, 0, 71341), (2, 0, 20237), (1, 1, 22417), (1, 3, 19769), (-1, 0, 23078)],
+)
+def test_backstitch_falls_on_the_minibatches_of_kaldi(interval: int, seed: int, dropouts: int, drawn: int) -> None:
+    """`drawn`: RandInt(0, 100000) of the GNU C library, after a number for each component that is random."""
+    config = CONFIG.format(affine="") + "".join(
+        f"component name=drop{k} type=DropoutComponent dim=1 dropout-proportion=0.5\n" for k in range(dropouts)
+    )
+    options = TrainerOptions(backstitch_training_scale=0.3, backstitch_training_interval=interval, seed=seed)
+    trainer = Trainer(Nnet.from_config(config, seed=3), options)
+    found = [bool(trainer.train_minibatch(minibatch(), 1e-3).backstitch) for _ in range(2 * interval)]
+    assert found == [number % interval == drawn % interval for number in range(2 * interval)]
 
 
 def test_backstitch_uses_natural_gradient_in_the_first_step_and_learns_in_the_second(

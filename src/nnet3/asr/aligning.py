@@ -26,6 +26,7 @@ from nnet3.ir.matrices import Matrix
 from nnet3.kaldi_io import Fst, Reader
 from nnet3.nnet import AcousticModel
 from nnet3.options import AlignmentOptions, UtteranceOptions, WordTimesOptions, declared
+from nnet3.text import words_of
 
 Tree = ContextDependency | str | os.PathLike[str] | None
 
@@ -124,7 +125,7 @@ class Transcripts:
         Raises ArgumentError for nothing, and for what lexicon or model do not have.
         """
         check_kind(said, (str, Sequence, np.ndarray), "what was said", "a text, or a list of words or phones")
-        items: list[Any] = said.split() if isinstance(said, str) else list(said)
+        items: list[Any] = words_of(said) if isinstance(said, str) else list(said)
         if not items:
             raise ArgumentError("there is nothing to align: expected words or phones, got none")
         if self.lexicon is None:

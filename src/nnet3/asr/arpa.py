@@ -11,6 +11,7 @@ import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.text import BLANKS, whole_number, words_of
 
 _LOG = logging.getLogger("nnet3")
 BEGIN, END = "<s>", "</s>"
@@ -85,8 +86,8 @@ def parse_arpa(text: str, source: str, begin: str = BEGIN, end: str = END) -> Ar
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield number, line.strip()
+        if stripped := line.strip(BLANKS):
+            yield number, stripped
 
 
 def _order(line: str, before: int, counts: Mapping[int, int], source: str, place: str) -> int:
@@ -96,15 +97,16 @@ def _order(line: str, before: int, counts: Mapping[int, int], source: str, place
 
 
 def _count(line: str, source: str, place: str) -> tuple[int, int]:
-    size, _, count = line.removeprefix("ngram").partition("=")
-    if not (line.startswith("ngram") and size.strip().isdecimal() and count.strip().isdecimal()):
-        raise ModelFormatError(f"expected a line such as 'ngram 1=200', got '{line}'", source, place)
-    return int(size), int(count)
+    before, _, after = line.removeprefix("ngram").partition("=")
+    size, count = whole_number(before.strip(BLANKS)), whole_number(after.strip(BLANKS))
+    if not line.startswith("ngram") or size is None or count is None:
+        raise ModelFormatError(f"expected a line such as 'ngram 1=200', got '{line[:60]}'", source, place)
+    return size, count
 
 
 def _ngram(line: str, order: int, source: str, place: str) -> tuple[Ngram, list[float]]:
     """Returns an n-gram, and its probability and maybe weight of backing off as logarithms."""
-    fields = line.split()
+    fields = words_of(line)
     try:
         if not order + 1 <= len(fields) <= order + 2:
             raise ValueError

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import ArgumentError
+from nnet3.kaldi_io.arrays import as_array
 
 Samples = npt.NDArray[np.float32]
 #: What a stream takes: PCM as bytes, or an array (samples,) or (samples, channels).
@@ -51,7 +52,7 @@ class PcmReader:
             whole = len(contents) - len(contents) % (2 * self.channels)
             self._cut = contents[whole:]
             return self._mono(np.frombuffer(contents[:whole], "<i2").reshape(-1, self.channels).astype(np.float32))
-        array = np.asarray(audio)
+        array = as_array(audio)
         if array.ndim == 1 and self.channels > 1 and len(array) % self.channels == 0:
             array = array.reshape(-1, self.channels)
         columns = array[:, np.newaxis] if array.ndim == 1 else array

@@ -54,8 +54,16 @@ class Normalising:
     def apply(self, features: Rows, stats: Doubles) -> Rows:
         """Returns features (frames, columns) normalised by statistics (2, columns + 1), in float32 as Kaldi does it.
 
-        Statistics without squares, (1, columns + 1), will do for means. Raises Nnet3Error for those that do not fit.
+        Statistics without squares, (1, columns + 1), will do for means. Raises Nnet3Error for those that do not fit,
+        and for statistics with which finite features become an infinity.
         """
+        with np.errstate(over="ignore", invalid="ignore"):
+            normalised = self._apply(features, stats)
+        if not (np.isfinite(normalised) | ~np.isfinite(features)).all():
+            raise Nnet3Error("its features are not finite any more with these statistics: is one of the two damaged?")
+        return normalised
+
+    def _apply(self, features: Rows, stats: Doubles) -> Rows:
         columns = features.shape[1]
         if stats.shape not in ((2, columns + 1), (1, columns + 1)):
             raise Nnet3Error(f"its statistics are {stats.shape}, expected (2, {columns + 1}) for {columns} columns")

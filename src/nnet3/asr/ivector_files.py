@@ -15,6 +15,7 @@ from nnet3.kaldi_io import Reader, load_matrix
 
 _GMM_BEGIN, _GMM_END = ("<DiagGMM>", "<DiagGMMBegin>"), ("</DiagGMM>", "<DiagGMMEnd>")
 _MOST_BYTES = 4 << 30  # of the products of an extractor's matrices
+_LARGEST = 1e12  # of a number of a model; those of trained models are below 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,13 @@ def from_packed(packed: Doubles, size: int) -> Doubles:
     return full
 
 
+def check_magnitude(what: str, numbers: Doubles | Singles, source: str = "") -> None:
+    """Raise ModelFormatError for numbers that are not finite, or whose products with features would not be."""
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if not largest <= _LARGEST:
+        raise ModelFormatError(f"{what} must have finite numbers up to {_LARGEST:g}, got {largest:g}", source)
+
+
 def load_diagonal_gmm(path: str | os.PathLike[str]) -> DiagonalGmm:
     """Loads a `final.dubm`. Raises ModelFormatError; the constants that are stored there are not used."""
     reader = Reader.open(path)
@@ -115,12 +123,12 @@ def load_diagonal_gmm(path: str | os.PathLike[str]) -> DiagonalGmm:
             "one number of Gaussians of one dimension",
         )
     gmm = DiagonalGmm(weights, means_inv_vars, inv_vars)
-    good = (weights >= 0) & (inv_vars > 0).all(axis=1)
-    good &= np.isfinite(weights) & np.isfinite(means_inv_vars).all(axis=1) & np.isfinite(inv_vars).all(axis=1)
+    for what, numbers in (("weights", weights), ("means", means_inv_vars), ("inverse variances", inv_vars)):
+        check_magnitude(f"the {what} of Gaussians", numbers, os.fspath(path))
+    good = (weights >= 0) & (inv_vars >= 1 / _LARGEST).all(axis=1)
     if not good.all():
         raise reader.error_at(
-            start,
-            f"Gaussian {int(np.argmin(good))} is none: a weight is negative, a variance not positive, or not finite",
+            start, f"Gaussian {int(np.argmin(good))} is none: a weight is negative, or a variance not positive"
         )
     return gmm
 
@@ -161,8 +169,14 @@ def load_ivector_extractor(path: str | os.PathLike[str]) -> IvectorExtractor:
     offset = reader.real()
     reader.expect("</IvectorExtractor>")
     reader.finish()
-    if not (np.isfinite(projections).all() and np.isfinite(precisions).all() and math.isfinite(offset)) or size == 0:
-        raise ModelFormatError("there is a NaN or an infinity, or nothing", os.fspath(path))
+    if size == 0:
+        raise ModelFormatError("the projections have no columns", os.fspath(path))
+    for what, numbers in (("projections", projections), ("inverse covariances", precisions), ("offset", offset)):
+        check_magnitude(f"the {what}", np.asarray(numbers), os.fspath(path))
+    try:
+        np.linalg.cholesky(from_packed(precisions, dim))
+    except np.linalg.LinAlgError:
+        raise ModelFormatError("an inverse covariance is not positive definite", os.fspath(path)) from None
     return IvectorExtractor(projections, precisions, offset)
 
 
@@ -175,4 +189,6 @@ def load_cmvn_stats(path: str | os.PathLike[str]) -> Doubles:
         raise ModelFormatError(
             f"statistics for CMVN must be finite and have a count, got {stats[0, -1]:g}", os.fspath(path)
         )
+    check_magnitude("means of features", stats[0, :-1] / stats[0, -1], os.fspath(path))
+    check_magnitude("variances of features", np.sqrt(np.abs(stats[1, :-1] / stats[0, -1])), os.fspath(path))
     return stats

@@ -15,6 +15,7 @@ from nnet3.asr.features import OnlineCmvn, SplicedTransform
 from nnet3.asr.ivector_files import (
     DiagonalGmm,
     IvectorExtractor,
+    check_magnitude,
     load_cmvn_stats,
     load_diagonal_gmm,
     load_ivector_extractor,
@@ -56,6 +57,7 @@ class IvectorModel:
                 f"the parts of the ivector extractor do not fit: the background model (final.dubm) has "
                 f"{len(self.gmm.weights)} Gaussians, the extractor (final.ie) {extractor.num_gaussians}"
             )
+        check_magnitude("the transform (final.mat)", self.transform)
         SplicedTransform(self.splice, self.transform, self.feature_dim)
         OnlineCmvn(self.cmvn, self.cmvn_stats)
 

@@ -24,7 +24,7 @@ from nnet3.kaldi_io import Writer, save_fst, write_atomically
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.whole_folder import whole_folder
 from nnet3.options import LangOptions
-from nnet3.text import decode_config
+from nnet3.text import decode_config, words_of
 
 EPSILON, BACK_OFF = "<eps>", "#0"
 _RESERVED = (EPSILON, BACK_OFF, "<s>", "</s>")
@@ -156,4 +156,4 @@ def _text(path: Path) -> str:
 
 
 def _words(path: Path) -> list[str]:
-    return _text(path).split()
+    return words_of(_text(path))

@@ -17,7 +17,7 @@ from nnet3.errors import ArgumentError, Nnet3Error, check_kind
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.text import did_you_mean
+from nnet3.text import did_you_mean, words_of
 
 _SILENCES = ("SIL", "sil")
 _MOST_SHOWN = 10
@@ -188,7 +188,7 @@ def _entries(
         if isinstance(ways, str):
             ways = [ways]
         for way in ways:
-            phones = tuple(way.split() if isinstance(way, str) else way)
+            phones = tuple(words_of(way) if isinstance(way, str) else way)
             if not phones:
                 raise ArgumentError(f"the word '{word}' has a pronunciation without phones")
             yield Pronunciation(word, phones)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -20,6 +19,7 @@ from nnet3.asr.transcript import subtitles
 from nnet3.asr.vosk_json import NOTHING_HEARD, SpokenText, TimedWord, partial_json, result_json
 from nnet3.decode import StreamComputer
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
+from nnet3.text import read_json
 
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
@@ -269,7 +269,7 @@ class Recognizer:
     def SetGrammar(self, grammar: str) -> None:
         """`set_phrases` of a JSON list; an empty one: all words. A model whose graph is fixed warns, as Vosk does."""
         try:
-            phrases: Any = json.loads(grammar)
+            phrases: Any = read_json(grammar)
         except (TypeError, ValueError):
             phrases = None
         if not isinstance(phrases, list):

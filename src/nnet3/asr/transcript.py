@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nnet3.asr.vosk_json import SpokenText, TimedWord
+from nnet3.text import BLANKS
 
 _WORDS_PER_LINE = 7
 
@@ -22,11 +23,20 @@ def subtitles(heard: Iterable[SpokenText], words_per_line: int = _WORDS_PER_LINE
 
 
 def ctm_lines(name: str, heard: Iterable[SpokenText]) -> Iterator[str]:
-    """Yields `name channel begin duration word confidence` for each word, times in seconds."""
+    """Yields `name channel begin duration word confidence` for each word, times in seconds.
+
+    Blanks in the name are %20, as in URLs: in such lines they separate.
+    """
+    name = one_field(name)
     for spoken in heard:
         for word in spoken.words:
             sure = "" if word.confidence is None else f" {word.confidence:.2f}"
             yield f"{name} 1 {word.start:.2f} {word.end - word.start:.2f} {word.word}{sure}\n"
+
+
+def one_field(name: str) -> str:
+    """Returns a name as one field of a line: its blanks become %20 and so on, as in URLs."""
+    return "".join(f"%{ord(letter):02X}" if letter in BLANKS else letter for letter in name)
 
 
 def _lines(heard: Iterable[SpokenText], words_per_line: int) -> Iterator[list[TimedWord]]:

@@ -12,6 +12,7 @@ from nnet3.errors import ModelFormatError
 from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.lattice import Lattice
+from nnet3.text import whole_number, words_of
 
 _BEGINS, _PARTS = ("begin", "singleton"), ("internal", "end")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)
@@ -38,14 +39,14 @@ class WordBoundaries:
         """Reads `word_boundary.int`: a phone and nonword, begin, end, internal or singleton in each line."""
         most = int(model.num_phones) + 1
         begins, inside = np.zeros(most, bool), np.zeros(most, bool)
-        for number, line in enumerate(bytes(map_file(path)).decode("utf-8", "replace").splitlines(), 1):
-            fields = line.split()
+        for number, line in enumerate(bytes(map_file(path)).decode("utf-8", "replace").split("\n"), 1):
+            fields = words_of(line)
             if not fields:
                 continue
-            if len(fields) != 2 or not fields[0].isdecimal() or fields[1] not in _KINDS:
+            phone = whole_number(fields[0])
+            if len(fields) != 2 or phone is None or fields[1] not in _KINDS:
                 message = f"expected a phone and one of {', '.join(_KINDS)}, got '{line[:60]}'"
                 raise ModelFormatError(message, os.fspath(path), f"line {number}")
-            phone = int(fields[0])
             if phone < most:
                 begins[phone], inside[phone] = fields[1] in _BEGINS, fields[1] in _PARTS
         return cls(model, begins, inside)

@@ -40,7 +40,9 @@ def compile_graphs(
     said: str, output: str, tree: str, model: str, lexicon: str, disambiguation: str, options: TrainingGraphOptions,
     *, of_fsts: bool = False,
 ) -> int:  # fmt: skip
-    """Writes the training graph of each transcript, or acceptor of words. Returns 1, an exit status, if there was none.
+    """Writes the training graph of each transcript, or acceptor of words.
+
+    Returns an exit status: 1 if there is no graph, but 0 for a table without acceptors, as in Kaldi.
 
     `disambiguation`: labels of the lexicon that are no phones, "" for none. Raises Nnet3Error for files that do not fit
     together.
@@ -54,7 +56,7 @@ def compile_graphs(
         for key, graph in left_out.each(table, lambda _, each: make(each)):
             writer.write(key, graph)
         say(f"succeeded for {writer.count} graphs, failed for {left_out.failed}")
-        return int(writer.count == 0)
+        return int(writer.count == 0 and (left_out.failed > 0 or not of_fsts))
 
 
 class WaitingToAlign(deque[tuple[G, int]]):

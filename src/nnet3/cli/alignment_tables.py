@@ -103,6 +103,8 @@ def to_posteriors(alignments: str, output: str) -> None:
     with posterior_writer(output) as writer:
         for key, posterior in _made(alignments, _posterior):
             writer.write(key, posterior)
+        if writer.count == 0:
+            raise Nnet3Error(f"{alignments}: there are no alignments")
 
 
 def _posterior(alignment: np.ndarray) -> Posterior:
@@ -113,11 +115,15 @@ def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per
     """Writes the summed weights of transition-ids, from 0 on, or of pdfs, without the last transition-id."""
     transitions = load_transitions(model)
     counts: np.ndarray = np.zeros(transitions.num_transition_ids + 1)
+    utterances = 0
     with open_posterior_table(posteriors) as table:
         for key, posterior in table:
+            utterances += 1
             with _naming(posteriors, key):
                 transitions.pdf(posterior.ids)  # they are in range
             counts += np.bincount(posterior.ids, posterior.weights, len(counts))
+    if utterances == 0:
+        raise Nnet3Error(f"{posteriors}: there are no posteriors")
     if per_pdf:
         ids = np.arange(1, transitions.num_transition_ids)
         counts = np.bincount(transitions.pdf(ids), counts[ids], transitions.num_pdfs)

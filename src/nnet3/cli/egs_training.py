@@ -91,7 +91,10 @@ def train(
     options: TrainerOptions,
     cache_files: tuple[str | None, ...],
 ) -> None:
-    """Trains a raw network on merged examples. Raises TrainingError if there is no minibatch to train on."""
+    """Trains a raw network on merged examples, and writes it.
+
+    Raises TrainingError, when the network is written as it was, if there is no minibatch to train on.
+    """
     check_can_save(output)
     nnet = load_network_to(given_device(), model)
     objective = files.objective(nnet)
@@ -101,10 +104,13 @@ def train(
             trainer.train_minibatch(minibatch)
     trainer.log.finish()
     has_weight = objective is None or any(stats.weight for stats in trainer.log.totals.values())
-    if trainer.num_minibatches == trainer.num_skipped or not has_weight:
-        raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped")
     save_model(nnet, output, binary)
     say(f"Wrote model to {output}")
+    if trainer.num_minibatches == trainer.num_skipped or not has_weight:
+        raise TrainingError(
+            f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped: the model that is written has "
+            "learnt nothing"
+        )
 
 
 def combine_files(

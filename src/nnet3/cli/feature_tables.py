@@ -182,7 +182,10 @@ def normalise_online(stats: str, features: str, output: str, spk2utt: str, optio
             raise Nnet3Error("its features have a NaN or an infinity")
         cmvn = OnlineCmvn(options, everybody, of_speaker)
         cmvn.accept(matrix)
-        rows = cmvn.at(np.arange(len(matrix)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = cmvn.at(np.arange(len(matrix)))
+        if not np.isfinite(rows).all():
+            raise Nnet3Error("its features are not finite any more with these statistics: is one of the two damaged?")
         return rows, cmvn.stats if of_speaker is None else of_speaker + cmvn.stats
 
     return write_by_speaker(features, output, spk2utt, normalised, "Applied online CMVN to {} files, {} had errors.")

@@ -16,6 +16,7 @@ from nnet3.kaldi_io.lattice_factoring import factored
 from nnet3.kaldi_io.lattice_file import lattice_writer
 from nnet3.kaldi_io.specifiers import check_different
 from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.text import words_of
 
 
 def write_best_paths(
@@ -124,8 +125,8 @@ def copy(lattices: str, output: str, write_compact: bool, include: str, exclude:
 
     Returns 1, an exit status, if there are none.
     """
-    lines = read_text(include or exclude).splitlines() if include or exclude else []
-    keys = {fields[0] for line in lines if (fields := line.split())}
+    lines = read_text(include or exclude).split("\n") if include or exclude else []
+    keys = {fields[0] for line in lines if (fields := words_of(line))}
     count = write_changed(
         lattices, output, lambda lattice: lattice, write_compact, lambda key: (key in keys) == bool(include)
     )

@@ -44,6 +44,8 @@ def copy_int_vectors(source: str, output: str, binary: bool) -> None:
         with open_int_vector_table(source) as table, int_vector_writer(output) as writer:
             for key, vector in table:
                 writer.write(key, vector)
+            if writer.count == 0:
+                raise Nnet3Error(f"{source}: there are no vectors")
             say(f"Copied {writer.count} vectors of int32.")
         return
     vector = read_alignment(open_file(source))

@@ -6,8 +6,10 @@ Status 0: good; 1: the user's input was wrong (message on stderr); 2: wrong usag
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -84,13 +86,24 @@ def _tell(arguments: list[str], program: str) -> int:
     except _NobodyReadsError:
         return 0
     except OSError as error:
-        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        return _fail(f"{_file_of(error)}: {error.strerror or error}")
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         return _fail("this does not fit into memory")
     finally:
         _drop_unwritten()
+
+
+def _file_of(error: OSError) -> str:
+    """Returns the file of an error, by default standard output: of what is open already the system tells no name."""
+    if error.filename:
+        return str(error.filename)
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for value in frame.f_locals.values():
+            if isinstance(value, io.IOBase) and isinstance(name := getattr(value, "name", None), str):
+                return "standard output" if name == "<stdout>" else name
+    return "standard output"
 
 
 def _invoke(arguments: list[str], program: str) -> int:

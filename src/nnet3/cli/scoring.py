@@ -10,6 +10,7 @@ from nnet3.asr.word_errors import WordErrors, word_errors
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Reader, TableReader, read_alignment
+from nnet3.text import words_of
 
 Words = tuple[str, ...] | tuple[int, ...]
 
@@ -51,7 +52,7 @@ def _each_once(table: Iterable[tuple[str, Words]], name: str) -> Iterator[tuple[
 
 
 def _read_words(reader: Reader) -> tuple[str, ...]:
-    return tuple(reader.line().split())
+    return tuple(words_of(reader.line()))
 
 
 def _read_integers(reader: Reader) -> tuple[int, ...]:

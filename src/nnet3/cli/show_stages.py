@@ -147,7 +147,7 @@ def _changes(before: NnetComputation, after: NnetComputation) -> Iterator[str]:
 
 
 _FRAMES, _FAMILY_FRAMES = 10, 200  # that are asked for unless the user says which
-_RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")
+_RANGE = re.compile(r"([^=]+)=(-?\d{1,10})(?::(-?\d{1,10})(?::(\d{1,10}))?)?")
 
 
 def show_stages(

@@ -24,9 +24,10 @@ from nnet3.cli.aligning import AlignmentTally, WaitingToAlign, report, scores_of
 from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, batch_runner
 from nnet3.cli.files import load_acoustic_model, load_tree
 from nnet3.decode import Scoring, log_priors
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, shown
 from nnet3.kaldi_io import NO_TABLE, Writer, int_vector_writer, open_words_table, write_atomically, write_wxfilename
 from nnet3.options import WordTimesOptions
+from nnet3.text import whole_number
 
 
 def write_word_times(
@@ -81,10 +82,11 @@ def _lexicon(model: str, lexicon: str, phones: str, silence: str, silence_probab
 def _factor_beside(model: str) -> int:
     """Returns what the file `frame_subsampling_factor` beside a model says, 0 if there is none."""
     path = Path(model).parent / "frame_subsampling_factor"
-    text = path.read_text().strip() if path.is_file() else "0"
-    if not text.isdecimal():
-        raise Nnet3Error(f"{path}: expected a whole number, got '{text}'")
-    return int(text)
+    text = path.read_bytes().strip() if path.is_file() else b"0"
+    factor = whole_number(text)
+    if factor is None:
+        raise Nnet3Error(f"{path}: expected a whole number, got {shown(text)}")
+    return factor
 
 
 class _Output:

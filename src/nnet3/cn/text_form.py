@@ -156,7 +156,7 @@ class _Reader:
     def _literal(self, text: str) -> Any:
         try:
             return ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise self._error(f"expected a number, a text or a tuple, got {text[:40]!r}") from None
 
     def _guarded(self, make: Any) -> Any:

@@ -14,6 +14,7 @@ from nnet3.decode.stream_program import StreamProgram
 from nnet3.decode.stream_progress import Batch, StreamProgress
 from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.nnet.fingerprint import with_parts
+from nnet3.text import read_json
 
 _ABOUT, _FORMAT, _VERSION = "about", "nnet3 stream", 1
 _COUNTS = ("number", "num_frames", "num_rows")
@@ -79,9 +80,9 @@ def _parts(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     data, safetensors = bytes(data), _safetensors()
     try:
         tensors = safetensors.torch.load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        about = json.loads(header.get("__metadata__", {}).get(_ABOUT, "{}"))
-    except (safetensors.SafetensorError, ValueError, KeyError, RecursionError) as error:
+        header = read_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        about = read_json(header.get("__metadata__", {}).get(_ABOUT, "{}"))
+    except (safetensors.SafetensorError, ValueError, KeyError, AttributeError) as error:
         raise ExecutionError(f"the state of the stream is damaged: it is no safetensors file ({error})") from None
     return about if isinstance(about, dict) else {}, tensors
 

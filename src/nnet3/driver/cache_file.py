@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.ir import serialize
 from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.text import read_json
 
 MAGIC = b"nnet3 computation file 1\n"
 BUNDLE_MAGIC = b"nnet3 computation files 1\n"
@@ -38,7 +39,7 @@ _KINDS = "biuf"  # of arrays: Booleans, integers, floats
 Section = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]
 
 
-class CacheFileError(Exception):
+class CacheFileError(Nnet3Error):
     """A file that is damaged or none of ours; the message says what is wrong with it."""
 
 
@@ -117,7 +118,7 @@ class SectionReader:
         if zlib.crc32(memoryview(data)[begin:]) != checksum:
             raise CacheFileError("its checksum is wrong")
         try:
-            directory = json.loads(data[begin : begin + length])
+            directory = read_json(data[begin : begin + length])
             self._sections: dict[str, Any] = dict(directory["sections"])
             found = directory["key"]
         except (ValueError, KeyError, TypeError) as error:
@@ -134,10 +135,12 @@ class SectionReader:
         try:
             section = self._sections[name]
             start, length = section["header"]
-            header = json.loads(self._data[self._begin + start : self._begin + start + length])
+            header = read_json(self._data[self._begin + start : self._begin + start + length])
             return header, {array: self._array(*place) for array, place in section["arrays"].items()}
-        except (ValueError, KeyError, TypeError) as error:
-            raise CacheFileError(f"its section '{name}' cannot be read ({error})") from error
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise CacheFileError(
+                f"a file of compiled programs is damaged: its section '{name}' cannot be read ({error})"
+            ) from error
 
     def _array(self, dtype_text: str, shape: list[int], start: int) -> np.ndarray:
         dtype = np.dtype(dtype_text)

@@ -216,7 +216,7 @@ class SequencesPlace:
         self.family = family
 
     def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
-        """Does what `_Place._member` does."""
+        """Returns the task of member k, with n sequences."""
         assert self.rows is not None
         return _member_of(self.rows.at(n), k, *others.member(k, n))
 

@@ -14,6 +14,7 @@ from nnet3.examples.chunk_ios import alignment_matrix, indexes
 from nnet3.examples.example import Example, NnetIo
 from nnet3.kaldi_io.general import compressed
 from nnet3.options import XvectorMakingOptions
+from nnet3.text import words_of
 
 _LOG = logging.getLogger("nnet3")
 
@@ -33,8 +34,8 @@ def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stret
     Raises TrainingError for a line that is none such, or names another than the tables 0 .. num_tables - 1.
     """
     stretches: dict[str, list[Stretch]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        key, *words = line.split() or [""]
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        key, *words = words_of(line) or [""]
         place = f"{source}, line {number}"
         try:
             of_table, _, *others = words

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import sys
+import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from nnet3.errors import Nnet3Error
 
 _HOST = "127.0.0.1"
+_SECONDS = 10.0  # that a client may take for its request, and be silent in the middle of an answer
+_MOST_CLIENTS = 32  # at once: others wait until one is answered, and then are turned away
 
 
 class PageServer(ThreadingHTTPServer):
     """Answers GET / with the page that `make` gives, made anew each time; `port` 0 takes any that is free.
 
-    It is reached from this machine alone. Raises OSError if the port is taken.
+    It is reached from this machine alone. Raises OSError if the port is taken. Clients that leave or fall silent in the
+    middle of a request are forgotten.
     """
 
     daemon_threads = True
@@ -21,17 +29,51 @@ class PageServer(ThreadingHTTPServer):
     def __init__(self, make: Callable[[], str], port: int = 0):
         super().__init__((_HOST, port), _Handler)
         self.make = make
+        self._free = threading.Semaphore(_MOST_CLIENTS)
 
     @property
     def url(self) -> str:
         """The address of the page."""
         return f"http://{_HOST}:{self.server_address[1]}/"
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(timeout=_SECONDS):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of clients that have left; other errors are shown as the base class does."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    timeout = _SECONDS
+
+    def setup(self) -> None:
+        super().setup()
+        self._patience = threading.Timer(_SECONDS, self._give_up)
+        self._patience.daemon = True
+        self._patience.start()
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(OSError):  # it has left
+            self.connection.shutdown(socket.SHUT_RD)
+
+    def finish(self) -> None:
+        self._patience.cancel()
+        super().finish()
 
     def do_GET(self) -> None:
+        self._patience.cancel()  # the request is here: the answer may take long to make
         # A page elsewhere whose name was pointed at this address has another Host.
         host = self.headers.get("Host", "").rpartition(":")[0]
         if host not in (_HOST, "localhost"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TypeVar, get_origin, get_type_hints
 
@@ -16,6 +16,7 @@ from nnet3.errors import ExportError, check_kind
 from nnet3.kaldi_io import Writer
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, Nnet
+from nnet3.text import read_json
 
 _PREFIX = "nnet3."
 Kind = TypeVar("Kind", bound="FileMetadata")
@@ -119,23 +120,22 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
         given = {each.name: properties.get(_PREFIX + each.name) for each in fields(kind)}
-        values = {name: json.loads(value) for name, value in given.items() if value is not None}
-        _check_types(values, kind)
-        return kind(**values)
+        about = kind(**{name: read_json(value) for name, value in given.items() if value is not None})
+        _check_types(about)
+        return about
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
     except (DecodeError, RecursionError, TypeError, ValueError):
         raise ExportError(f"{os.fspath(path)}: this is no ONNX file that nnet3 has written") from None
 
 
-def _check_types(values: Mapping[str, object], kind: type[FileMetadata]) -> None:
-    """Raise TypeError for a value that is not of the type of its field; an integer may be a float's value."""
-    for name, hint in get_type_hints(kind).items():
-        wanted = get_origin(hint) or hint
-        accepted = (int, float) if wanted is float else wanted
-        value = values.get(name)
-        if name in values and (not isinstance(value, accepted) or isinstance(value, bool) != (wanted is bool)):
-            raise TypeError(f"{name} is {value!r}")
+def _check_types(about: FileMetadata) -> None:
+    """Raise TypeError unless each value has the type that its field says, and is finite."""
+    for name, hint in get_type_hints(type(about)).items():
+        value, kind = getattr(about, name), get_origin(hint) or hint
+        kinds = (int, float) if kind is float else (kind,)
+        if type(value) not in kinds or (kind is float and not math.isfinite(value)):
+            raise TypeError(f"{name} is of another type")
 
 
 def model_digest(model: Nnet | AcousticModel) -> str:

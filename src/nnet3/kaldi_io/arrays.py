@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 
 
 def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
@@ -20,17 +20,24 @@ def whole_numbers(numbers: np.ndarray) -> np.ndarray | None:
     return whole if np.array_equal(whole, numbers) else None
 
 
-def _without_gradient(values: ArrayLike) -> ArrayLike:
-    """PyTorch's tensors become arrays only without gradient history, and bfloat16 only as float32."""
-    if not hasattr(values, "detach"):
-        return values
-    tensor = values.detach().cpu()
-    return tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
+def as_array(values: ArrayLike, error: type[Nnet3Error] = ArgumentError) -> np.ndarray:
+    """Returns values as an array: PyTorch's tensors without gradient history, bfloat16 as float32.
+
+    Raises `error` for what has no numbers of one shape, such as lists of different lengths and sparse tensors.
+    """
+    try:
+        if hasattr(values, "detach"):
+            tensor = values.detach().cpu()
+            values = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError, OverflowError) as reason:
+        said = str(reason).partition("\n")[0]
+        raise error(f"expected an array of numbers, got a {type(values).__name__} that is none: {said}") from None
 
 
 def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
     """`values` as a contiguous array of `dtype` that has that many dimensions."""
-    array = np.asarray(_without_gradient(values))
+    array = as_array(values, ModelFormatError)
     if array.dtype.kind not in "fiub":
         raise ModelFormatError(f"cannot write numbers of type {array.dtype} as floats")
     if array.ndim != dimensions:
@@ -40,7 +47,7 @@ def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndar
 
 def int32_array(values: ArrayLike, columns: int | None = None) -> np.ndarray:
     """`values` as a contiguous int32 array, (n,) or, with `columns`, (n, columns)."""
-    array = np.asarray(values)
+    array = as_array(values, ModelFormatError)
     if array.size == 0:
         return np.empty((0,) if columns is None else (0, columns), np.int32)
     expected = "(n,)" if columns is None else f"(n, {columns})"

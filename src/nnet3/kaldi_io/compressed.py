@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import NumericalError
+from nnet3.kaldi_io.arrays import float_array
 from nnet3.kaldi_io.tokens import TokenReader
 
 _BLOCK = 1 << 20  # elements decoded at a time
@@ -146,8 +147,8 @@ def read_compressed(reader: TokenReader) -> CompressedMatrix:
 
 
 def compress(matrix: ArrayLike, method: CompressionMethod | int = CompressionMethod.AUTOMATIC) -> CompressedMatrix:
-    """The codes of a 2-D array. NumericalError if it has NaNs or infinities."""
-    values = np.asarray(matrix, np.float32)
+    """The codes of a 2-D array. NumericalError if it has NaNs or infinities, ModelFormatError for anything else."""
+    values = float_array(matrix, 2, np.float32)
     method = CompressionMethod(method)
     if values.size == 0:
         return CompressedMatrix(np.empty((0, 0), np.uint8), 0.0, 1.0)

@@ -64,14 +64,6 @@ def take_rows(matrix: GeneralMatrix, rows: np.ndarray) -> GeneralMatrix:
     return compress(taken.decode(), CompressionMethod.TWO_BYTE_AUTO)
 
 
-def take_columns(matrix: GeneralMatrix, columns: slice) -> np.ndarray | CompressedMatrix:
-    """Some columns; a compressed matrix keeps its codes, a sparse one becomes full."""
-    if not isinstance(matrix, CompressedMatrix):
-        return dense(matrix)[:, columns]
-    quantiles = None if matrix.quantiles is None else matrix.quantiles[columns]
-    return replace(matrix, codes=matrix.codes[:, columns], quantiles=quantiles)
-
-
 def rows_with_padding(matrix: GeneralMatrix, first: int, count: int) -> GeneralMatrix:
     """Rows first .. first + count - 1; before the first and behind the last one these are repeated."""
     if matrix.shape[0] == 0:

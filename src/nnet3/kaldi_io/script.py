@@ -9,12 +9,14 @@ import numpy as np
 
 from nnet3.errors import TableError
 from nnet3.kaldi_io.compressed import CompressedMatrix
-from nnet3.kaldi_io.general import GeneralMatrix, take_columns, take_rows
+from nnet3.kaldi_io.general import dense
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
+from nnet3.text import BLANKS
 
 _ROWS_TOO_MANY = 3  # a range may end so many rows past the matrix, since durations are rounded
+_LINE = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]+([^{BLANKS}].*)", re.DOTALL)
 _RANGE = re.compile(r"\[(:|[0-9]{1,9}:[0-9]{1,9})(?:,(:|[0-9]{1,9}:[0-9]{1,9}))?\]")
 
 
@@ -33,10 +35,10 @@ def read_script(name: str) -> list[ScriptEntry]:
 
 
 def _parse_line(line: str, place: str) -> ScriptEntry:
-    words = line.split(None, 1)
-    if len(words) != 2:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise TableError(f"{place}: expected 'KEY FILENAME', got '{line[:60]}'")
-    return ScriptEntry(words[0], *split_range(words[1].rstrip(), place))
+    return ScriptEntry(match[1], *split_range(match[2].rstrip(BLANKS), place))
 
 
 def split_range(name: str, place: str) -> tuple[str, str]:
@@ -46,20 +48,21 @@ def split_range(name: str, place: str) -> tuple[str, str]:
     name, bracket, inside = name.rpartition("[")
     if not _RANGE.fullmatch(bracket + inside):
         raise TableError(f"{place}: '{bracket}{inside}' is not a range such as [0:9] or [:,0:12]")
-    return name.rstrip(), bracket + inside
+    return name.rstrip(BLANKS), bracket + inside
 
 
-def cut(value: object, range_: str) -> GeneralMatrix:
-    """The rows and columns of a matrix that a range such as [0:9,5:7] names, both ends included."""
+def cut(value: object, range_: str) -> np.ndarray:
+    """Returns the rows and columns that a range such as [0:9,5:7] names, both ends included, as a full matrix.
+
+    A compressed matrix is decoded first, as Kaldi does: its part is not compressed again.
+    """
     match = _RANGE.fullmatch(range_)
     assert match is not None, "the reader of the script has checked it"
     if not isinstance(value, (np.ndarray, SparseMatrix, CompressedMatrix)) or len(value.shape) != 2:
         raise TableError(f"the range {range_} is given, but only matrices have ranges")
     rows = _bounds(match.group(1), value.shape[0], _ROWS_TOO_MANY, range_)
     columns = _bounds(match.group(2) or ":", value.shape[1], 0, range_)
-    if isinstance(value, np.ndarray):
-        return value[rows, columns].copy()
-    return take_columns(take_rows(value, np.arange(rows.start, rows.stop)), columns)
+    return dense(value)[rows, columns].copy()
 
 
 def _bounds(text: str, size: int, too_many: int, range_: str) -> slice:

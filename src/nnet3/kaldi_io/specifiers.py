@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from nnet3.errors import TableError
+from nnet3.text import BLANKS
 
 _READ_OPTIONS = {
     "o": ("once", True),
@@ -109,7 +110,7 @@ def _is_one_file(one: str, other: str) -> bool:
 def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tuple[list[str], dict[str, bool], str]:
     """The ark and scp pieces in their order, the options, and what follows the colon."""
     before, colon, name = text.partition(":")
-    if not colon or text != text.rstrip():
+    if not colon or text != text.rstrip(BLANKS):
         raise TableError(f"'{text}' is not {expected}")
     kinds: list[str] = []
     options: dict[str, bool] = {}
@@ -155,13 +156,13 @@ def parse_wxfilename(name: str) -> FileName:
 
 
 def _check_name(name: str, verb: str) -> None:
-    if name != name.strip():
+    if name != name.strip(BLANKS):
         raise TableError(f"'{name}' cannot be {verb}: white space at the ends of a file name")
     if is_table(name):
         raise TableError(f"'{name}' cannot be {verb}: a file name is expected here, not a table")
     pipe = name.rstrip("|") if verb == "read" else name.lstrip("|")
     wrong = name.startswith("|") if verb == "read" else name.endswith("|")
-    if wrong or not pipe.strip():
+    if wrong or not pipe.strip(BLANKS):
         form = "'command |'" if verb == "read" else "'| command'"
         raise TableError(f"'{name}' cannot be {verb}: a command to be {verb} is given as {form}")
 

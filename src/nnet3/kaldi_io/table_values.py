@@ -20,6 +20,7 @@ from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.table_writer import Finished, TableWriter, finished_entries
 from nnet3.kaldi_io.tables import RandomAccessTable, TableReader
 from nnet3.kaldi_io.writer import Writer
+from nnet3.text import is_word, words_of
 
 R = TypeVar("R")
 W = TypeVar("W")
@@ -86,7 +87,7 @@ def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
 
 def read_token(reader: Reader) -> str:
     """One word, which ends the line."""
-    words = reader.line().split()
+    words = words_of(reader.line())
     if len(words) != 1:
         raise reader.error(f"expected one word on the line, got {len(words)}")
     return words[0]
@@ -94,7 +95,7 @@ def read_token(reader: Reader) -> str:
 
 def read_words(reader: Reader) -> list[str]:
     """The words on the rest of a line, none or more."""
-    return reader.line().split()
+    return words_of(reader.line())
 
 
 def write_words(writer: Writer, words: Sequence[str]) -> None:
@@ -102,7 +103,7 @@ def write_words(writer: Writer, words: Sequence[str]) -> None:
 
 
 def write_token(writer: Writer, token: str) -> None:
-    if token.split() != [token]:
+    if not is_word(token):
         raise ModelFormatError(f"cannot write {token!r} as a token, which is a word without blanks")
     writer.text_line(token)
 

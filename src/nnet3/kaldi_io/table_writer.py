@@ -14,6 +14,7 @@ from nnet3.kaldi_io.script import read_script
 from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wspecifier, parse_wxfilename
 from nnet3.kaldi_io.streams import OutputStream
 from nnet3.kaldi_io.writer import Writer
+from nnet3.text import is_word
 
 T = TypeVar("T")
 PARTIAL = ".partial"
@@ -95,7 +96,7 @@ class TableWriter(Generic[T]):
 
     def write(self, key: str, value: T) -> None:
         """Add an entry."""
-        if key.split() != [key]:
+        if not is_word(key):
             raise TableError(f"{self.specifier.text}: '{key}' cannot be a key, which is a word without blanks")
         writer = Writer(self._binary)
         if self._header:

@@ -16,6 +16,7 @@ from nnet3.kaldi_io.files import write_atomically
 from nnet3.kaldi_io.format_numbers import format_double, format_float, format_row, format_rows
 from nnet3.kaldi_io.index_vector import write_index_vector
 from nnet3.kaldi_io.sparse import SparseMatrix, write_sparse
+from nnet3.text import is_word
 
 
 class Writer:
@@ -55,7 +56,7 @@ class Writer:
             self.raw(b"\0B")
 
     def token(self, token: str) -> None:
-        if not token or token.split() != [token]:
+        if not is_word(token):
             raise ModelFormatError(f"cannot write {token!r} as a token, which is a word without blanks")
         self.text(token + " ")
 

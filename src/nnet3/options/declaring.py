@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.errors import ArgumentError, Nnet3Error, shown
 from nnet3.text import Value
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Options:
             try:
                 object.__setattr__(self, item.name, item.kind.checked(value))
             except (ValueError, Nnet3Error) as error:
-                raise self._about(item.name, f"{item.name} must be {error}, got {value!r}") from None
+                raise self._about(item.name, f"{item.name} must be {error}, got {shown(value)}") from None
         for name, message in self.conflicts():
             raise self._about(name, message)
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnet3.errors import ConfigError, Nnet3Error, TrainingError
+from nnet3.errors import ConfigError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.nnet import AcousticModel, Nnet, load
 from nnet3.runs.sections import parse_dropout
 from nnet3.runs.settings import RunSettings
@@ -146,6 +146,8 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
     Both hold `settings`, `data` and `environment` as JSON values. Changes in the environment only give a warning,
     except in the number of processes. `allow_changes` is None where there is no such choice.
     """
+    if not all(isinstance(before.get(part), dict) for part in now):
+        raise ModelFormatError(f"its run.json is damaged: expected the sections {', '.join(now)}", path)
     changed = [
         f"{name}: was {was}, now {is_now}"
         for part in ("settings", "data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -9,7 +10,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error, shown
 from nnet3.kaldi_io.files import reason_of
 from nnet3.runs.packing import Tensors, load_parts, put_together, save_parts, take_apart
 from nnet3.runs.world import World
+from nnet3.text import read_json
 
 _TEMPORARY = ".tmp"
 _LOG = logging.getLogger("nnet3")
@@ -165,15 +167,17 @@ class Checkpoints:
 def _read(path: Path) -> Checkpoint:
     """Check that all files are as they were written. Raises ModelFormatError."""
     try:
-        facts = json.loads((path / _FACTS).read_text())
+        facts = read_json((path / _FACTS).read_bytes())
         if facts["format"] != _FORMAT:
-            raise ModelFormatError(f"expected format {_FORMAT}, got {facts['format']}", str(path))
+            raise ModelFormatError(f"expected format {_FORMAT}, got {shown(facts['format'])}", str(path))
+        if facts["step"] != int(path.name):
+            raise ValueError(f"it says that it is of step {shown(facts['step'])}")
         for name, (size, checksum) in facts["files"].items():
             file = path / name
             if file.stat().st_size != size or _checksum(file) != checksum:
                 raise ModelFormatError("this file is not as it was written", str(file))
-        return Checkpoint(path, int(facts["step"]), facts)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Checkpoint(path, int(path.name), facts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelFormatError(f"this checkpoint is damaged: {error}", str(path)) from None
 
 
@@ -202,6 +206,8 @@ def join_states(world: World, own: Any) -> States:
 def own_state(world: World, checkpoint: Checkpoint) -> Any:
     """Returns the state that this process gave, or that of the first one if this one was not there yet.
 
+    Raises ModelFormatError for a state that is damaged.
+
     The first one reads for all, since others may not see its files.
     """
     tree, tensors = world.tell(checkpoint.parts(_FIRST) if world.is_first else None)
@@ -210,7 +216,18 @@ def own_state(world: World, checkpoint: Checkpoint) -> Any:
         other = world.tell(checkpoint.parts(name) if world.is_first and checkpoint.has(name) else None)
         if rank == world.rank and other is not None:
             tree, tensors = other[0], {**tensors, **other[1]}
-    return put_together(tree, tensors)
+    with naming_damage(checkpoint):
+        return put_together(tree, tensors)
+
+
+@contextlib.contextmanager
+def naming_damage(checkpoint: Checkpoint) -> Iterator[None]:
+    """Lets what a state of other values than were written raises become a ModelFormatError about the checkpoint."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        where = str(checkpoint.path)
+        raise ModelFormatError(f"this checkpoint is damaged: {error}: remove its folder", where) from None
 
 
 def _digest(tensor: Tensor) -> tuple[str, tuple[int, ...], bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nnet3.errors import Nnet3Error
+from nnet3.text import read_json
 
 _TEXT, _JSON = "log.txt", "log.jsonl"
 _DIGITS = 6
@@ -54,14 +55,14 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for event in _parsed_lines(folder / _JSON):
         if event["event"] == "resume":
-            events = _until(events, event["step"])
+            events = _until(events, event.get("step", 0))
         events.append(event)
     return events
 
 
 def _until(events: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
     """Returns the events up to the line of this step's checkpoint; without that line, those of steps up to it."""
-    written = [n for n, event in enumerate(events) if event["event"] == "checkpoint" and event["step"] == step]
+    written = [n for n, event in enumerate(events) if event["event"] == "checkpoint" and event.get("step") == step]
     return events[: written[-1] + 1] if written else [event for event in events if event.get("step", 0) <= step]
 
 
@@ -69,10 +70,10 @@ def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
     with open(path, "rb") as file:
         for line in file:
             try:
-                event = json.loads(line)
+                event = read_json(line)
             except ValueError:
                 continue
-            if isinstance(event, dict) and isinstance(event.get("event"), str):
+            if isinstance(event, dict) and isinstance(event.get("event"), str) and type(event.get("step", 0)) is int:
                 yield event
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error, shown
+from nnet3.text import read_json
 
 try:
     from safetensors import SafetensorError, safe_open
@@ -37,8 +38,28 @@ def take_apart(state: Any) -> tuple[str, Tensors]:
 
 
 def put_together(tree: str, tensors: Tensors) -> Any:
-    """Returns the state that `take_apart` was given."""
-    return _from_tree(json.loads(tree), tensors)
+    """Returns the state that `take_apart` was given. Raises ValueError for a tree that it has not made."""
+    try:
+        return _from_tree(read_json(tree), tensors)
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"this is no tree of a state: {error}") from None
+
+
+def check_alike(state: Any, example: Any, place: str = "") -> None:
+    """Raise ValueError unless a state has values of the types that an example has, where both have some.
+
+    Dicts may have other keys, lists other lengths, tensors other shapes; None in the example stands for any value.
+    """
+    kinds: Any = (int, float) if type(example) is float else (type(example),)
+    if example is None:
+        return
+    if not isinstance(state, kinds) or isinstance(state, bool) != isinstance(example, bool):
+        raise ValueError(f"the state{place} is {shown(state)}, expected a {type(example).__name__}")
+    if isinstance(example, dict):
+        for key in example.keys() & state.keys():
+            check_alike(state[key], example[key], f"{place}.{key}")
+    if isinstance(example, Tensor) and state.dtype != example.dtype:
+        raise ValueError(f"the state{place} is of {state.dtype}, expected {example.dtype}")
 
 
 def save_parts(tree: str, tensors: Tensors, path: Path) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, shown
 from nnet3.options import DerivTimes, Option, Options, declared
 from nnet3.runs import sections
 from nnet3.runs.settings_text import SettingsText
 from nnet3.text import did_you_mean
 from nnet3.text.values import Number
 
-_WIDEST_VALUE = 60
 _PLUGGED = ("data", "objective")  # sections whose keys depend on their `kind`
 
 
@@ -119,9 +118,9 @@ def _toml(value: object) -> str:
 def _plugged(text: SettingsText, name: str, kinds: Mapping[str, type[Options]]) -> tuple[str, Any]:
     """Returns the kind that a section names (by default the first), and the section as that kind reads it."""
     kind = text.sections.get(name, {}).get("kind", next(iter(kinds)))
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         hint = did_you_mean(str(kind), kinds) or "known: " + ", ".join(kinds)
-        raise text.error(name, "kind", f"expected a kind of {name}, got {_shown(kind)}", hint)
+        raise text.error(name, "kind", f"expected a kind of {name}, got {shown(kind)}", hint)
     return kind, _section(text, name, kinds[kind], extra=("kind",))
 
 
@@ -139,7 +138,7 @@ def _section(text: SettingsText, name: str, section: type[Options], extra: tuple
             values[items[key].name] = _value(items[key], value)
         except (ValueError, Nnet3Error) as error:
             hint = str(error) if isinstance(error, Nnet3Error) else ""
-            raise text.error(name, key, f"expected {items[key].kind.expected}, got {_shown(value)}", hint) from None
+            raise text.error(name, key, f"expected {items[key].kind.expected}, got {shown(value)}", hint) from None
     try:
         return section(**values)
     except Nnet3Error as error:
@@ -168,8 +167,3 @@ def _check_together(settings: RunSettings) -> None:
             f"got {training.initial_learning_rate:g}",
             "give final-learning-rate too",
         )
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _WIDEST_VALUE else f"{text[:_WIDEST_VALUE]}..."

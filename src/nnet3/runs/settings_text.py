@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnet3.errors import ConfigError, Nnet3Error, Span
+from nnet3.errors import ConfigError, Nnet3Error, Span, shown
 from nnet3.text import decode_config, did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -32,6 +32,14 @@ else:
             is_number = kind is yaml.ScalarNode and tag.endswith((":int", ":float"))
             return self.DEFAULT_SCALAR_TAG if is_number and ":" in value else tag
 
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            """Returns a node's value. Raises ConstructorError where PyYAML trips over the value, as over `!!int ''`."""
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+                reason = _reason(error) if isinstance(error, ValueError) else f"{shown(node.value)} is no {node.tag}"
+                raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark) from None
+
 
 _TOML_NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _TOML_PATH = rf"({_TOML_NAME}(?:\s*\.\s*{_TOML_NAME})*)\s*"
@@ -42,7 +50,6 @@ _TRIPLE_QUOTES = re.compile(r"'''|\"\"\"")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 _MOST_BYTES = 1 << 18
 _MOST_VALUES = 10_000  # of YAML, where what an alias stands for counts each time
-_NO_VALUE = (ValueError, LookupError, TypeError, AttributeError)  # by which PyYAML says that a value cannot be made
 _TOO_DEEP = "the values are nested too deeply"
 
 #: The places of the values in the file, by (section, key) or (section, "").
@@ -90,17 +97,13 @@ def parse_toml(text: str, source: str) -> SettingsText:
     """Reads settings from TOML. Places are found by looking at the lines, since the parser keeps none."""
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
+    except (ValueError, RecursionError) as error:  # RecursionError: of brackets that are nested deep
+        message = _reason(error) if isinstance(error, ValueError) else _TOO_DEEP
         place = _TOML_PLACE.search(message)
         line, column = (int(place[1]), int(place[2])) if place and place[1] else (text.count("\n") + 1, 1)
         raise ConfigError(
             f"this is not TOML: {_TOML_PLACE.sub('', message)}", _span(text, source, line, column)
         ) from None
-    except ValueError as error:  # of a number with thousands of digits
-        raise ConfigError(f"{source}: this is not TOML: {error}", None) from None
-    except RecursionError:
-        raise ConfigError(f"{source}: this is not TOML: {_TOO_DEEP}", None) from None
     return _checked(values, _toml_places(text, source), source)
 
 
@@ -126,15 +129,13 @@ def parse_yaml(text: str, source: str) -> SettingsText:
         ) from None
     except RecursionError:  # also of an alias within what it stands for
         raise ConfigError(f"{source}: this is not YAML: {_TOO_DEEP}", None) from None
-    except _NO_VALUE as error:  # of a value that looks like a date, say
-        raise ConfigError(f"this is not YAML: {error}", _wrong_value(root, text, source)) from None
     places: Places = {}
     for section, key, span in _yaml_places(root, text, source):
         if (section, key) in places:
             raise ConfigError(f"'{key or section}' is given twice", span)
         places[section, key] = span
     if not isinstance(values, dict | None):
-        raise ConfigError(f"expected sections such as [training], got {_shown(values)}", _mark_span(root, text, source))
+        raise ConfigError(f"expected sections such as [training], got {shown(values)}", _mark_span(root, text, source))
     return _checked(values or {}, places, source)
 
 
@@ -143,7 +144,7 @@ def _checked(values: dict[Any, Any], places: Places, source: str) -> SettingsTex
     for name, section in values.items():
         if not isinstance(section, dict):
             raise settings.error(
-                _normal(name), "", f"expected a section with keys, got {_shown(section)}", "keys stand in sections"
+                _normal(name), "", f"expected a section with keys, got {shown(section)}", "keys stand in sections"
             )
         keys = settings.sections[_normal(name)] = {}
         for key, value in section.items():
@@ -199,16 +200,9 @@ def _size(node: Any, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-def _wrong_value(node: Any, text: str, source: str) -> Span | None:
-    """Returns the place of the first value that PyYAML cannot make, which it does not tell."""
-    if isinstance(node, yaml.ScalarNode):
-        try:
-            _YamlLoader("").construct_object(node)
-        except _NO_VALUE:
-            return _mark_span(node, text, source)
-        return None
-    parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-    return next((span for part in parts if (span := _wrong_value(part, text, source))), None)
+def _reason(error: ValueError) -> str:
+    """Returns the message of an error; without Python's advice about numbers of more than 4,300 digits."""
+    return str(error).partition("; use sys.")[0]
 
 
 def _mark_span(node: Any, text: str, source: str) -> Span:
@@ -227,9 +221,4 @@ def _lines(text: str) -> list[str]:
 
 
 def _normal(name: object) -> str:
-    return str(name).replace("_", "-")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"a {type(value).__name__}"
+    return (shown(name) if isinstance(name, int) else str(name)).replace("_", "-")

@@ -13,7 +13,8 @@ from typing import Any
 
 from nnet3.errors import TrainingError
 from nnet3.examples.merging import short
-from nnet3.runs.checkpoints import Checkpoint, Checkpoints, join_states, own_state
+from nnet3.runs.checkpoints import Checkpoint, Checkpoints, join_states, naming_damage, own_state
+from nnet3.runs.packing import check_alike
 from nnet3.runs.parallel import Parallel
 from nnet3.runs.plugs import DataSource, Placed
 from nnet3.runs.reports import Reports
@@ -182,12 +183,16 @@ class TrainingRun:
         return True
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was written."""
+        """Goes on where the checkpoint was written. Raises ModelFormatError for one that is damaged."""
         own = own_state(self.world, checkpoint)
-        self.progress = Progress.from_json(own["progress"])
-        self.parallel.load_state(own["parallel"])
-        self.load_own_state(own.get("own"))
-        self.set_schedules(self.progress.scheduled_at)
+        with naming_damage(checkpoint):
+            check_alike(own, self._own())
+            self.progress = Progress.from_json(own["progress"])
+            if self.progress.step != checkpoint.step:
+                raise ValueError(f"its progress is that of step {self.progress.step}")
+            self.parallel.load_state(own["parallel"])
+            self.load_own_state(own.get("own"))
+            self.set_schedules(self.progress.scheduled_at)
         self.saved_at = checkpoint.step
 
     def save_checkpoint(self) -> None:
@@ -196,11 +201,14 @@ class TrainingRun:
         if self.checkpoints is None or is_within or self.saved_at == self.progress.step:
             return
         self.saved_at = self.progress.step
-        own = {"progress": self.progress.to_json(), "parallel": self.parallel.state(), "own": self.own_state()}
-        states = join_states(self.world, own)
+        states = join_states(self.world, self._own())
         if self.world.is_first:
             path = self.checkpoints.save(self.progress.step, self.facts, states, self.save_model)
             self.reports.event("checkpoint", step=self.progress.step, path=str(path))
+
+    def _own(self) -> dict[str, Any]:
+        """Returns the state that a checkpoint keeps of this process."""
+        return {"progress": self.progress.to_json(), "parallel": self.parallel.state(), "own": self.own_state()}
 
     # ---- minibatches ----
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from nnet3.asr import Model, Recognizer
 from nnet3.decode import StreamComputer
-from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.errors import ArgumentError, Nnet3Error, shown
 from nnet3.options import HearingOptions, declared
 from nnet3.serve.scheduler import Work
+from nnet3.text import read_json
 
 _COMMANDS = ("config", "eof", "reset")
 _NUMBERS = ("sample_rate", "max_alternatives")
@@ -37,8 +37,8 @@ class Session:
         Raises ArgumentError for what is none.
         """
         try:
-            message = json.loads(text)
-        except (ValueError, RecursionError):
+            message = read_json(text)
+        except ValueError:
             message = None
         names = [name for name in _COMMANDS if isinstance(message, dict) and name in message]
         if len(names) != 1:
@@ -52,7 +52,7 @@ class Session:
 
     def _configure(self, config: Any) -> None:
         if not isinstance(config, dict):
-            raise ArgumentError(f"config must be an object with settings, got {config!r:.80}")
+            raise ArgumentError(f"config must be an object with settings, got {shown(config)}")
         if "model" in config:
             raise ArgumentError("this server has one model: leave 'model' out of the config")
         given = {

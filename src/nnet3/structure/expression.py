@@ -166,7 +166,7 @@ class _ExpressionParser:
 
     def integer(self, wanted: str, minimum: int | None = None) -> int:
         token = self.next(f"{wanted} (an integer)")
-        if not re.fullmatch(r"[+-]?[0-9]+", token.text) or abs(int(token.text)) >= LARGEST_OFFSET:
+        if not re.fullmatch(r"[+-]?[0-9]{1,20}", token.text) or abs(int(token.text)) >= LARGEST_OFFSET:
             raise ConfigError(f"expected {wanted} (an integer below 2^30), got '{token.text}'", token.span)
         value = int(token.text)
         if minimum is not None and value < minimum:

@@ -1,5 +1,6 @@
 """Config text: lines of key=value pairs with spans, and "did you mean"."""
 
+from nnet3.text.blanks import BLANKS, is_word, words_of
 from nnet3.text.config_line import (
     ConfigLine,
     ConfigValue,
@@ -8,5 +9,6 @@ from nnet3.text.config_line import (
     parse_config_line,
     read_config_lines,
 )
+from nnet3.text.json_text import read_json
 from nnet3.text.suggest import did_you_mean, misspelt
-from nnet3.text.values import Value, read_number
+from nnet3.text.values import Value, read_number, whole_number

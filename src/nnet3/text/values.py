@@ -287,6 +287,11 @@ def choice(*words: str) -> Text:
     return Text(rule, form=rule.words)
 
 
+def whole_number(text: str | bytes) -> int | None:
+    """Returns the number that decimal digits are, None for any other text and for more than 18 digits."""
+    return int(text) if text.isdigit() and text.isascii() and len(text) < _MOST_DIGITS else None
+
+
 def read_number(text: str) -> float:
     """The number, infinity or NaN that a text is as a whole. Raises ValueError; Python's `1_000` is not one."""
     if "_" in text or not text.isascii():

@@ -10,12 +10,13 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from nnet3.components import RandomSource
+from nnet3.components import Properties, RandomSource
 from nnet3.components.row_sums import RowReduction
 from nnet3.driver import ComputationCache
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, TrainerOptions as TrainerOptions
+from nnet3.train.c_random import c_random
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.nnet_in_training import NnetInTraining
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, total_stats
@@ -25,7 +26,7 @@ from nnet3.train.training_log import TrainingLog
 from nnet3.train.update import Update
 
 _LOG = logging.getLogger("nnet3.train")
-_COUNTERS = ("num_minibatches", "num_skipped", "first_seed")
+_COUNTERS = ("num_minibatches", "num_skipped", "first_seed", "backstitch_phase")
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,21 @@ class MinibatchTrainer(Generic[M]):
     """Trains a model of any kind in place (see `trainable`); `Trainer` is the one for networks of components.
 
     `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped; `first_seed` says
-    what is random. `log` adds up their objectives and prints them as Kaldi does.
+    what is random, `backstitch_phase` modulo the interval on which minibatches backstitch falls: Kaldi draws it behind
+    a number for each of `random_components`. `log` adds up their objectives and prints them as Kaldi does.
     """
 
-    def __init__(self, model: Trainable[M], options: TrainerOptions, *, say: Callable[[str], None] = _LOG.info) -> None:
+    def __init__(
+        self,
+        model: Trainable[M],
+        options: TrainerOptions,
+        *,
+        say: Callable[[str], None] = _LOG.info,
+        random_components: int = 0,
+    ) -> None:
         self.model, self.options = model, options
         self.first_seed = RandomSource(self.options.seed).integer(0, 100000)
+        self.backstitch_phase = c_random(self.options.seed, before=random_components) % 100001
         self.num_minibatches = self.num_skipped = 0
         self.log = TrainingLog(self.options.print_interval, say)
 
@@ -135,7 +145,7 @@ class MinibatchTrainer(Generic[M]):
 
     def _has_backstitch(self, number: int) -> bool:
         interval = self.options.backstitch_training_interval
-        return self.options.backstitch_training_scale > 0 and number % interval == self.first_seed % interval
+        return self.options.backstitch_training_scale > 0 and number % interval == self.backstitch_phase % interval
 
     def _seed(self, number: int) -> int:
         """Returns the seed of a minibatch's random numbers: a run that continues draws what it would have drawn."""
@@ -205,4 +215,5 @@ class Trainer(MinibatchTrainer[Minibatch]):
         self.nnet, self.reduction, options = nnet, reduction, options or TrainerOptions()
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
         model = NnetInTraining(nnet, options, self.objective, cache, reduction, compile_options)
-        super().__init__(model, options, say=say)
+        random_components = sum(bool(each.properties & Properties.RANDOM) for each in nnet.components.values())
+        super().__init__(model, options, say=say, random_components=random_components)

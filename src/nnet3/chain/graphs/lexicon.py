@@ -11,6 +11,7 @@ import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.text import words_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def parse_lexicon(text: str, source: str, with_probabilities: bool = False) -> l
     """
     found: dict[tuple[str, tuple[str, ...]], Pronunciation] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        fields = line.split()
+        fields = words_of(line)
         if not fields:
             continue
         word, *phones = fields
