@@ -19,6 +19,7 @@ from nnet3.options import (
     SilenceOptions,
     SilenceWeightingOptions,
 )
+from nnet3.text import whole_number
 
 _LOG = logging.getLogger("nnet3")
 _CHAIN_FACTOR = 3
@@ -105,6 +106,7 @@ def _endpoints(sections: dict[str, Options]) -> tuple[tuple[int, ...], dict[str,
 def _factor(file: Path) -> int:
     """Returns the one integer in a file of Kaldi's."""
     words = file.read_bytes()[:100].split()
-    if len(words) != 1 or not words[0].isdigit() or not 1 <= int(words[0]) <= 1000:
+    factor = whole_number(words[0]) if len(words) == 1 else None
+    if factor is None or not 1 <= factor <= 1000:
         raise ModelFormatError("expected one integer from 1 to 1000, the frames of input per row of output", str(file))
-    return int(words[0])
+    return factor
