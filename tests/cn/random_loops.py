@@ -8,6 +8,8 @@ import numpy as np
 
 from nnet3 import cn
 from nnet3.cn.node import Node
+from nnet3.schedule import reached
+from tests.cn.random_graphs import RandomGraph
 
 LAGS = (1, 2, 3, -1, -2, -3)
 _ROWS = 2  # of most nodes
@@ -57,8 +59,25 @@ def random_loop(random: Random, lag: int) -> tuple[Node, list[Node]]:
     top = pool[-1]
     ways = [lambda: weights(_ROWS, _ROWS) @ top, lambda: cn.tanh(top), lambda: weights(_ROWS, 3) @ cn.row_stack(u, top)]
     state = random.choice(ways)()
+    if x not in reached([state], lambda node: node.operands) or random.random() < 0.3:
+        state = cn.plus(state, x)
     for delay in closed:
         delay.connect(state if delay is closed[0] else random.choice([state, cn.tanh(state)]))
     shown = random.choice([state, top, random.choice(pool), cn.row_stack(x, top)])
     target = weights(1, shown.shape.rows) @ cn.tanh(shown)
     return cn.square_error(u, target), [shown]
+
+
+def random_loop_graph(random: Random) -> RandomGraph:
+    """(criterion, output, inputs) of a loop with any lag, for sequences of random lengths."""
+    criterion, (last,) = random_loop(random, random.choice(LAGS))
+    lengths = [random.randint(1, 7) for _ in range(random.randint(1, 3))]
+    rng = np.random.default_rng(random.randrange(2**31))
+    return (
+        criterion,
+        last,
+        {
+            name: cn.sequences([rng.normal(size=(rows, count)) for count in lengths])
+            for name, rows in (("x", _ROWS), ("u", 1))
+        },
+    )

@@ -8,12 +8,19 @@ from collections import Counter
 from dataclasses import replace
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
+from nnet3.driver import CompileTask, cache
+from nnet3.families.ragged import RaggedProgram
+from nnet3.index import T, X
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import PIPELINE, Pass
+from nnet3.ir.passes.postpone_derivatives import InputColumns, LateSteps
+from nnet3.xconfig import LAYER_TYPES
 from tests.differential.comparison import problems
 from tests.differential.memory import memory_problems
 from tests.differential.mutants import almost_right, mutant
@@ -21,12 +28,14 @@ from tests.differential.subjects import subject
 from tests.differential.variants import ALL, all_variants
 from tests.effort import EFFORT
 from tests.random_layers import MORE_LAYERS
-from tests.random_networks import ALL_LAYERS, random_network
+from tests.random_networks import ALL_LAYERS, RandomNetwork, random_network
+from tests.random_stacks import random_stack, spliced_loop, stackable_layers
 from tests.seeds import shifted
 from tools.soak import check_seed, main
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 _BLOCK = 25
+_SPLICES, _LOOKS_AHEAD = 8, 159  # a recurrence over an input at several offsets, a loop with a negative lag
 _JOINS = 52300197  # a seed whose network has rows of a matrix that live longer than the whole
 _POOLS_IN_DELAY = 70002107
 _ENDS_BEFORE = 71000051
@@ -59,6 +68,23 @@ def test_a_broken_pass_is_found(one: Pass, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(pipeline, "PIPELINE", tuple(broken))
     seeds = [_SHOWN_BY.get(one.name, 0), *range(40)]
     assert any(check_seed(seed, [ALL], most=1)[2] for seed in seeds)
+
+
+@pytest.mark.skipif(shifted(0) != 0, reason="the networks are those of two seeds")
+def test_mistakes_that_were_made_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are sent in their order, whoever overwrites; ragged programs whose rows nobody has proved."""
+    assert [check_seed(seed, [ALL])[2] for seed in (_SPLICES, _LOOKS_AHEAD)] == [[], []]
+
+    def by_columns(steps: LateSteps, _: object) -> list[tuple[InputColumns, list[int]]]:
+        return [(each, sorted(step.sent_by[each] for step in steps.steps)) for each in sorted(steps.steps[0].sent_by)]
+
+    def unproved(_: CompileTask, program: NnetComputation, length: int) -> RaggedProgram:
+        return RaggedProgram(program, lambda info: length - 1 - np.asarray(info.indexes)[:, T].astype(np.int64))
+
+    monkeypatch.setattr(LateSteps, "in_turns", by_columns)
+    monkeypatch.setattr(cache, "program_of_frames", unproved)
+    for seed in (_SPLICES, _LOOKS_AHEAD):
+        assert "is off by" in check_seed(seed, [ALL], most=1)[2][0]
 
 
 def test_a_pass_that_takes_more_memory_than_it_states_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +142,30 @@ def test_networks_are_various() -> None:
     wanted |= {"OutputGruNonlinearity", "BackpropTruncation", "Tdnn", "StatisticsPooling", "RectifiedLinear"}
     assert all(types[kind] >= 10 for kind in wanted)
     assert sum(each.request.need_model_derivative for each in made) > 50
+    assert sum("Distribute" in each.config and _has_x(each) for each in made) >= 5
+    assert sum(len(each.request.inputs) > len(re.findall("input-node", each.config)) for each in made) >= 10
+
+
+def test_recurrences_and_stacks_are_various() -> None:
+    """Every layer type of xconfigs that may stand in a stack, and offsets in any order."""
+    loops = [spliced_loop(seed) for seed in range(200)]
+    delays = Counter(re.findall(r"Offset\(h, (-?\d)\)", " ".join(each.config for each in loops)))
+    assert set(delays) == {"-3", "-2", "-1", "1", "2", "3"}
+    assert min(delays.values()) > 10
+    spliced = [re.findall(r"(?:Offset\((?:input|below), )(-?\d)", each.config) for each in loops]
+    orders = [list(map(int, each)) for each in spliced if len(each) > 1]
+    assert sum(each == sorted(each) for each in orders) > 10
+    assert sum(each == sorted(each, reverse=True) for each in orders) > 10
+    assert sum(map(_has_x, loops)) > 20
+    assert sum(len(each.request.inputs) > 1 for each in loops) > 10
+    others = {"input", "output", "output-layer", "fixed-affine-layer", "idct-layer"}
+    assert {layer for layer, _ in stackable_layers()} == set(LAYER_TYPES) - others
+    stacks = " ".join(random_stack(seed).config for seed in range(40))
+    assert all(f"type={kind}Component" in stacks for kind in ("LstmNonlinearity", "GruNonlinearity", "Tdnn"))
+
+
+def _has_x(made: RandomNetwork) -> bool:
+    return any((np.asarray(each.indexes)[:, X] != 0).any() for each in made.request.outputs)
 
 
 def test_a_seed_is_repeated_by_one_command() -> None:
