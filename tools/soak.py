@@ -1,9 +1,10 @@
-"""Compare random networks, compiled with different passes, for as long as asked: `make soak SECONDS=600`.
+"""Prove random networks, compiled with different passes, for as long as asked: `make soak SECONDS=600`.
 
     python -m tools.soak --seconds 600 [--first 0] [--workers 2]
     python -m tools.soak --seed 1234
 
-The second one repeats a seed, and prints its network. Exit status 1 if anything is different.
+Each program is proved equal to the one without passes; numbers are compared for one seed of fifty. The second one
+repeats a seed with its numbers, and prints its network. Exit status 1 if anything is different.
 """
 
 from __future__ import annotations
@@ -11,43 +12,67 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import NamedTuple
 
 import click
 import torch
 
 from nnet3.ir.objects import many_objects
-from tests.differential.comparison import problems
+from tests.differential.comparison import changed_by, problems, unproved
 from tests.differential.subjects import subject
 from tests.differential.variants import Variant, all_variants
 
 _REPORT = 30.0  # seconds between lines
+_NUMBERS = 50  # of so many seeds the numbers of one are compared
 
 
-def check_seed(seed: int, variants: Sequence[Variant] = (), most: int | None = None) -> tuple[int, bool, list[str]]:
-    """Returns the seed, whether it has a network, and what is different, at most so much; an error is a difference."""
+class Checked(NamedTuple):
+    """What is known of a seed. `changed`: the passes that change its programs, None if it has no network."""
+
+    seed: int
+    changed: set[str] | None
+    different: list[str]
+
+
+def check_seed(seed: int, variants: Sequence[Variant] = (), most: int | None = None, numbers: bool = True) -> Checked:
+    """Prove the programs of a seed, and compare what they give if `numbers` says so; at most so much is told.
+
+    An error is a difference.
+    """
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    changed: set[str] | None = set()
     try:
         with many_objects():
             made = subject(seed)
-            found = [] if made is None else list(itertools.islice(problems(made, variants or all_variants()), most))
+            if made is None:
+                return Checked(seed, None, [])
+            compared = variants or all_variants()
+            found = itertools.chain(unproved(made, compared), problems(made, compared) if numbers else ())
+            different = list(itertools.islice(found, most))
+            changed = changed_by(made)
     except Exception as error:
-        return seed, True, [f"{type(error).__name__}: {error}"]
-    return seed, made is not None, found
+        different = [f"{type(error).__name__}: {error}"]
+    return Checked(seed, changed, different)
 
 
-def checked(seeds: Iterator[int], seconds: float, workers: int) -> Iterator[tuple[int, bool, list[str]]]:
-    """Yields what `check_seed` gives, in any order, until the time is over."""
+def _proved(seed: int) -> Checked:
+    return check_seed(seed, numbers=seed % _NUMBERS == 0)
+
+
+def checked(seeds: Iterator[int], seconds: float, workers: int) -> Iterator[Checked]:
+    """Yields what `check_seed` gives for seeds, in any order, until the time is over."""
     end = time.monotonic() + seconds
     if workers == 1:
-        yield from itertools.takewhile(lambda _: time.monotonic() < end, map(check_seed, seeds))
+        yield from itertools.takewhile(lambda _: time.monotonic() < end, map(_proved, seeds))
         return
     with ProcessPoolExecutor(workers) as pool:
-        waiting: set[Future[tuple[int, bool, list[str]]]] = set()
+        waiting: set[Future[Checked]] = set()
         while time.monotonic() < end:
-            waiting |= {pool.submit(check_seed, next(seeds)) for _ in range(2 * workers - len(waiting))}
+            waiting |= {pool.submit(_proved, next(seeds)) for _ in range(2 * workers - len(waiting))}
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             yield from (each.result() for each in done)
         yield from (each.result() for each in waiting)
@@ -62,13 +87,20 @@ def main(seconds: float, first: int, workers: int, seed: int | None) -> None:
     if seed is not None:
         made = subject(seed)
         click.echo(made.text if made else f"seed {seed} asks what cannot be computed")
-        found = check_seed(seed)[2]
+        found = check_seed(seed).different
         click.echo("\n".join(found) or "nothing is different")
         raise SystemExit(bool(found))
     seeds = networks = wrong = 0
     last, reported = first - 1, time.monotonic()
-    for number, has_network, different in checked(itertools.count(first), seconds, workers):
-        seeds, networks, wrong, last = seeds + 1, networks + has_network, wrong + bool(different), max(last, number)
+    passes: Counter[str] = Counter()
+    for number, changed, different in checked(itertools.count(first), seconds, workers):
+        seeds, networks, wrong, last = (
+            seeds + 1,
+            networks + (changed is not None),
+            wrong + bool(different),
+            max(last, number),
+        )
+        passes.update(changed or ())
         if different:
             click.echo(f"seed {number}: {len(different)} differences, the first: {different[0]}")
             click.echo(f"  to see it again: python -m tools.soak --seed {number}")
@@ -76,6 +108,7 @@ def main(seconds: float, first: int, workers: int, seed: int | None) -> None:
             reported = time.monotonic()
             click.echo(f"seeds {first} to {last}: {networks} networks, {wrong} with differences")
     click.echo(f"seeds {first} to {last} ({seeds}): {networks} networks, {wrong} with differences")
+    click.echo("networks that passes change: " + ", ".join(f"{name} {count}" for name, count in passes.most_common()))
     raise SystemExit(bool(wrong))
 
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from nnet3.errors import ProofError
+from nnet3.ir.proof.equal import PassResult, prove_equal
+from nnet3.ir.repeats import unrolled
 from tests.differential.memory import memory_problems
 from tests.differential.subjects import Subject
-from tests.differential.variants import PLAIN, Variant
+from tests.differential.variants import ALL, PLAIN, Variant
 
 BOUNDS = {torch.float64: 1e-10, torch.float32: 1e-5}
 _ROUNDINGS = 16
@@ -46,6 +49,31 @@ def problems(
                         break
                 else:
                     yield f"{variant.name}: {name} in {dtype} is off by {error:.1e}, allowed are {bound:.1e}"
+
+
+def unproved(subject: Subject, variants: Sequence[Variant]) -> Iterator[str]:
+    """Yields what proofs find different: of programs that several variants have in common, once."""
+    plain = subject.programs(PLAIN)
+    for number, lowered in enumerate(plain):
+        results: list[PassResult] = []
+        for variant in variants:
+            program = subject.programs(variant)[number]
+            if all(program is not known.computation for known in results):
+                results.append(PassResult(variant.name, program))
+        try:
+            prove_equal([PassResult("", lowered), *results])
+        except ProofError as error:
+            yield str(error)
+
+
+def changed_by(subject: Subject) -> set[str]:
+    """Returns the passes that change one of the programs, if all are run."""
+    found = set()
+    for program in map(unrolled, subject.lowered()):
+        for each in ALL.passes():
+            before, program = program, subject.after(each, program)
+            found |= {each.name} if program is not before else set()
+    return found
 
 
 def _sensitivity(subject: Subject, name: str, dtype: torch.dtype, draws: int) -> float:
