@@ -69,7 +69,7 @@ native-check: $(VENV)/installed  ## run the tests of native code with sanitizers
 cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime
 
-soak: $(VENV)/installed  ## compare random networks, compiled with other passes, for SECONDS seconds from seed FIRST on; seeds are printed
+soak: $(VENV)/installed  ## prove random networks, compiled with other passes, for SECONDS seconds from seed FIRST on; seeds are printed
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.soak --seconds $(SECONDS) --first $(FIRST) --workers $(WORKERS)
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
