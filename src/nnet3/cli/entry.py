@@ -11,6 +11,7 @@ from typing import NoReturn
 from nnet3.cli.lazy import import_quickly
 
 _RUN = "nnet3.cli.run"
+_PROVE = "NNET3_PROVE"  # see nnet3.driver.proving
 _MOMENT = 0.05  # seconds: far longer than any callback takes
 
 
@@ -34,6 +35,7 @@ def _run_process(program: str) -> NoReturn:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
     sys.unraisablehook = _raise_again
+    os.environ.setdefault(_PROVE, "forms")  # a process waits longer for its imports than for proofs
     status = _run(sys.argv[1:], program)
     for number in _signals("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM"):
         signal.signal(number, signal.SIG_IGN)  # too late to matter
