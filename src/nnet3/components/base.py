@@ -76,12 +76,6 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     backprop_takes_input: ClassVar[bool] = False
     #: `forward_again` gives to the same bits what `forward` gave, for little: it multiplies no matrices.
     repeats_forward: ClassVar[bool] = False
-    #: The output is an affine function of the input.
-    is_linear: ClassVar[bool] = False
-    #: The backward pass is linear in the derivative of the output.
-    backprop_is_linear: ClassVar[bool] = True
-    #: The backward pass counts what it does to derivatives, if it is given a component to update.
-    counts_backward: ClassVar[bool] = False
     #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
     largest_derivs: ClassVar[tuple[float, ...]] = ()
 
@@ -196,10 +190,32 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     #: True if it behaves as in decoding, where that differs from training.
     test_mode: bool = False
 
+    # ---- what proofs take for granted ----
+
     @property
     def rows_apart(self) -> bool:
         """True if an output row depends on no other row of the input than its own."""
         return Properties.SIMPLE in self.properties
+
+    @property
+    def backprop_rows_apart(self) -> bool:
+        """True if a row of the derivative of the input depends on no other rows than its own."""
+        return self.rows_apart
+
+    @property
+    def is_linear(self) -> bool:
+        """True if an output row is an affine function of its input row."""
+        return False
+
+    @property
+    def backprop_is_linear(self) -> bool:
+        """True if the derivative of the input is a linear function of the derivative of the output."""
+        return True
+
+    @property
+    def counts_backward(self) -> bool:
+        """True if the backward pass counts what it does to derivatives, in the component that it updates."""
+        return False
 
     @property
     def updatable(self) -> UpdatableComponent | None:
