@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.form import ComponentForm
+from nnet3.components.promises import PromisesToProofs
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
 from nnet3.errors import ComponentError
@@ -58,7 +59,7 @@ IndexArrays = dict[str, np.ndarray]
 _SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t shows
 
 
-class Component(ComponentForm, ComponentState, abc.ABC):
+class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
     """Base class of all components.
 
     A subclass sets `properties` and implements `forward` and `backward`, or only `fill_deriv` if it learns nothing. It
@@ -201,21 +202,6 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def backprop_rows_apart(self) -> bool:
         """True if a row of the derivative of the input depends on no other rows than its own."""
         return self.rows_apart
-
-    @property
-    def is_linear(self) -> bool:
-        """True if an output row is an affine function of its input row."""
-        return False
-
-    @property
-    def backprop_is_linear(self) -> bool:
-        """True if the derivative of the input is a linear function of the derivative of the output."""
-        return True
-
-    @property
-    def counts_backward(self) -> bool:
-        """True if the backward pass counts what it does to derivatives, in the component that it updates."""
-        return False
 
     @property
     def updatable(self) -> UpdatableComponent | None:
