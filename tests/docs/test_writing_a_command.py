@@ -26,7 +26,7 @@ def own_commands() -> Iterator[None]:
 @pytest.mark.usefixtures("own_commands")
 def test_the_page_does_what_it_says() -> None:
     names, shown = run_shown_page("writing_a_command.md")
-    assert shown == 5
+    assert shown == 6
     assert COMMAND_CLASSES["MatrixProduct"] is names["MatrixProduct"]
 
 

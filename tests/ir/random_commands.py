@@ -267,7 +267,8 @@ class CommandWriter:
             input_derivs, added_derivs = (deriv,), (0,)
         memo = -1
         if kernel == CENTRE:
-            made = [c.memo for c in self.c.commands if isinstance(c, cmd.Propagate) and c.memo >= 0]
+            kept = (c for c in self.c.commands if isinstance(c, cmd.Propagate) and c.memo >= 0)
+            made = [c.memo for c in kept if self._rows(c.output) == rows]
             if not made:
                 return
             memo = self.random.choice(made)

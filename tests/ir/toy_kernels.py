@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -165,23 +166,29 @@ _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
 _GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
 _IN_PLACE = InputPromises(propagate_in_place=True, backprop_in_place=True)
+_APART = {"row_by_row": True, "rows_apart": True, "backprop_rows_apart": True}
+_LINEAR = InputPromises(is_linear=True)
 RECTIFIER = KernelInfo(
-    "rectifier", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True, backprop_needs_sign_only=True
+    "rectifier",
+    (_IN_PLACE,),
+    **_APART,
+    backprop_needs_output=True,
+    backprop_needs_sign_only=True,
 )
 DEVIATION = KernelInfo(
     "deviation", (_IN_PLACE,), row_by_row=True, uses_memo=True, backprop_needs_output=True, backprop_takes_input=True
 )
 _BACK_IN_PLACE = InputPromises(backprop_in_place=True)
 KERNELS = [
-    KernelInfo("affine", (_ADDS,), updatable=True, row_by_row=True),
-    KernelInfo("sigmoid", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True),
-    KernelInfo("scaled", (_BACK_IN_PLACE,), updatable=True, row_by_row=True, backprop_needs_output=True),
-    KernelInfo("product", (_GATED, _ADDS), row_by_row=True, stores_stats=True),
+    KernelInfo("affine", (replace(_ADDS, is_linear=True),), updatable=True, **_APART),
+    KernelInfo("sigmoid", (_IN_PLACE,), **_APART, backprop_needs_output=True),
+    KernelInfo("scaled", (_BACK_IN_PLACE,), updatable=True, **_APART, backprop_needs_output=True),
+    KernelInfo("product", (_GATED, _ADDS), **_APART, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
-    KernelInfo("wide", (InputPromises(),), row_by_row=True, has_parts=True),
-    KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True),) * 2, row_by_row=True),
-    KernelInfo("wide[3:6]+", (InputPromises(), InputPromises(propagate_in_place=True)), row_by_row=True, packs=True),
+    KernelInfo("wide", (_LINEAR,), **_APART, has_parts=True),
+    KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True, is_linear=True),) * 2, **_APART),
+    KernelInfo("wide[3:6]+", (_LINEAR, replace(_LINEAR, propagate_in_place=True)), **_APART, packs=True),
 ]
 
 

@@ -128,6 +128,7 @@ class Operation:
             tuple(inputs),
             row_by_row=value.has_samples,
             rows_apart=value.has_samples,
+            backprop_rows_apart=value.has_samples,
             merges_updates=merges and not self.uses_memo,
             backprop_needs_output=OWN_VALUE in needed,
             uses_memo=self.uses_memo and any(wanted),

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.form import ComponentForm
+from nnet3.components.promises import PromisesToProofs
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
 from nnet3.errors import ComponentError
@@ -58,7 +59,7 @@ IndexArrays = dict[str, np.ndarray]
 _SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t shows
 
 
-class Component(ComponentForm, ComponentState, abc.ABC):
+class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
     """Base class of all components.
 
     A subclass sets `properties` and implements `forward` and `backward`, or only `fill_deriv` if it learns nothing. It
@@ -76,12 +77,6 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     backprop_takes_input: ClassVar[bool] = False
     #: `forward_again` gives to the same bits what `forward` gave, for little: it multiplies no matrices.
     repeats_forward: ClassVar[bool] = False
-    #: The output is an affine function of the input.
-    is_linear: ClassVar[bool] = False
-    #: The backward pass is linear in the derivative of the output.
-    backprop_is_linear: ClassVar[bool] = True
-    #: The backward pass counts what it does to derivatives, if it is given a component to update.
-    counts_backward: ClassVar[bool] = False
     #: The largest derivative of each function whose derivatives `deriv_sum` adds up, if training may saturate it.
     largest_derivs: ClassVar[tuple[float, ...]] = ()
 
@@ -196,10 +191,17 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     #: True if it behaves as in decoding, where that differs from training.
     test_mode: bool = False
 
+    # ---- what proofs take for granted ----
+
     @property
     def rows_apart(self) -> bool:
         """True if an output row depends on no other row of the input than its own."""
         return Properties.SIMPLE in self.properties
+
+    @property
+    def backprop_rows_apart(self) -> bool:
+        """True if a row of the derivative of the input depends on no other rows than its own."""
+        return self.rows_apart
 
     @property
     def updatable(self) -> UpdatableComponent | None:

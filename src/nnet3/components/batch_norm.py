@@ -55,10 +55,6 @@ class NormalizeComponent(Component):
         if not add_log_stddev:
             self.properties |= Properties.IN_PLACE
 
-    @property
-    def rows_apart(self) -> bool:
-        return self.test_mode
-
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         key = "dim" if line.has("dim") or not line.has("input-dim") else "input-dim"
@@ -163,6 +159,14 @@ class BatchNormComponent(Component):
         self.stats_sum = torch.zeros(block_dim, dtype=torch.float64)
         self.stats_sumsq = torch.zeros(block_dim, dtype=torch.float64)
         self._affine: tuple[tuple[object, ...], tuple[Tensor, ...], Tensor, Tensor] | None = None
+
+    @property
+    def rows_apart(self) -> bool:
+        return self.test_mode
+
+    @property
+    def is_linear(self) -> bool:
+        return self.test_mode
 
     @property
     def properties(self) -> Properties:  # type: ignore[override]

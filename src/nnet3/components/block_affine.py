@@ -32,6 +32,7 @@ class BlockAffineComponent(UpdatableComponent):
     Parameters: linear_params (output_dim, input_dim / num_blocks), block below block; bias_params (output_dim,).
     """
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 
@@ -112,6 +113,7 @@ class RepeatedAffineComponent(UpdatableComponent):
     linear_params (output_dim / num_repeats, input_dim / num_repeats), bias_params (output_dim / num_repeats,).
     """
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 

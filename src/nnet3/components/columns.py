@@ -78,6 +78,7 @@ def _column_map_info(component: PermuteComponent) -> str:
 class SumGroupComponent(Component):
     """y_j = sum of the j-th group of neighbouring inputs; `sizes` (output_dim) are the sizes of the groups."""
 
+    is_linear = True
     properties = Properties.SIMPLE
 
     fields = (Field("sizes", _Sizes(), None),)
@@ -129,6 +130,7 @@ class SumGroupComponent(Component):
 class PermuteComponent(Component):
     """y_j = x_(column_map[j]); `column_map` (dim) is a permutation."""
 
+    is_linear = True
     properties = Properties.SIMPLE
 
     fields = (Field("column_map", _ColumnMap(), check=_not_a_permutation),)
@@ -193,6 +195,7 @@ class PnormComponent(_Reduction):
 class SumBlockComponent(_Reduction):
     """y = scale times the sum of the blocks of output_dim inputs."""
 
+    is_linear = True
     properties = Properties.SIMPLE
 
     fields = (*_Reduction.fields, Field("scale", REAL, default=1.0))

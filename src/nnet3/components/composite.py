@@ -49,6 +49,26 @@ class CompositeComponent(UpdatableComponent):
             properties |= Properties.BACKPROP_NEEDS_OUTPUT
         return properties
 
+    @property
+    def rows_apart(self) -> bool:
+        return all(part.rows_apart for part in self.parts)
+
+    @property
+    def backprop_rows_apart(self) -> bool:
+        return all(part.backprop_rows_apart for part in self.parts)
+
+    @property
+    def is_linear(self) -> bool:
+        return all(part.is_linear for part in self.parts)
+
+    @property
+    def backprop_is_linear(self) -> bool:
+        return all(part.backprop_is_linear for part in self.parts)
+
+    @property
+    def counts_backward(self) -> bool:
+        return any(part.counts_backward or part.properties & Properties.STORES_STATS for part in self.parts)
+
     def replay_state(self) -> list[object] | None:
         states = [part.replay_state() for part in self.parts]
         return None if None in states else [*vars(self).values(), *chain.from_iterable(filter(None, states))]

@@ -113,6 +113,7 @@ class ConvolutionComponent(UpdatableComponent):
     Parameters: filter_params (num_filters, patch dim), bias_params (num_filters,).
     """
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("filter_params", "bias_params")
 

@@ -143,6 +143,7 @@ class FixedAffineComponent(Component):
 class FixedScaleComponent(Component):
     """y = s x, element by element. Constant: scales s (dim)."""
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.IN_PLACE
     constant_names = ("scales",)
 
@@ -172,6 +173,7 @@ class FixedScaleComponent(Component):
 class FixedBiasComponent(Component):
     """y = x + b. Constant: bias b (dim)."""
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.IN_PLACE
     constant_names = ("bias",)
 

@@ -81,6 +81,10 @@ class GruComponent(UpdatableComponent):
         dz.mul_(dc)
         torch.mul(dc, x[:, :dim], out=x_deriv[:, cell])
 
+    @property
+    def backprop_is_linear(self) -> bool:
+        return self.self_repair_scale == 0.0
+
     def _store_and_repair(self, to_update: GruComponent, h: Tensor, e: Tensor) -> None:
         """Statistics of h into `to_update`, whose own sums decide which elements of e are repaired."""
         if self.rng.uniform() > _REPAIR_PROBABILITY:

@@ -29,6 +29,7 @@ def _copy(source: Tensor, dest: Tensor) -> None:
 class NoOpComponent(Component):
     """y = x; the derivative is multiplied by backprop_scale."""
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.IN_PLACE
     repeats_forward = True
 
@@ -89,7 +90,7 @@ class ClipGradientComponent(Component):
     count minibatches, and neither scaling nor adding of components changes those two.
     """
 
-    backprop_is_linear, counts_backward = False, True
+    is_linear, backprop_is_linear, counts_backward = True, False, True
     properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_INPUT
     statistic_names = ("count", "num_clipped", "num_self_repaired", "num_backpropped")
     counter_names = frozenset({"num_self_repaired", "num_backpropped"})
@@ -121,6 +122,14 @@ class ClipGradientComponent(Component):
         self.num_clipped = torch.zeros((), dtype=torch.float64)
         self.num_self_repaired = 0.0
         self.num_backpropped = 0.0
+
+    @property
+    def backprop_rows_apart(self) -> bool:
+        return not self._may_repair
+
+    @property
+    def _may_repair(self) -> bool:
+        return self.self_repair_clipped_proportion_threshold < 1.0 and self.self_repair_scale != 0.0
 
     @property
     def clipped_proportion(self) -> float:
@@ -155,7 +164,7 @@ class ClipGradientComponent(Component):
 
     def _self_repair(self, x: Tensor, x_deriv: Tensor, to_update: ClipGradientComponent) -> None:
         """Turns derivatives towards smaller inputs if much is clipped; their sum of row norms stays what it is."""
-        if self.self_repair_clipped_proportion_threshold >= 1.0 or self.self_repair_scale == 0.0 or self.count == 0.0:
+        if not self._may_repair or self.count == 0.0:
             return
         if self.rng.uniform() > _REPAIR_PROBABILITY:
             return

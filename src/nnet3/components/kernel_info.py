@@ -21,6 +21,7 @@ def kernel_info(name: str, component: Component, num_inputs: int, *, has_parts: 
         "backprop_takes_input": component.backprop_takes_input,
         "repeats_forward": component.repeats_forward,
         "rows_apart": component.rows_apart,
+        "backprop_rows_apart": component.backprop_rows_apart,
         "backprop_is_linear": component.backprop_is_linear,
         "counts_backward": component.counts_backward,
     }

@@ -112,6 +112,10 @@ class LstmNonlinearityComponent(UpdatableComponent):
         """The number of each of the five values that have been seen."""
         return self.count * self.cell_dim
 
+    @property
+    def backprop_is_linear(self) -> bool:
+        return not any(self.self_repair_config[5:])
+
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         """i = sigma(I + w_ic c'); f = sigma(F + w_fc c'); c = f_s f c' + i_s i tanh(Cp);
         o = sigma(O + w_oc c); m = o_s o tanh(c)"""

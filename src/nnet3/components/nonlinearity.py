@@ -143,6 +143,10 @@ class Nonlinearity(Component):
 
     # ---- what the backward passes of all types do ----
 
+    @property
+    def backprop_is_linear(self) -> bool:
+        return self.self_repair_scale == 0.0 or not self.has_self_repair
+
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:

@@ -44,6 +44,7 @@ from nnet3.text import ConfigLine
 class PerElementScaleComponent(UpdatableComponent):
     """Plain gradient. Parameter: params (dim,), the scales."""
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT | Properties.IN_PLACE
     parameter_names = ("params",)
 
@@ -127,6 +128,7 @@ def initial_vector(
 class PerElementOffsetComponent(UpdatableComponent):
     """The same offsets for each block of the row. Parameter: offsets (block_dim,), where block_dim divides dim."""
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.IN_PLACE
     parameter_names = ("offsets",)
     preconditioner_names = ("preconditioner",)
@@ -218,6 +220,7 @@ class ScaleAndOffsetComponent(UpdatableComponent):
     natural-gradient estimates change each 4th minibatch, but each one in a component that was read from a file.
     """
 
+    is_linear = True
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.IN_PLACE
     parameter_names = ("scales", "offsets")
     preconditioner_names = ("scale_preconditioner", "offset_preconditioner")

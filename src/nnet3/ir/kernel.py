@@ -79,6 +79,7 @@ class KernelInfo:
     row_by_row: bool = False
     #: Row by row, and an output row depends on its own rows alone, and on all of inputs that have no samples.
     rows_apart: bool = False
+    backprop_rows_apart: bool = False  # so does a row of a derivative
     is_random: bool = False  # its forward pass draws random numbers
     backprop_is_linear: bool = True  # in the derivative of the output
     #: An update depends on all rows that it is given at once; it may be given those of several steps together.

@@ -20,11 +20,11 @@ Space = Hashable
 
 
 class ColumnSpan(NamedTuple):
-    """Columns [first, first + count) of a space."""
+    """Columns [first, first + width) of a space."""
 
     space: Space
     first: int
-    count: int
+    width: int
 
 
 class Columns:
@@ -32,20 +32,20 @@ class Columns:
 
     def __init__(self) -> None:
         self._cuts: dict[Space, set[int]] = defaultdict(set)
-        self._links: dict[Space, set[tuple[int, int, Space, int]]] = defaultdict(set)  # first, count, other, its first
+        self._links: dict[Space, set[tuple[int, int, Space, int]]] = defaultdict(set)  # first, width, other, its first
         self._sorted: dict[Space, list[int]] = {}
 
     def use(self, span: ColumnSpan) -> None:
         """Cut at the ends of a span."""
-        self._cuts[span.space] |= {span.first, span.first + span.count}
+        self._cuts[span.space] |= {span.first, span.first + span.width}
 
     def link(self, one: ColumnSpan, other: ColumnSpan) -> None:
         """Cut two spans of equal width alike."""
         self.use(one)
         self.use(other)
         if one[:2] != other[:2]:
-            self._links[one.space].add((one.first, one.count, other.space, other.first))
-            self._links[other.space].add((other.first, other.count, one.space, one.first))
+            self._links[one.space].add((one.first, one.width, other.space, other.first))
+            self._links[other.space].add((other.first, other.width, one.space, one.first))
 
     def settle(self) -> None:
         """Carry cuts over all links until nothing changes."""
@@ -60,8 +60,8 @@ class Columns:
         self._sorted = {space: sorted(cuts) for space, cuts in self._cuts.items()}
 
     def _carried(self, space: Space, cuts: set[int]) -> Iterator[tuple[Space, set[int]]]:
-        for first, count, other, start in self._links[space]:
-            yield other, {cut - first + start for cut in cuts if first <= cut <= first + count}
+        for first, width, other, start in self._links[space]:
+            yield other, {cut - first + start for cut in cuts if first <= cut <= first + width}
 
     def num_blocks(self, space: Space) -> int:
         """Returns into how many blocks a space is cut."""
@@ -70,7 +70,7 @@ class Columns:
     def blocks(self, span: ColumnSpan) -> slice:
         """Returns the numbers of the blocks of a span."""
         cuts = self._sorted[span.space]
-        return slice(bisect_left(cuts, span.first), bisect_left(cuts, span.first + span.count))
+        return slice(bisect_left(cuts, span.first), bisect_left(cuts, span.first + span.width))
 
     def cuts(self, span: ColumnSpan) -> np.ndarray:
         """Returns the first column of each block of a span, (blocks,)."""

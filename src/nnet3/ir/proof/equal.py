@@ -56,7 +56,7 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
     alike = submatrix_columns(computation)
     for bound in computation.outside:
         own = spans[bound.submatrix]
-        columns.link(own, ColumnSpan(("outside", bound.name), 0, own.count))
+        columns.link(own, ColumnSpan(("outside", bound.name), 0, own.width))
     known = set()
     for command in computation.commands:
         form = command.form
@@ -68,7 +68,7 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
         for submatrix, space, start in command.columns(computation):
             own = spans[submatrix]
             if space is not None:
-                columns.link(own, ColumnSpan(space, start, own.count))
+                columns.link(own, ColumnSpan(space, start, own.width))
             elif first is None:
                 first = own
                 columns.use(own)

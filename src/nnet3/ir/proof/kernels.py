@@ -130,7 +130,7 @@ def backprop(machine: Machine, command: Backprop) -> None:
     if command.update and info.learns:
         factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
         change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
-        if info.merges_updates:  # it learns of all rows together
+        if info.updatable or info.counts_backward:  # of all rows together, as natural gradients do, or by the call
             change = kernel.hashed(change, "learned of", len(gradient))
         machine.effect("update of kernel", info.name, change)
     for place, number, deriv in derivs:
@@ -249,7 +249,8 @@ class _Call:
         if info.inputs[place].passes_deriv:
             return gradient.copy()
         is_row = info.row_by_row and shown.has_samples
-        needs_values = needs_values and not (info.rows_apart and all(promises.is_linear for promises in info.inputs))
+        is_linear = info.rows_apart and info.backprop_rows_apart and all(promises.is_linear for promises in info.inputs)
+        needs_values = needs_values and not is_linear
         state = reduced(seen.rows + seen.together)
         result = np.zeros(shown.elements.shape, np.uint64)
         if is_row:
@@ -261,7 +262,7 @@ class _Call:
             at = self.hashed(seen.of_input[place], "from others", place)
             where = self.randoms.of_blocks((self.name, "where", place), span)
             result = field.product(field.product(at, sent)[:, None], where)
-        elif not (is_row and info.rows_apart):
+        elif not (is_row and info.backprop_rows_apart):
             factor = self.hashed(state, "to others", place) if needs_values else field.ONE
             together = field.total(field.product(factor, self.sent(place, gradient, output)))
             own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
@@ -299,7 +300,7 @@ class _Call:
                 digest = self.randoms.digest((name, what, place), value.elements, value.span)
                 beside[len(digest)] = reduced(beside.get(len(digest), field.ZERO) + digest)
         if info.row_by_row:
-            if not info.rows_apart:
+            if not (info.backprop_rows_apart if what == "needed" else info.rows_apart):
                 together = reduced(together + field.total(self.hashed(rows, what, "together")))
             return Seen(rows, together, {})
         of_input: dict[int, Elements] = {}

@@ -71,6 +71,8 @@ class Machine:
         for bound in computation.outside:
             if bound.writable:
                 self.outputs["memory", bound.name, 0] = self.read(bound.submatrix)
+        for kept in (self._memory, self.memos, self.calls):  # which refer to the machine: programs are large
+            kept.clear()
 
     def _evaluate(self, command: Command) -> None:
         command.evaluate(self)
@@ -137,7 +139,7 @@ class Machine:
     def rows_of_table(self, table: int) -> Elements:
         """Returns the rows that a multi table names, (rows, blocks, 2), zeros for none."""
         pairs, parts = self._entries(table)
-        shape = len(pairs), max((self.read(number).shape[1] for number, _ in parts), default=0), 2
+        shape = len(pairs), max((self.read(number).shape[1] for number, _ in parts), default=1), 2
         result = np.zeros(shape, np.uint64)
         for number, entries in parts:
             result[entries] = self.read(number)[pairs[entries, 1]]
@@ -181,7 +183,7 @@ class Machine:
         """Hand a sub-matrix out."""
         self.outputs["output", name, self._count("provided", name)] = self.read(submatrix).copy()
 
-    def _named(self, what: Hashable, submatrix: int, name: str = "") -> Elements:
+    def _named(self, what: tuple[Hashable, ...], submatrix: int, name: str = "") -> Elements:
         block = self.computation.submatrices[submatrix]
         space = ("name", name) if name else what
         columns = self._columns.cuts(ColumnSpan(space, 0, block.num_cols))

@@ -1,0 +1,22 @@
+"""PromisesToProofs: what types of components declare to proofs, unless they declare something else."""
+
+from __future__ import annotations
+
+
+class PromisesToProofs:
+    """The declarations of a component without any."""
+
+    @property
+    def is_linear(self) -> bool:
+        """True if an output row is an affine function of its input row."""
+        return False
+
+    @property
+    def backprop_is_linear(self) -> bool:
+        """True if the derivative of the input is a linear function of the derivative of the output."""
+        return True
+
+    @property
+    def counts_backward(self) -> bool:
+        """True if the backward pass counts what it does to derivatives, in the component that it updates."""
+        return False

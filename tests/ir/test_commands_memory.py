@@ -1,0 +1,27 @@
+"""Commands that begin, end and fill matrices."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnet3.ir import commands as cmd
+from nnet3.ir.commands import Command
+from tests.ir.changes import put
+from tests.ir.programs import lines, training_step
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (cmd.AllocMatrix(5, zeroed=True), "m5 = zeros(4, 3)"),
+        (cmd.AllocMatrix(5, zeroed=False), "m5 = undefined(4, 3)"),
+        (cmd.DeallocMatrix(5), "m5 = []"),
+        (cmd.CompressMatrix(5), "m5.compress()"),
+        (cmd.DecompressMatrix(5), "m5.decompress()"),
+        (cmd.SetConst(5, 0.5), "m5.set(0.5)"),
+    ],
+)
+def test_each_is_printed(command: Command, text: str) -> None:
+    computation = training_step()
+    put(3, command)(computation)
+    assert lines(computation)[3] == text
