@@ -83,6 +83,9 @@ class Repeat(Command, role=Role.CONTROL):
         if self.turns < 1 or self.length < 1:
             yield f"it repeats {self.length} commands {self.turns} times; both must be at least 1"
 
+    def evaluate(self, machine: Machine) -> None:
+        """Nothing changes: who runs the program runs the body so many times."""
+
     def text(self, computation: NnetComputation) -> str:
         steps = notes(
             f"memo {self.memo_step:+d}i" if self.memo_step else "",
