@@ -75,12 +75,11 @@ class PlannedProgram:
         if kind == "backprop":
             kernel, precomputed, update, memo, _, output, output_deriv, count, *operands = args
             derivs, added = operands[count : 2 * count], operands[2 * count :]
-            return Backprop(
-                *(kernel, node, self._numbers(operands[:count]), *self._numbers([output, output_deriv])),
-                tuple([0 if adds else number for number, adds in zip(self._numbers(derivs), added, strict=True)]),
-                tuple([number if adds else 0 for number, adds in zip(self._numbers(derivs), added, strict=True)]),
-                *(bool(update), precomputed, memo),
-            )
+            numbers, inputs = self._numbers(derivs), self._numbers(operands[:count])
+            filled = tuple([0 if adds else each for each, adds in zip(numbers, added, strict=True)])
+            sums = tuple([each if adds else 0 for each, adds in zip(numbers, added, strict=True)])
+            values, deriv = self._numbers([output, output_deriv])
+            return Backprop(kernel, node, inputs, values, deriv, filled, sums, bool(update), precomputed, memo)
         if kind == "propagate":
             kernel, precomputed, output, *inputs = args
             return Propagate(kernel, node, self._numbers(inputs), output + 1, precomputed)
