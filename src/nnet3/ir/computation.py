@@ -317,6 +317,11 @@ class LazyComputation(NnetComputation):
         self.__dict__.update(known)
         self.stored_bytes, self._make = num_bytes, make
 
+    def made(self) -> NnetComputation:
+        """Returns the computation, without completing this one."""
+        with _MAKING:
+            return self if not isinstance(self, LazyComputation) else self._make()
+
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

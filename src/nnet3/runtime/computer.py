@@ -132,7 +132,7 @@ class NnetComputer:
         return LANES[self.plan.dtype]
 
     def _prepare(self, dtype: torch.dtype) -> None:
-        self.plan: Plan = plan_of(self.computation, dtype)
+        self.plan: Plan = plan_of(self.computation, dtype, prove=self.debug)
         self._wanted: dict[int, dict[str, Port]] = {}  # by segment and name
         check_outside(self.plan, self.outside, self.device)
         self._constants = Constants(self.device)
@@ -148,7 +148,7 @@ class NnetComputer:
         with self._alone():
             if computation.fingerprint is not self.computation.fingerprint:
                 check_fingerprint(computation.fingerprint, self._nnets[0])
-            before, plan = self.plan, plan_of(computation, self.dtype)
+            before, plan = self.plan, plan_of(computation, self.dtype, prove=self.debug)
             if plan.outside is not before.outside or len(self.outside) > len(plan.outside):
                 check_outside(plan, self.outside, self.device)
             goes_on = plan.has_calls_of(before)

@@ -24,6 +24,7 @@ from nnet3.runtime.outline import Outline
 from nnet3.runtime.packing import Stacking
 from nnet3.runtime.plan import PLAN_VERSION, Plan
 from nnet3.runtime.planner import outline, plan
+from nnet3.runtime.proof import prove_plan
 from nnet3.runtime.row_plans import RowPlans
 
 
@@ -192,27 +193,30 @@ def _row_counts(plan: Plan) -> list[int]:
     return [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
 
 
-def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
+def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:
     """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
 
     That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
-    others. A kept plan of another version is made anew.
+    others. A kept plan of another version is made anew. With `prove` a ProofError says
+    where a plan that was not kept computes something else than the program.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
-    if computation.row_numbers is not None:
-        plans = computation.row_numbers.kept.setdefault(name, RowPlans(lane_of(dtype)))
-        made = plans.plan(computation)
-        if made is not None:
-            return made
-    if kept is None:
-        return plan(computation, dtype)
-    if name not in kept and computation.member is not None:
-        family = computation.member.kept.setdefault(name, PlanFamily(lane_of(dtype)))
-        made = family.plan(computation.member)
-        if made is not None:
-            return made
-    if name not in kept or kept[name][0].get("version") != PLAN_VERSION:
-        made = plan(computation, dtype)
+    made = _by_arithmetic(computation, name, lane_of(dtype))
+    if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
+        return Plan.from_data(*kept[name])
+    is_alone, made = made is None, made or plan(computation, dtype)
+    if prove:
+        prove_plan(computation, made)
+    if is_alone and kept is not None:
         kept[name] = made.to_data()
-        return made
-    return Plan.from_data(*kept[name])
+    return made
+
+
+def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan | None:
+    """Returns the plan that is had from those of other programs; None if there is none."""
+    kept, made = computation.attachments, None
+    if computation.row_numbers is not None:
+        made = computation.row_numbers.kept.setdefault(name, RowPlans(dtype)).plan(computation)
+    if made is None and kept is not None and name not in kept and computation.member is not None:
+        made = computation.member.kept.setdefault(name, PlanFamily(dtype)).plan(computation.member)
+    return made

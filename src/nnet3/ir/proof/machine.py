@@ -30,11 +30,16 @@ if TYPE_CHECKING:
 class Machine:
     """The state of a run. Commands say what they do by its methods, and kernels by `randoms`."""
 
-    def __init__(self, computation: NnetComputation, number: int, randoms: Randoms) -> None:
-        """`number`: that of the program among those whose columns are cut together."""
+    def __init__(
+        self, computation: NnetComputation, number: int, randoms: Randoms, undefined: int | None = None
+    ) -> None:
+        """`number`: that of the program among those whose columns are cut together.
+
+        `undefined` numbers the random elements that stand for what nobody has written, `number` unless it is given.
+        """
         self.computation, self.randoms = computation, randoms
         self._number, self._columns = number, randoms.columns
-        self._undefined = np.random.default_rng([randoms.seed, number])
+        self._undefined = np.random.default_rng([randoms.seed, number if undefined is None else undefined])
         self._memory: dict[int, Elements] = {}
         self._blocks: dict[int, tuple[int, slice, slice]] = {}
         self._turn, self._moving = 0, frozenset[int]()
