@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 from nnet3.asr.other_audio import open_other_audio
 from nnet3.errors import ModelFormatError
-from tests.patience import PATIENCE
 from tests.seeds import RANDOM
 
 RATE = 16000
@@ -90,9 +88,7 @@ def test_a_program_that_nobody_listens_to_is_ended(ffmpeg: Program) -> None:
     folder = ffmpeg('echo $$ > "$0.pid"; ' + _REST + "; exec sleep 1000")
     recording = open_other_audio(M4A + WAV + STEREO.tobytes(), "a.m4a")
     assert len(next(recording.pieces(0.01))) == RATE // 100
-    begin = time.monotonic()
     recording.close()
-    assert time.monotonic() - begin < PATIENCE
     with pytest.raises(ProcessLookupError):
         os.kill(int((folder / "ffmpeg.pid").read_text()), 0)
 

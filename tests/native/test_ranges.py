@@ -13,7 +13,7 @@ from torch import Tensor
 from nnet3.errors import ExecutionError
 from nnet3.native import operations as native
 from nnet3.native.operations import FLOAT_BYTES, NUM_MATRICES, Operations
-from nnet3.native.ranges import Memory, Ranges, check_scratch, stretch_of
+from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
 from nnet3.runtime.loop_turns import STAYS, Moves
 
 BEFORE, AFTER = 3, 4  # floats beside the rows of a matrix
@@ -61,7 +61,11 @@ NAMES = [
 
 
 def check(
-    memory: Memory, operations: Operations, moves: Moves = STAYS, turns: int = 1, tables: Sequence[np.ndarray] = ()
+    memory: ReachableMemory,
+    operations: Operations,
+    moves: Moves = STAYS,
+    turns: int = 1,
+    tables: Sequence[np.ndarray] = (),
 ) -> None:
     rows, moving = np.array(operations), np.array([moves] * len(operations))
     memory.check(Ranges(rows, moving), rows[:, native.ADDRESSES], tables, turns)
@@ -83,7 +87,7 @@ def test_ranges_are_those_of_tensors(name: str, rows: int, columns: int, inner: 
 def test_a_float_less_at_either_end_is_noticed(name: str) -> None:
     operations, tensors = made(name, 5, 40, 7)
     assert operations is not None
-    check(Memory(tensors, []), operations)
+    check(ReachableMemory(tensors, []), operations)
     for number, tensor in enumerate(tensors):
         first, last = stretch_of(tensor)
         floats = (last - first) // FLOAT_BYTES
@@ -91,12 +95,12 @@ def test_a_float_less_at_either_end_is_noticed(name: str) -> None:
         others = [each for each in tensors if each is not tensor]
         for short in (flat[1:], flat[:-1]):
             with pytest.raises(ExecutionError, match=r"are none of this program\..*NNET3_NATIVE=0"):
-                check(Memory([*others, short], []), operations)
+                check(ReachableMemory([*others, short], []), operations)
         if number < 1 + (name == "gru"):
             with pytest.raises(ExecutionError, match="are none of this program"):
-                check(Memory(others, [tensor]), operations)
+                check(ReachableMemory(others, [tensor]), operations)
     num_written = 1 + (name == "gru")
-    check(Memory(tensors[:num_written], tensors[num_written:]), operations)
+    check(ReachableMemory(tensors[:num_written], tensors[num_written:]), operations)
 
 
 @pytest.mark.parametrize("step", [3, -3])
@@ -105,12 +109,12 @@ def test_both_ends_of_a_loop(step: int) -> None:
     y, x = memory[:1] if step > 0 else memory[-1:], torch.zeros(1, 3)
     operations = native.copy(y, x) or ()
     moves = (step, *STAYS[1:])
-    check(Memory([memory], [x]), operations, moves, 10)
+    check(ReachableMemory([memory], [x]), operations, moves, 10)
     with pytest.raises(ExecutionError, match="48 bytes for matrix 0 of operation 0"):
-        check(Memory([memory[1:-1], y], [x]), operations, moves, 4)
+        check(ReachableMemory([memory[1:-1], y], [x]), operations, moves, 4)
     with pytest.raises(ExecutionError, match=r"132 bytes for matrix 0 of operation 0 \(kind 0\) in 11 turns"):
-        check(Memory([memory], [x]), operations, moves, 11)
-    check(Memory([], []), native.copy(y[:0], x[:0]) or (), moves, 99)
+        check(ReachableMemory([memory], [x]), operations, moves, 11)
+    check(ReachableMemory([], []), native.copy(y[:0], x[:0]) or (), moves, 99)
 
 
 def test_rows_of_tables_in_every_turn() -> None:
@@ -129,17 +133,17 @@ def test_rows_of_tables_in_every_turn() -> None:
     ):
         tables = [of_others, np.array(blocks)]
         if is_right:
-            check(Memory([memory], [x]), operations, moves, 3, tables)
+            check(ReachableMemory([memory], [x]), operations, moves, 3, tables)
             continue
         with pytest.raises(ExecutionError, match=r"for matrix [01] of operation 0"):
-            check(Memory([memory], [x]), operations, moves, 3, tables)
+            check(ReachableMemory([memory], [x]), operations, moves, 3, tables)
     with pytest.raises(ExecutionError, match="a table of rows has fewer than the 4 turns"):
-        check(Memory([memory], [x]), operations, moves, 4, [of_others, np.array([[0, 4]] * 3)])
+        check(ReachableMemory([memory], [x]), operations, moves, 4, [of_others, np.array([[0, 4]] * 3)])
 
 
 def test_memory_that_lies_in_other_memory() -> None:
     whole = torch.zeros(100)
-    memory = Memory([whole, whole[10:20], whole[:0]], [])
+    memory = ReachableMemory([whole, whole[10:20], whole[:0]], [])
     check(memory, native.fill(whole[15:60].view(5, 9), 1.0) or ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.runtime import plan
 from nnet3.runtime.plan_memory import PlanMemory
@@ -17,7 +18,7 @@ def test_what_others_overwrite_is_random() -> None:
     for span in spans.values():
         columns.use(span)
     columns.settle()
-    memory = PlanMemory(made, views, spans, {}, columns, np.random.default_rng(1))
+    memory = PlanMemory(made, views, spans, {}, columns, field.Drawing(1))
     whole, other = (memory.cells(view, 0) for view in range(2))
     assert memory.meet(whole, other)
     values = np.arange(4, dtype=np.uint64).reshape(2, 1, 2)

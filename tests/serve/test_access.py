@@ -1,4 +1,4 @@
-"""Access: origins and names, with ports and without; addresses and networks."""
+"""AccessRules: origins and names, with ports and without; addresses and networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from websockets.datastructures import Headers
 
 from nnet3.errors import ArgumentError
 from nnet3.options import ServeOptions
-from nnet3.serve.access import Access
+from nnet3.serve.access import AccessRules
 
 ALLOWED = "https://speech.example, http://lan:8080/"
 
@@ -15,7 +15,7 @@ ALLOWED = "https://speech.example, http://lan:8080/"
 def refused(origin: str | None, name: str | None, is_connection: bool = True, **options: str) -> str | None:
     named = {"Origin": origin, "Host": name}
     headers = Headers({name: value for name, value in named.items() if value is not None})
-    return Access(ServeOptions(**{"allow_origin": ALLOWED, **options})).refusal(headers, is_connection)  # type: ignore[arg-type]
+    return AccessRules(ServeOptions(**{"allow_origin": ALLOWED, **options})).refusal(headers, is_connection)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_pages_have_names_too() -> None:
 
 def test_two_headers_of_a_kind() -> None:
     headers = Headers([("Origin", "http://localhost"), ("Origin", "https://evil.example"), ("Host", "localhost")])
-    assert Access(ServeOptions()).refusal(headers, True) is not None
+    assert AccessRules(ServeOptions()).refusal(headers, True) is not None
 
 
 def test_addresses() -> None:
@@ -80,11 +80,11 @@ def test_addresses() -> None:
         *["127.0.0.1", "::1"] * 2,
         *["fe80::1%eth0", "fe80::3%eth0"],
     ]
-    access = Access(ServeOptions(max_per_address=2))
+    access = AccessRules(ServeOptions(max_per_address=2))
     full = ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::abcd"]
     free = ["10.0.0.2", "2001:db8:1::1", "127.0.0.1", "::1", "::ffff:127.0.0.1", "fe80::2%eth0"]
     assert [access.is_full(address, others) for address in full + free] == [True] * len(full) + [False] * len(free)
-    assert not Access(ServeOptions(max_per_address=0)).is_full("10.0.0.1", others * 9)
+    assert not AccessRules(ServeOptions(max_per_address=0)).is_full("10.0.0.1", others * 9)
 
 
 @pytest.mark.parametrize(

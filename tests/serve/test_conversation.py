@@ -7,13 +7,13 @@ import functools
 import gc
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
@@ -224,10 +224,8 @@ def test_a_last_result_is_of_what_was_heard_in_time(
 
 
 def _until(is_so: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.01)
-    return is_so()
+    never, looks = threading.Event(), 60_000
+    return any(is_so() or never.wait(PATIENCE / looks) for _ in range(looks))
 
 
 def test_a_client_who_leaves_more_than_is_read_is_heard_no_further(
@@ -254,13 +252,20 @@ def test_a_client_who_waits_long_for_an_answer_is_kept(model: Model, monkeypatch
     """Its pongs lie behind messages for which there is no room in the queue."""
     impatient = functools.partial(server_module.listen, ping_interval=0.1, ping_timeout=0.1)
     monkeypatch.setattr(server_module, "listen", impatient)
+    ping, pings = Connection.ping, list[str]()
+
+    def counted(self: Connection, *args: Any) -> Any:
+        pings.append("ping")
+        return ping(self, *args)
+
+    monkeypatch.setattr(Connection, "ping", counted)
     gate = _Gate(monkeypatch, 3)
     with served(model, max_queue=1) as (server, _), connected(server) as client:
         client.send(CONFIG)
         for _ in range(4):
             client.send(AUDIO[: 4 * PIECE].tobytes())
         assert gate.reached.wait(PATIENCE)
-        time.sleep(0.5)
+        assert _until(lambda: len(pings) > 5 or not server.health()["connections"])
         gate.is_open.set()
         assert len([answer(client) for _ in range(4)]) == 4
 

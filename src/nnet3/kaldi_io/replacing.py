@@ -60,7 +60,7 @@ def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
 
 @contextmanager
 def keeping_inputs(files: Iterable[str]) -> Iterator[None]:
-    """Within it, a file that is named twice is an input, whatever its kind. `files`: those of a command line."""
+    """Take a file that is named twice for an input, whatever its kind. `files`: those of a command line."""
     found: Counter[tuple[int, int]] = Counter()
     for name in files:
         status = os.stat(name)

@@ -101,7 +101,7 @@ class Ranges:
         return f"matrix {self._matrix[place]} of operation {self._number[place]} (kind {self._kinds[place]})"
 
 
-class Memory:
+class ReachableMemory:
     """The memory that operations may use: some tensors may be written, others only read."""
 
     def __init__(self, written: Iterable[Tensor], read: Iterable[Tensor]) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.ir.objects import many_objects
 from nnet3.native.operations import Operations
-from nnet3.native.ranges import Memory
+from nnet3.native.ranges import ReachableMemory
 from nnet3.runtime.calls import BoundCall
 from nnet3.runtime.loop_turns import LoopTurns, Sample
 from nnet3.runtime.native_runs import (
@@ -40,7 +40,7 @@ class _StraightRun:
         self._numbers = sorted(self.used)
         self._is_used = np.array([[view in own for view in self._numbers] for own in views])[:, None]
 
-    def check(self, memory: Memory) -> None:
+    def check(self, memory: ReachableMemory) -> None:
         self._run.check(memory)
 
     def move(self, stretches: np.ndarray, moves: np.ndarray) -> bool:
@@ -89,7 +89,7 @@ class NativeParts:
         self._with_state = [kernel for kernel in self._kernels if kernel.replay_state() != []]
         self._constant = constant_memory(linker.plan, linker.outside) if self._kernels else []
         self._state: list[object] | None = None
-        self._memory: Memory | None = None
+        self._memory: ReachableMemory | None = None
         self._operations: dict[int, list[Operations | None]] = {}  # by call
         self._straight: dict[tuple[range, bool], _Straight] = {}
         self._loops: dict[int, _WholeLoop] = {}  # by first call
@@ -109,7 +109,7 @@ class NativeParts:
         return True
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> ReachableMemory:
         """The memory that native code may use: that of the program, outside memory, parameters of kernels."""
         if self._memory is None:
             linker = self._linker
@@ -118,7 +118,7 @@ class NativeParts:
             parameters = [
                 each for kernel in self._with_state for each in kernel.replay_state() or () if isinstance(each, Tensor)
             ]
-            self._memory = Memory([linker.arena.storage, *written], [*bound.values(), *parameters])
+            self._memory = ReachableMemory([linker.arena.storage, *written], [*bound.values(), *parameters])
         return self._memory
 
     def forget(self) -> None:

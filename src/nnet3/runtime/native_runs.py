@@ -14,7 +14,7 @@ from torch import Tensor
 from nnet3.native import operations
 from nnet3.native.library import is_amd, library
 from nnet3.native.operations import ADDRESSES, SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
-from nnet3.native.ranges import Memory, Ranges, check_scratch, stretch_of
+from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
 from nnet3.runtime.calls import BoundCall, scaled_copy
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.loop_turns import STAYS, LoopTurns, Moving
@@ -70,7 +70,7 @@ class NativeRun:
         """The addresses of each operation, (operations, matrices), which may be written to."""
         return self._arrays[0][:, ADDRESSES]
 
-    def check(self, memory: Memory) -> None:
+    def check(self, memory: ReachableMemory) -> None:
         """Check that no turn uses other memory. Raises ExecutionError."""
         if self._num_rows:
             memory.check(self._ranges, self.addresses, self._arrays[3:], self._num_turns)

@@ -27,6 +27,8 @@ from nnet3.runtime.planner import outline, plan
 from nnet3.runtime.proof import prove_plan
 from nnet3.runtime.row_plans import RowPlans
 
+_MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
+
 
 class PlanFamily:
     """The plans of a family's members in one dtype, as functions of k. Threads take turns."""
@@ -197,15 +199,15 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
 
     That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
-    others. A kept plan of another version is made anew. With `prove` a ProofError says
-    where a plan that was not kept computes something else than the program.
+    others. A kept plan of another version is made anew. With `prove` a ProofError says where a plan that was not kept
+    computes something else than the program; plans of more than 64 MiB are not looked at.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     made = _by_arithmetic(computation, name, lane_of(dtype))
     if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
-    if prove:
+    if prove and made.num_bytes <= _MOST_PROVED:
         prove_plan(computation, made)
     if is_alone and kept is not None:
         kept[name] = made.to_data()

@@ -107,9 +107,9 @@ class PlannedProgram:
             if kind in KERNEL_CALLS:
                 for submatrix, space, first in self.command(number).columns(self.views):
                     own = self.span(submatrix - 1)
-                    columns.link(own, ColumnSpan(space, first, own.count))
+                    columns.link(own, ColumnSpan(space, first, own.width))
             elif kind in ("accept", "provide"):
-                columns.link(spans[0], ColumnSpan(("name", self.plan.texts[args[1]]), 0, spans[0].count))
+                columns.link(spans[0], ColumnSpan(("name", self.plan.texts[args[1]]), 0, spans[0].width))
             else:
                 for span in spans[1:]:
                     columns.link(spans[0], span)
@@ -181,7 +181,7 @@ class PlanMachine(Machine):
 
     @property
     def kind(self) -> str:
-        """That of the call."""
+        """The kind of the call that runs now."""
         return self.program.calls[self.call][0]
 
     # ---- running ----

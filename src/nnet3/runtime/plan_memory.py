@@ -22,7 +22,7 @@ from nnet3.runtime.plan import Plan
 _NOBODY = -1
 
 
-class Cells(NamedTuple):
+class ViewCells(NamedTuple):
     """The cells of a view: the first one of each block, its mark, and the others with the numbers of their blocks."""
 
     first: np.ndarray  # (rows, blocks)
@@ -45,7 +45,7 @@ class PlanMemory:
         spans: Mapping[int, ColumnSpan],
         turns: Mapping[int, int],
         columns: Columns,
-        random: np.random.Generator,
+        random: field.Drawing,
     ) -> None:
         """Raises ProofError for a view that leaves the memory.
 
@@ -68,7 +68,7 @@ class PlanMemory:
         self._values = np.zeros((len(self._cuts), 2), np.uint64)
         self._marks = np.full(len(self._cuts), _NOBODY, np.int64)
         self._flags = np.zeros(len(self._cuts), bool)
-        self._cells: dict[int, Cells] = {}
+        self._cells: dict[int, ViewCells] = {}
 
     # ---- where views lie ----
 
@@ -83,7 +83,7 @@ class PlanMemory:
             return (int(self._plan.uneven[uneven - 1][turn, 1]),)
         return (outer, inner) if outer else (inner,)
 
-    def cells(self, view: int, turn: int) -> Cells:
+    def cells(self, view: int, turn: int) -> ViewCells:
         """Returns the cells of a view in a turn."""
         found = self._cells.get(view)
         if found is None:
@@ -92,14 +92,14 @@ class PlanMemory:
                 self._cells[view] = found
         return found
 
-    def _find(self, view: int, turn: int) -> Cells:
+    def _find(self, view: int, turn: int) -> ViewCells:
         edges = np.searchsorted(self._cuts, self._rows(view, turn)[:, None] + self._edges[view])
         first, end = edges[:, :-1], edges[:, 1:]
         marks = (first * (len(self._cuts) + 1) + end) * len(self._sizes) + self._views[view][0] % len(self._sizes)
         more = (end - first - 1).ravel()
         block = np.repeat(np.arange(len(more)), more)
         begins = np.cumsum(more) - more
-        return Cells(first, marks, first.ravel()[block] + 1 + np.arange(len(block)) - begins[block], block)
+        return ViewCells(first, marks, first.ravel()[block] + 1 + np.arange(len(block)) - begins[block], block)
 
     def _lane(self, view: int) -> tuple[int, int, int]:
         """Returns of a view: the first byte that it may have, the byte after the last, the bytes of an element."""
@@ -128,33 +128,33 @@ class PlanMemory:
         return np.asarray(rows)
 
     def _edges_of(self, view: int, span: ColumnSpan, columns: Columns) -> np.ndarray:
-        cuts = np.append(columns.cuts(span), span.first + span.count) - span.first
+        cuts = np.append(columns.cuts(span), span.first + span.width) - span.first
         return np.asarray(cuts * self._lane(view)[2])
 
     # ---- what lies there ----
 
-    def read(self, cells: Cells) -> Elements:
+    def read(self, cells: ViewCells) -> Elements:
         """Returns what lies in cells, (rows, blocks, 2): a copy."""
         values = self._values[cells.first]
         wrong = self._marks[cells.first] != cells.marks
         if len(cells.others):
             wrong.ravel()[cells.block[self._marks[cells.others] != cells.marks.ravel()[cells.block]]] = True
         if wrong.any():
-            values[wrong] = self._random.integers(0, field.PRIME, (int(wrong.sum()), 2), np.uint64)
+            values[wrong] = self._random.next((int(wrong.sum()), 2))
         return values
 
-    def write(self, cells: Cells, values: Elements) -> None:
+    def write(self, cells: ViewCells, values: Elements) -> None:
         """Change what lies in cells."""
         self._values[cells.first] = values
         self._marks[cells.first] = cells.marks
         if len(cells.others):
             self._marks[cells.others] = cells.marks.ravel()[cells.block]
 
-    def forget(self, cells: Cells) -> None:
+    def forget(self, cells: ViewCells) -> None:
         """Let what is read from cells be random."""
         self._marks[cells.all] = _NOBODY
 
-    def meet(self, one: Cells, other: Cells) -> bool:
+    def meet(self, one: ViewCells, other: ViewCells) -> bool:
         """Tells whether two views have a cell in common."""
         if not (one.first.size and other.first.size):
             return False
@@ -164,7 +164,7 @@ class PlanMemory:
         self._flags[places] = False
         return found
 
-    def overlaps_itself(self, cells: Cells) -> bool:
+    def overlaps_itself(self, cells: ViewCells) -> bool:
         """Tells whether two blocks of a view have a cell in common."""
         places = cells.all
         return len(np.unique(places)) != len(places)

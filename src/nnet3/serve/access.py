@@ -1,4 +1,4 @@
-"""Access: which pages of a browser, under which names, and how many clients of an address are let in."""
+"""AccessRules: which pages of a browser, under which names, and how many clients of an address are let in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NETWORK_OF_A_HOST = 64  # bits of an IPv6 address: whoever has one of a network
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
-class Access:
+class AccessRules:
     """The rules by which a server lets clients in.
 
     A browser says which page asks (Origin) and under which name it knows the server (Host). The page is to be one of

@@ -23,7 +23,7 @@ from websockets.http11 import Request, Response
 from nnet3.asr import Model
 from nnet3.errors import ArgumentError
 from nnet3.options import ServeOptions
-from nnet3.serve.access import Access
+from nnet3.serve.access import AccessRules
 from nnet3.serve.conversation import Conversation, Resources
 from nnet3.serve.metrics import Metrics
 from nnet3.serve.scheduler import Scheduler
@@ -65,7 +65,7 @@ class Server:
     ) -> None:
         self.model, self.options = model, options or ServeOptions()
         self.metrics, self._report, self._begin = Metrics(), report, time.monotonic()
-        self._access = Access(self.options)
+        self._access = AccessRules(self.options)
         self._conversations: dict[Conversation, asyncio.Task[None] | None] = {}
         self._computer = model.computer(self.options.max_connections)
         self._computer.prepare()

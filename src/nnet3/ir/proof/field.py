@@ -83,6 +83,20 @@ def drawn(base: np.uint64, *numbers: npt.NDArray[np.int64]) -> Elements:
     return _split(state)
 
 
+class Drawing:
+    """Random elements one after the other; other `names` give others."""
+
+    def __init__(self, *names: object) -> None:
+        self._base, self._count = key("drawing", *names), 0
+
+    def next(self, shape: tuple[int, ...]) -> Elements:
+        """Returns elements of this shape, whose last axis is the two numbers of an element."""
+        count = int(np.prod(shape[:-1]))
+        numbers = np.arange(self._count, self._count + count)
+        self._count += count
+        return drawn(self._base, numbers).reshape(shape)
+
+
 def hashed(values: Elements, base: np.uint64 | npt.NDArray[np.uint64]) -> Elements:
     """Returns a random function of elements; `base` (broadcast to them without their last axis) chooses which."""
     with np.errstate(over="ignore"):

@@ -23,7 +23,7 @@ from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements, reduced
-from nnet3.ir.proof.linked import Links, links_of
+from nnet3.ir.proof.linked import RowLinks, links_of
 from nnet3.ir.proof.randoms import Part, Randoms, input_span, output_span, part_of, signs
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class _Call:
         self.machine, self.randoms = machine, machine.randoms
         self.info: KernelInfo = machine.computation.kernels[number]
         self.part, self.name, self.node = part_of(self.info), part_of(self.info).name, node
-        self.links: Links | None = None
+        self.links: RowLinks | None = None
 
     def link(self, shown: Sequence[int], output: int, entry: int) -> None:
         """Find the links of a command, if programs of several layouts are compared; `shown` begins with its input."""

@@ -1,4 +1,4 @@
-"""Links: which rows of its input each output row of a kernel with indexes looks at, so that layouts may differ.
+"""RowLinks: which rows of its input each output row of a kernel with indexes looks at, so that layouts may differ.
 
 Programs that passes have made have the rows of a kernel in one order. A program that was made of others may have them
 in another one, with rows that nobody needs. There an output row depends on the rows at which its kernel looks, and rows
@@ -28,7 +28,7 @@ _PROBED = np.array([0, 1, 7, -2])  # times at which a kernel is asked where it l
 LooksAt = Callable[[str, IndexTable], IndexTable]
 
 
-class Links(NamedTuple):
+class RowLinks(NamedTuple):
     """The rows of a kernel's input and output: at which rows of the input each output looks, and random elements."""
 
     looked_at: np.ndarray  # (output rows, slots), -1 for none
@@ -59,7 +59,7 @@ def links_of(
     node: str,
     blocks: Sequence[SubMatrix],
     entry: int,
-) -> Links | None:
+) -> RowLinks | None:
     """Returns the links of a kernel's command; None if the program does not say which rows it has.
 
     `blocks`: where its input, or the derivative of that, and its output lie.
@@ -75,15 +75,15 @@ def links_of(
     found = find_rows(inputs, looked.reshape(-1, 3)).reshape(looked.shape[:2])
     slots = randoms.of_rows((node, "slots"), looked.shape[1])
     of_outputs, of_inputs = (field.drawn(randoms.key(node, "times"), *rows[:, T:].T) for rows in (outputs, inputs))
-    return Links(found, slots, of_outputs, of_inputs)
+    return RowLinks(found, slots, of_outputs, of_inputs)
 
 
-def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: int, entry: int) -> Links:
+def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: int, entry: int) -> RowLinks:
     """Returns the links of a kernel that looks at its own rows: a row is what was precomputed of it, wherever it is."""
     arrays = computation.precomputed[entry] or {}
     numbers = [array.reshape(count, -1) for _, array in sorted(arrays.items()) if array.ndim and len(array) == count]
     of_rows = field.drawn(randoms.key(node, "own"), *np.hstack([np.zeros((count, 1)), *numbers]).astype(np.int64).T)
-    return Links(np.arange(count)[:, np.newaxis], randoms.of_rows((node, "slots"), 1), of_rows, of_rows)
+    return RowLinks(np.arange(count)[:, np.newaxis], randoms.of_rows((node, "slots"), 1), of_rows, of_rows)
 
 
 def _rows(computation: NnetComputation, blocks: Sequence[SubMatrix], entry: int) -> list[IndexTable] | None:

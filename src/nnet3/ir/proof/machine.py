@@ -39,7 +39,7 @@ class Machine:
         """
         self.computation, self.randoms = computation, randoms
         self._number, self._columns = number, randoms.columns
-        self._undefined = np.random.default_rng([randoms.seed, number if undefined is None else undefined])
+        self._undefined = field.Drawing(randoms.seed, number if undefined is None else undefined)
         self._memory: dict[int, Elements] = {}
         self._blocks: dict[int, tuple[int, slice, slice]] = {}
         self._turn, self._moving = 0, frozenset[int]()
@@ -176,7 +176,7 @@ class Machine:
         return place
 
     def _random(self, shape: tuple[int, ...]) -> Elements:
-        return self._undefined.integers(0, field.PRIME, shape, np.uint64)
+        return self._undefined.next(shape)
 
     # ---- the outside world ----
 

@@ -1,0 +1,80 @@
+"""Rows by the times at which kernels look: the same whatever the order of rows is, and another one for other rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.errors import ProofError
+from nnet3.index import T
+from nnet3.ir.commands import AcceptInput, AllocMatrix, Backprop, CopyRows, DeallocMatrix, Propagate, ProvideOutput
+from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
+from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.proof.equal import PassResult, prove_equal
+
+KERNEL = KernelInfo("conv", (InputPromises(),), needs_indexes=True)
+TIMES = np.array([0, 1, 2, 3, 4])  # of the input; the output has 1, 2, 3
+
+
+def looks_at(node: str, outputs: np.ndarray) -> np.ndarray:
+    """At the times before and behind the own one."""
+    looked = np.repeat(outputs[:, np.newaxis], 2, axis=1)
+    looked[:, :, T] += [-1, 1]
+    return looked
+
+
+def program(order: list[int], more: int = 0, says: list[int] | None = None) -> NnetComputation:
+    """x -> conv -> y and back, with the rows of the input in this order, and further ones at which nobody looks.
+
+    `says`: the order that the matrices claim to have.
+    """
+    c = NnetComputation(kernels=[KERNEL])
+
+    def matrix(node: str, times: np.ndarray, is_deriv: bool = False) -> int:
+        indexes = np.zeros((len(times), 3), np.int32)
+        indexes[:, T] = times
+        return c.new_matrix(len(times), 4, MatrixInfo(node, is_deriv, indexes))
+
+    own = np.append(TIMES[says or order], 100 + np.arange(more))
+    x, inner, y, dy = matrix("x", TIMES), matrix("inner", own), matrix("y", TIMES[1:4]), matrix("y", TIMES[1:4], True)
+    dinner, dx = matrix("inner", own, True), matrix("x", TIMES, True)
+    there = c.new_index_table(np.append(order, np.full(more, -1)))
+    back = c.new_index_table(np.argsort(order))
+    c.inputs, c.outputs = [IoInfo("x", x, dx)], [IoInfo("y", y, dy)]
+    c.commands = [AllocMatrix(each, zeroed=False) for each in (x, inner, y, dy, dinner, dx)]
+    c.commands += [
+        AcceptInput(x, "x"),
+        CopyRows(inner, x, there),
+        Propagate(0, "conv", (inner,), y),
+        ProvideOutput(y, "y"),
+        AcceptInput(dy, "y"),
+        Backprop(0, "conv", (0,), 0, dy, (dinner,), (0,), update=False),
+        CopyRows(dx, dinner, back),
+        ProvideOutput(dx, "x"),
+    ]
+    c.commands += [DeallocMatrix(each) for each in (x, inner, y, dy, dinner, dx)]
+    return c
+
+
+def equal(*programs: NnetComputation) -> bool:
+    try:
+        prove_equal([PassResult("", each) for each in programs], looks_at=looks_at)
+    except ProofError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
+@pytest.mark.parametrize("more", [0, 3])
+def test_rows_may_lie_in_any_order_with_rows_that_nobody_needs(order: list[int], more: int) -> None:
+    assert equal(program([0, 1, 2, 3, 4]), program(order, more))
+
+
+def test_rows_that_lie_elsewhere_than_they_say_are_noticed() -> None:
+    assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 3, 2, 4], says=[0, 1, 2, 3, 4]))
+
+
+def test_without_links_the_order_counts() -> None:
+    programs = [PassResult("", program(order)) for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0])]
+    with pytest.raises(ProofError, match="output 'y' differs"):
+        prove_equal(programs)
