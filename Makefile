@@ -12,11 +12,12 @@ N ?= 300
 PROCESSES ?= 1
 ROOM ?= ir
 MUTANTS ?= 50
+EACH ?= 5
 RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test native-check cuda soak lint bench bench-parts fuzz kill mutate record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test native-check cuda soak lint bench bench-parts fuzz kill mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -91,6 +92,9 @@ kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at 
 
 mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)
+
+plant: $(VENV)/installed  ## plant EACH bugs in each file of passes, families and the proof: does the proof of programs notice them?
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.plant --each $(EACH) --workers $(WORKERS)
 
 record-commands: $(VENV)/installed  ## keep in RECORDS what the command lines of tools/command_lines/commands.txt do, all or those of GROUPS
 	$(BIN)/python -m tools.command_lines --shared $(SHARED) --workers $(WORKERS) record $(RECORDS) $(GROUPS)

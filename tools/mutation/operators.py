@@ -27,44 +27,46 @@ _OPPOSITE = {**_TWINS, **{b: a for a, b in _TWINS.items()}, "zeros": "ones", "co
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
     """All mutants of a file, in the order of its text; a few are no Python (see `Mutant.compiles`)."""
-    finder = _Finder(path, text)
+    finder = Finder(path, text)
     finder.visit(ast.parse(text))
     return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.replacement))
 
 
-class _Finder(ast.NodeVisitor):
+class Finder(ast.NodeVisitor):
+    """Collects the mutants of a file in `found`."""
+
     def __init__(self, path: str, text: str):
         self.path, self.text = path, text
         self.found: list[Mutant] = []
         lengths = [len(line) for line in text.splitlines(keepends=True)]
         self._line_starts = [sum(lengths[:k]) for k in range(len(lengths) + 1)]
         self._lines = text.splitlines()
-        self._scope = (1, len(lengths))
+        self.scope = (1, len(lengths))
 
     # ---- what is mutated ----
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.expr):
             for kind, changed in _changes(node):
-                self._add(node, kind, f"({ast.unparse(changed)})")
+                self.add(node, kind, f"({ast.unparse(changed)})")
         elif isinstance(node, ast.stmt):
             for kind, replacement in _statement_changes(node):
-                self._add(node, kind, replacement)
+                self.add(node, kind, replacement)
         super().visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Defaults, then the body without its docstring; no annotations, no decorators."""
-        outer, self._scope = self._scope, (node.lineno, node.end_lineno or node.lineno)
+        outer, self.scope = self.scope, (node.lineno, node.end_lineno or node.lineno)
         defaults = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
         for each in (*defaults, *_without_docstring(node.body)):
             self.visit(each)
-        self._scope = outer
+        self.scope = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        outer, self._scope = self._scope, (node.lineno, node.end_lineno or node.lineno)
+        outer, self.scope = self.scope, (node.lineno, node.end_lineno or node.lineno)
         for each in _without_docstring(node.body):
             self.visit(each)
-        self._scope = outer
+        self.scope = outer
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None and ast.unparse(node.annotation) != "TypeAlias":
@@ -118,7 +120,7 @@ class _Finder(ast.NodeVisitor):
                 changed = copy.deepcopy(node)
                 number = ast.Constant(amount) if old is None else ast.BinOp(old, ast.Add(), ast.Constant(amount))
                 setattr(changed, bound, number)
-                self._add(node, "slice", ast.unparse(changed))
+                self.add(node, "slice", ast.unparse(changed))
 
     # ---- where it is ----
 
@@ -127,12 +129,12 @@ class _Finder(ast.NodeVisitor):
         before = self._lines[line - 1].encode()[:column].decode()
         return self._line_starts[line - 1] + len(before)
 
-    def _add(self, node: ast.expr | ast.stmt | ast.Slice, kind: str, replacement: str) -> None:
+    def add(self, node: ast.expr | ast.stmt | ast.Slice, kind: str, replacement: str) -> None:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start, end = self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
         self.found.append(
-            Mutant(self.path, self.text, start, end, replacement, kind, node.lineno, node.end_lineno, self._scope)
+            Mutant(self.path, self.text, start, end, replacement, kind, node.lineno, node.end_lineno, self.scope)
         )
 
 
