@@ -23,10 +23,12 @@ def looks_at(node: str, outputs: np.ndarray) -> np.ndarray:
     return looked
 
 
-def program(order: list[int], more: int = 0, says: list[int] | None = None) -> NnetComputation:
+def program(
+    order: list[int], more: int = 0, says: list[int] | None = None, back: list[int] | None = None
+) -> NnetComputation:
     """x -> conv -> y and back, with the rows of the input in this order, and further ones at which nobody looks.
 
-    `says`: the order that the matrices claim to have.
+    `says`: the order that the matrices claim to have. `back`: the rows that derivatives are taken from.
     """
     c = NnetComputation(kernels=[KERNEL])
 
@@ -39,7 +41,7 @@ def program(order: list[int], more: int = 0, says: list[int] | None = None) -> N
     x, inner, y, dy = matrix("x", TIMES), matrix("inner", own), matrix("y", TIMES[1:4]), matrix("y", TIMES[1:4], True)
     dinner, dx = matrix("inner", own, True), matrix("x", TIMES, True)
     there = c.new_index_table(np.append(order, np.full(more, -1)))
-    back = c.new_index_table(np.argsort(order))
+    home = c.new_index_table(np.array(back) if back else np.argsort(order))
     c.inputs, c.outputs = [IoInfo("x", x, dx)], [IoInfo("y", y, dy)]
     c.commands = [AllocMatrix(each, zeroed=False) for each in (x, inner, y, dy, dinner, dx)]
     c.commands += [
@@ -49,7 +51,7 @@ def program(order: list[int], more: int = 0, says: list[int] | None = None) -> N
         ProvideOutput(y, "y"),
         AcceptInput(dy, "y"),
         Backprop(0, "conv", (0,), 0, dy, (dinner,), (0,), update=False),
-        CopyRows(dx, dinner, back),
+        CopyRows(dx, dinner, home),
         ProvideOutput(dx, "x"),
     ]
     c.commands += [DeallocMatrix(each) for each in (x, inner, y, dy, dinner, dx)]
@@ -72,6 +74,12 @@ def test_rows_may_lie_in_any_order_with_rows_that_nobody_needs(order: list[int],
 
 def test_rows_that_lie_elsewhere_than_they_say_are_noticed() -> None:
     assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 3, 2, 4], says=[0, 1, 2, 3, 4]))
+
+
+def test_derivatives_of_other_rows_are_noticed() -> None:
+    """The rows that are exchanged are looked at by different outputs, or by one in different places."""
+    for back in ([1, 0, 2, 3, 4], [4, 1, 2, 3, 0], [2, 1, 0, 3, 4]):
+        assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 2, 3, 4], back=back))
 
 
 def test_without_links_the_order_counts() -> None:

@@ -126,7 +126,7 @@ class Machine:
             return np.zeros((0, 0, 2), np.uint64)
         matrix, rows, blocks = self._place(submatrix)
         if matrix not in self._memory:
-            self.begin(submatrix, zeroed=False)
+            raise ProofError(f"matrix m{matrix} is used before it begins")
         return self._memory[matrix][rows, blocks]
 
     def write(self, submatrix: int, values: Elements) -> None:
