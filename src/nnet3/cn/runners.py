@@ -63,7 +63,7 @@ class Runner:
         updates = program.request.need_model_derivative
         to_update = _Kernels(program.source.kernels_to_update(kernels.components)) if updates else None
         stores = program.question.stores_statistics
-        to_store = _Kernels({**kernels.components, **program.source.kernels_of_statistics()}) if stores else None
+        to_store = _Kernels(program.source.kernels_of_statistics(kernels.components)) if stores else None
         used = [matrix.name for matrix in program.computation.outside]
         self.computer = NnetComputer(
             program.computation,

@@ -226,14 +226,17 @@ class CnSource:
         """The kernels of the kernel nodes, by name."""
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 
-    def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
-        """The same kernels, but those with parameters of their own replaced by those that collect their gradients."""
-        updated = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.updatable}
-        return {**kernels, **updated}
+    def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
+        """The same kernels, but those with parameters replaced by those that collect their gradients, frozen ones by
+        None.
+        """
+        owners = [(info, op) for op, info in self._kernels.values() if op.parameters() or info.updatable]
+        return {**kernels, **{info.name: op.gradient_kernel() if info.updatable else None for info, op in owners}}
 
-    def kernels_of_statistics(self) -> dict[str, Kernel]:
-        """The kernels that collect the statistics of training, by name."""
-        return {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
+    def kernels_of_statistics(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
+        """The same kernels, but those with statistics replaced by those that collect them, frozen ones by None."""
+        collecting = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
+        return {**self.kernels_to_update(kernels), **collecting}
 
     def kernel_infos(self) -> list[KernelInfo]:
         return [info for _, info in self._kernels.values()]

@@ -52,7 +52,10 @@ class Kernels:
         return self.find(kernel)
 
     def for_update(self, kernel: PlannedKernel, need_model_derivative: bool) -> Kernel | None:
-        """Returns the kernel that a backward step updates; one without parameters only takes statistics there."""
+        """Returns the kernel that a backward step updates; one without parameters only takes statistics there.
+
+        A given network has None in the place of a frozen kernel.
+        """
         if kernel.updatable and not need_model_derivative:
             return None
         if kernel.updatable and self.to_update is None:

@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from nnet3 import cn, components
+from nnet3.cn.shape import Shape
+from nnet3.components import Properties
 from nnet3.errors import ShapeError
 from tests.cn.reference import columns
 from tests.seeds import RANDOM
+from tools.component_samples import SAMPLES
 
 
 def affine() -> components.Component:
@@ -128,3 +131,28 @@ def test_components_that_do_not_fit() -> None:
         cn.component("TanhComponent dim=4", cn.parameter("W", (4, 4)))
     with pytest.raises(ShapeError, match="TanhComponent needs 4 rows"):
         cn.component("TanhComponent dim=4", cn.input("x", 3))
+
+
+TRAINED = [
+    name
+    for name, config in SAMPLES.items()
+    if {Properties.SIMPLE, Properties.UPDATABLE} <= set(components.create(name, config).properties)
+]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_frozen_components_stay_as_they_are_beside_others_that_are_trained(name) -> None:
+    made = components.create(name, SAMPLES[name], seed=1)
+    frozen = cn.component(made, cn.parameter("U", (made.input_dim, 4), seed=1) @ cn.input("x", 4), name="frozen")
+    frozen.operation.trainable = False
+    dim = made.output_dim
+    batch_norm = cn.component(f"BatchNormComponent dim={dim}", frozen)  # its statistics are taken
+    other = cn.component(f"AffineComponent input-dim={dim} output-dim=2", batch_norm, name="other")
+    net = cn.Network(cn.sum_elements(cn.tanh(other)))
+    before = frozen.operation.options()["text"]
+    gradients = net.gradients({"x": torch.randn(4, 5, generator=torch.Generator().manual_seed(1))})
+    assert set(gradients) == {"U", "other.linear_params", "other.bias_params"}
+    assert gradients["other.bias_params"].any()
+    assert frozen.operation.options()["text"] == before
+    info = frozen.operation.info("k", [Shape(made.input_dim)], frozen.shape, [True])
+    assert not info.learns

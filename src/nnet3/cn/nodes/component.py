@@ -89,8 +89,12 @@ class ComponentOperation(Operation):
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         info = kernel_info(name, self.component, 1, has_parts=False)
+        is_frozen = info.updatable and not self.trainable  # it has nothing to count in
         return replace(
-            info, updatable=info.updatable and self.trainable, stores_stats=info.stores_stats and self.stores_statistics
+            info,
+            updatable=info.updatable and self.trainable,
+            stores_stats=info.stores_stats and self.stores_statistics,
+            counts_backward=info.counts_backward and not is_frozen,
         )
 
     def kernel(self, state: OperationState) -> Kernel:
