@@ -129,6 +129,7 @@ class Operation:
             row_by_row=value.has_samples,
             rows_apart=value.has_samples,
             backprop_rows_apart=value.has_samples,
+            is_random=self.is_random,
             merges_updates=merges and not self.uses_memo,
             backprop_needs_output=OWN_VALUE in needed,
             uses_memo=self.uses_memo and any(wanted),
@@ -146,6 +147,11 @@ class Operation:
     def gradient_kernel(self) -> Kernel:
         """The kernel in which the gradients of the operation's own parameters are collected, if it has any."""
         return self
+
+    @property
+    def is_random(self) -> bool:
+        """True if `evaluate` draws random numbers."""
+        return False
 
     # ---- as lowering sees it ----
 

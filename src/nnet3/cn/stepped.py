@@ -57,7 +57,8 @@ class SteppedOperation(Operation):
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         promises = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
-        return KernelInfo(name, (promises,) * 2, updatable=any(self.wanted), row_by_row=True, merges_updates=True)
+        apart = {"row_by_row": True, "rows_apart": True, "backprop_rows_apart": True}
+        return KernelInfo(name, (promises,) * 2, updatable=any(self.wanted), merges_updates=True, **apart)
 
     def structure(self) -> dict[str, Any]:
         return self.whole.structure()

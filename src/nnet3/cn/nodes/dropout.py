@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -26,6 +26,13 @@ class Dropout(Elementwise):
     def check(self) -> None:
         if not 0 <= self.rate < 1:
             raise NetworkError(f"dropout: expected a rate of at least 0 and less than 1, got {self.rate!r}")
+
+    @property
+    def is_random(self) -> bool:
+        return self.rate > 0
+
+    def in_mode(self, training: bool) -> Dropout:
+        return self if training or not self.is_random else replace(self, rate=0.0)
 
     def kernel(self, state: OperationState) -> Kernel:
         return DropoutKernel(self.rate, state)
