@@ -10,7 +10,7 @@ import pytest
 from nnet3.errors import ProofError
 from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from tests.ir.programs import index_table
@@ -201,6 +201,19 @@ def test_indexes_tell_rows_apart() -> None:
     turned: list[Command] = [cmd.CopyRows(DX, X, 0), forward(DX), cmd.SetConst(DX, 0.0)]
     kernel = KernelInfo("k", needs_indexes=True)
     assert "output 'output' differs in 4 rows" in difference(kernel, [forward()], turned, (turn,))
+
+
+def test_derivatives_without_samples_have_rows_with_numbers() -> None:
+    """Those of a parameter that is transposed, for instance; those of samples may stand in any order."""
+    turn = [2, 3, 0, 1]
+    plain, turned = [backward()], [backward(dx=X), cmd.CopyRows(DX, X, 0)]
+    kernel = KernelInfo("k")
+    assert difference(kernel, plain, turned, (turn,)) == ""
+    without = [program(kernel, *commands, tables=(turn,)) for commands in (plain, turned)]
+    for each in without:
+        each.matrix_info = {matrix: MatrixInfo("node", is_deriv=True, indexes=None) for matrix in (X, DX)}
+    with pytest.raises(ProofError, match="output 'input' differs in 4 rows"):
+        prove_equal([PassResult("", each) for each in without])
 
 
 def test_statistics_are_of_all_that_was_computed() -> None:

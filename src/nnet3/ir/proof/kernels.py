@@ -268,8 +268,8 @@ class _Call:
             own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
             own = reduced(own + (field.ZERO if info.row_by_row and not is_row else seen.together))
             at = self.hashed(np.broadcast_to(own, (len(result), 2)), "from others", place)
-            if not is_row and info.row_by_row:
-                at = self.randoms.of_rows((self.name, "at", place), len(result))
+            if not shown.has_samples:
+                at = field.product(at, self.randoms.of_rows((self.name, "at", place), len(result)))
             where = self.randoms.of_blocks((self.name, "where", place), span)
             result = reduced(result + field.product(field.product(at[:, None], where), together))
         if info.backprop_is_linear:
