@@ -48,7 +48,8 @@ def put_together(tree: str, tensors: Tensors) -> Any:
 def check_alike(state: Any, example: Any, place: str = "") -> None:
     """Raise ValueError unless a state has values of the types that an example has, where both have some.
 
-    Dicts may have other keys, lists other lengths, tensors other shapes; None in the example stands for any value.
+    Dicts may have other keys, lists other lengths, tensors other shapes and floats of other sizes: who takes them over
+    says what is wrong with these. None in the example stands for any value.
     """
     kinds: Any = (int, float) if type(example) is float else (type(example),)
     if example is None:
@@ -58,7 +59,7 @@ def check_alike(state: Any, example: Any, place: str = "") -> None:
     if isinstance(example, dict):
         for key in example.keys() & state.keys():
             check_alike(state[key], example[key], f"{place}.{key}")
-    if isinstance(example, Tensor) and state.dtype != example.dtype:
+    if isinstance(example, Tensor) and state.is_floating_point() != example.is_floating_point():
         raise ValueError(f"the state{place} is of {state.dtype}, expected {example.dtype}")
 
 
