@@ -65,7 +65,7 @@ def test_programs_are_checked_when_asked(
     asked: list[bool] = []
 
     def note(
-        computation: NnetComputation, disabled: Collection[str], check_between: bool, level: int
+        computation: NnetComputation, disabled: Collection[str], check_between: bool, level: int, prove: bool
     ) -> NnetComputation:
         asked.append(check_between)
         return computation

@@ -178,7 +178,7 @@ def test_set_raw_nnet_drops_priors_that_do_not_fit() -> None:
 
 def test_model_must_stay_simple() -> None:
     model = _model(short_network(LAYERS))
-    with pytest.raises(NetworkError, match="an acoustic model's network must have an output 'output'"):
+    with pytest.raises(NetworkError, match="an acoustic model needs a simple network: an output 'output'"):
         copy_model(model, CopyOptions(edits=_edits("rename-node old-name=input new-name=features")))
 
 

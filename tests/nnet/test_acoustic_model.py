@@ -148,7 +148,7 @@ def test_priors_must_fit_a_network_put_in_later() -> None:
 
 def test_the_network_must_be_simple() -> None:
     nnet = Nnet.from_config("input-node name=features dim=3\noutput-node name=output input=features")
-    with pytest.raises(NetworkError, match=r"this one has inputs \['features'\] and outputs \['output'\]"):
+    with pytest.raises(NetworkError, match=r"this network has inputs \['features'\] and outputs \['output'\]"):
         AcousticModel(_read(MDL_TEXT).transition_model, nnet)
 
 
@@ -157,7 +157,7 @@ def test_the_network_must_be_simple() -> None:
 BAD_TEXTS = [
     ("<Nnet3>", "<Nnet>", "line 21, column 1: expected <Nnet3>, got '<Nnet>'"),
     ("input-node name=input dim=2", "input-node name=inputs dim=2", "line 23, column 47: unknown node 'input'"),
-    ("name=output", "name=out", "line 1, column 1: an acoustic model's network must have an output 'output'"),
+    ("name=output", "name=out", "line 1, column 1: an acoustic model needs a simple network: an output 'output'"),
     ("<LeftContext>", "<RightContext>", "expected <LeftContext>, got '<RightContext>'"),
     ("<LeftContext> 0", "<LeftContext> 0.5", "expected a 32-bit integer, got '0.5'"),
     ("<Priors>", "<Prior>", "expected <Priors>, got '<Prior>'"),

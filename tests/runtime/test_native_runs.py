@@ -17,7 +17,7 @@ from torch import Tensor
 import nnet3
 from nnet3.decode import UtteranceComputer
 from nnet3.errors import ExecutionError
-from nnet3.native.ranges import Memory
+from nnet3.native.ranges import ReachableMemory
 from nnet3.nnet import Nnet
 from nnet3.runtime import native_runs
 from nnet3.runtime.loop_turns import LoopTurns
@@ -122,7 +122,7 @@ def test_a_loop_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_is_checked_once_for_each_link() -> None:
     computer = computer_of(as_native(network()), 50)
-    looks = [count_calls_of(Memory.check, lambda: computer.compute({"input": features(50)})) for _ in range(4)]
+    looks = [count_calls_of(ReachableMemory.check, lambda: computer.compute({"input": features(50)})) for _ in range(4)]
     assert looks[0] >= 1
     assert looks[2:] == [0, 0]
 

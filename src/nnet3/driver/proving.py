@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from nnet3.errors import ProofError
 from nnet3.index import IndexTable
-from nnet3.ir.computation import NnetComputation
+from nnet3.ir.computation import LazyComputation, NnetComputation
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.ir.repeats import Positions
 from nnet3.lowering import lower
@@ -36,7 +36,8 @@ def prove_made_of_others(
 
     The environment's "all" leaves out very long ones. Raises ProofError.
     """
-    is_asked = os.environ.get(PROVE) == "all" and int(Positions(program).turns.sum()) <= _MOST_COMMANDS
+    made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
+    is_asked = os.environ.get(PROVE) == "all" and int(Positions(made).turns.sum()) <= _MOST_COMMANDS
     if not (options.prove or is_asked):
         return
     source, request = lowered_from()
@@ -46,7 +47,7 @@ def prove_made_of_others(
         return source.slots(numbers[node], outputs)[1]
 
     try:
-        prove_equal([PassResult("", lower(source, request)), PassResult("", program)], looks_at=looks_at)
+        prove_equal([PassResult("", lower(source, request)), PassResult("", made)], looks_at=looks_at)
     except ProofError as error:
         raise ProofError(
             f"a program that was made of those for other lengths does not compute what the network computes: {error}. "

@@ -65,7 +65,7 @@ def test_examples_are_made_of_tables(cli: Cli) -> None:
     assert Path("aligned.ark").read_bytes() == Path("egs.ark").read_bytes()
 
 
-def test_get_egs_keeps_the_codes_of_features_that_a_script_cuts(cli: Cli) -> None:
+def test_get_egs_decodes_features_that_a_script_cuts(cli: Cli) -> None:
     features = np.random.default_rng(0).normal(size=(30, 4))
     cli.good("get-egs", "--num-pdfs=6", "--num-frames=30", "scp:feats.scp", "ark:post.ark", "ark:one.ark")
     packed = _egs("one.ark")["utt1-0"].ios[0].matrix
@@ -77,8 +77,7 @@ def test_get_egs_keeps_the_codes_of_features_that_a_script_cuts(cli: Cli) -> Non
     options = ["--num-pdfs=6", "--num-frames=10", "--pdf-alignments"]
     cli.good("get-egs", *options, "scp:cut.scp", "ark:short.ark", "ark:cut.ark")
     matrix = _egs("cut.ark")["utt1-0"].ios[0].matrix
-    assert isinstance(matrix, CompressedMatrix)
-    np.testing.assert_array_equal(matrix.codes, packed.codes[:10, 1:3])
+    np.testing.assert_allclose(dense(matrix), dense(packed)[:10, 1:3], atol=0.02)  # as Kaldi does: compressed anew
     assert features.shape == packed.shape
 
 

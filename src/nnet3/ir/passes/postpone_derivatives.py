@@ -138,9 +138,9 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     outside = computation.outside_by_matrix()
 
     def is_step(step: Backprop) -> bool:
-        does_only_this = not step.update and step.memo < 0 and step.input_derivs[0] != 0
-        is_own = computation.submatrices[step.input_derivs[0]].matrix not in outside
-        return does_only_this and is_own and computation.kernels[step.kernel].has_parts
+        if step.update or step.memo >= 0 or not computation.kernels[step.kernel].has_parts:
+            return False
+        return step.input_derivs[0] != 0 and computation.submatrices[step.input_derivs[0]].matrix not in outside
 
     candidates = steps_of_kernels(computation, Backprop, is_step)
     if not candidates:

@@ -130,7 +130,7 @@ def backprop(machine: Machine, command: Backprop) -> None:
     if command.update and info.learns:
         factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
         change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
-        if info.updatable or info.counts_backward:  # of all rows together, as natural gradients do, or by the call
+        if info.updatable:  # of all rows together, as natural gradients do
             change = kernel.hashed(change, "learned of", len(gradient))
         machine.effect("update of kernel", info.name, change)
     for place, number, deriv in derivs:
