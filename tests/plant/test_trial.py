@@ -54,7 +54,7 @@ MOVES_NO_ALLOCATION = bug(SIZING, "place[number], turn[number] = analysis.first_
 def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
     """Sums that overwrite; memory that nobody wrote is the same in each program."""
     adds = bug(MACHINE, "field.reduced(place + values)", "values")
-    undefined = bug(MACHINE, "self._undefined.integers(0, field.PRIME, shape, np.uint64)", "np.zeros(shape, np.uint64)")
+    undefined = bug(MACHINE, "self._undefined.next(shape)", "np.zeros(shape, np.uint64)")
     found = states(NnetCase, ZEROES_NOTHING, MOVES_NO_ALLOCATION, adds, undefined)
     assert found == {each.replacement: PROOF for each in (ZEROES_NOTHING, adds, undefined)} | {"pass": EQUAL}
 

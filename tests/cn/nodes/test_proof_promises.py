@@ -22,7 +22,7 @@ from nnet3.cn.whole import SampleRows
 from nnet3.errors import GradientError
 from nnet3.ir.kernel import KernelInfo
 from tests.cn.check_node import state
-from tests.cn.nodes.test_promises import IMAGE, NODES, K, V, W, b, x
+from tests.cn.nodes.samples import IMAGE, NODES, K, V, W, b, x
 
 _ROWS = 6
 _POSITIVE = {"log", "sqrt", "cross_entropy"}
