@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nnet3 import cn
 from nnet3.cn.node import Node
 
@@ -9,7 +11,7 @@ x, y, one = cn.input("x", 4), cn.input("y", 4), cn.input("one", 1)
 W, V, b, c = (cn.parameter(n, s) for n, s in (("W", (3, 4)), ("V", (4, 5)), ("b", (4, 1)), ("c", (1, 1))))
 K, k = cn.parameter("K", (2, 1)), cn.parameter("k", (2, 1))
 N, m = cn.parameter("N", (1, 2)), cn.parameter("m", (2, 1))
-IMAGE = {"image": (2, 2, 1), "window": 1}
+IMAGE: dict[str, Any] = {"image": (2, 2, 1), "window": 1}
 
 #: For each node the numbers of operands with a promise; "o" is the node's own value. In this order: which values the
 #: gradient of each operand needs, over which operand the value may be written, which gradient over that of the node.
