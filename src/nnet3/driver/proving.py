@@ -36,9 +36,10 @@ def prove_made_of_others(
 
     The environment's "all" leaves out very long ones. Raises ProofError.
     """
+    if not (options.prove or os.environ.get(PROVE) == "all"):
+        return
     made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
-    is_asked = os.environ.get(PROVE) == "all" and int(Positions(made).turns.sum()) <= _MOST_COMMANDS
-    if not (options.prove or is_asked):
+    if not options.prove and int(Positions(made).turns.sum()) > _MOST_COMMANDS:
         return
     source, request = lowered_from()
     numbers = {node.name: number for number, node in enumerate(source.nodes)}

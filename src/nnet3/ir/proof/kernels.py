@@ -155,7 +155,7 @@ class _Call:
 
     def link(self, shown: Sequence[int], output: int, entry: int) -> None:
         """Find the links of a command, if programs of several layouts are compared; `shown` begins with its input."""
-        looks_at = self.randoms.looks_at
+        looks_at, self.links = self.randoms.looks_at, None
         if looks_at is not None and self.info.needs_indexes and shown:
             blocks = [self.machine.at_turn(number) for number in (shown[0], output)]
             self.links = links_of(self.machine.computation, self.randoms, looks_at, self.node, blocks, entry)
