@@ -137,15 +137,7 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     checked_name(name)
     rows, axis = x.shape.rows, x.shape.axis or None
 
-    def W(gate: str) -> Node:
-        return parameter(f"{name}.Wx{gate}", (cells, rows))
-
-    def R(gate: str) -> Node:
-        return parameter(f"{name}.Wh{gate}", (cells, cells))
-
-    def b(gate: str) -> Node:
-        return parameter(f"{name}.b{gate}", (cells, 1))
-
+    W, R, b = _of_gates(name, cells, rows)
     h0 = input(f"{name}.h0", cells, axis=axis) if carry else None
     c0 = input(f"{name}.c0", cells, axis=axis) if carry else None
     Hd = delay(None, lag, dim=cells, initial=h0, axis=axis, name=f"{name}.Hd")  # (1.152)
@@ -216,15 +208,7 @@ def gru(x: Node, cells: int, *, name: str = "gru", lag: int = 1, carry: bool = F
     h0 = input(f"{name}.h0", cells, axis=axis) if carry else None
     before = delay(None, lag, dim=cells, initial=h0, axis=axis, name=f"{name}.Hd")
 
-    def W(gate: str) -> Node:
-        return parameter(f"{name}.Wx{gate}", (cells, rows))
-
-    def R(gate: str) -> Node:
-        return parameter(f"{name}.Wh{gate}", (cells, cells))
-
-    def b(gate: str) -> Node:
-        return parameter(f"{name}.b{gate}", (cells, 1))
-
+    W, R, b = _of_gates(name, cells, rows)
     r = sigmoid(macro_2w1b(W("r"), x, R("r"), before, b("r")), name=f"{name}.r")
     z = sigmoid(macro_2w1b(W("z"), x, R("z"), before, b("z")), name=f"{name}.z")
     seen = element_times(r, plus(times(R("n"), before), b("hn")))
@@ -270,3 +254,11 @@ def batch_norm(images: Node, channels: int | None = None, *, name: str) -> Node:
         raise ArgumentError(f"the channels of '{name}' must divide its {rows} rows, got {channels}")
     normed = component(f"BatchNormComponent dim={rows} block-dim={channels} epsilon=1e-5", images, name=f"{name}.norm")
     return component(f"ScaleAndOffsetComponent dim={rows} block-dim={channels}", normed, name=name)
+
+
+def _of_gates(name: str, cells: int, rows: int) -> tuple[Callable[[str], Node], ...]:
+    """Returns functions from a gate to its parameters: (cells, rows) of the input, (cells, cells), and the bias."""
+    shapes = {"Wx": (cells, rows), "Wh": (cells, cells), "b": (cells, 1)}
+    return tuple(
+        lambda gate, kind=kind, shape=shape: parameter(f"{name}.{kind}{gate}", shape) for kind, shape in shapes.items()
+    )

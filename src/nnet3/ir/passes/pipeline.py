@@ -129,7 +129,8 @@ def _name_the_pass(results: Sequence[PassResult], seed: int, last: ProofError) -
         found = error
     raise ProofError(
         f"the program that was made does not compute what the network computes: {found}. It is not run. Leave the pass "
-        "out (disabled_passes of CompileOptions, --disable-pass of a command), and please report it with the network"
+        "out (disabled_passes of CompileOptions, --optimization.disable-pass of a command), and please report it with "
+        "the network"
     ) from None
 
 
