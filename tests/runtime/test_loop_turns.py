@@ -161,6 +161,30 @@ def test_what_no_longer_holds_is_learned_anew() -> None:
     check(Loop(of_blocks, summed), LoopTurns(10, equal, b"learned"), equal)
 
 
+@pytest.mark.parametrize("few_rows", ["done in another way", "not taken"])
+def test_a_loop_of_few_rows_leaves_what_is_known_of_many(few_rows: str) -> None:
+    """Programs for all lengths share what was learned: a short one must not make the others slow for good."""
+
+    def of_many(turn: int, blocks: np.ndarray) -> Operations | None:
+        (first, rows), _, _ = blocks.tolist()
+        if few_rows == "not taken":
+            return operation([8 * first], rows) if rows > 2 else None
+        return operation([8 * first], rows) * (1 if rows > 1 else 2)
+
+    def uneven(counts: list[int]) -> tuple[np.ndarray, ...]:
+        return falling(counts), falling(counts)[::-1], np.array([[5, count] for count in counts])
+
+    loop, key = Loop(of_many, summed), few_rows.encode()
+    few, many = ([2, 2, 2, 2, 1, 1], [9, 9, 9, 6, 6, 5, 4])
+    for counts in (few, many, few, many):
+        turns = LoopTurns(len(counts), uneven(counts), key)
+        found = loop.learn(turns)
+        assert (found[0] is None) is (counts is few)
+        if counts is many:
+            check(loop, turns, uneven(counts))
+    assert len(loop.samples) == 2  # what was known of many is still known
+
+
 def test_what_stays_has_no_moves() -> None:
     turns = LoopTurns(4)
     assert Loop(lambda turn, blocks: operation([8, 9])).learn(turns) == [[(operation([8, 9])[0], STAYS)]]

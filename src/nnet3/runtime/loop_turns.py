@@ -77,7 +77,9 @@ class LoopTurns:
         if moves is None:
             samples = [Sample(turn, self._blocks) for turn in self._turns[1:].tolist()] + self._shifted + self._fewer
             moves = self._found(list(zip(first, *map(operations_in, samples), strict=True)))
-            self._known[:] = [Learned(self._kinds, self._counted, moves)]
+            # Few rows may be worked on in another way: what is not known of them may be known of many.
+            if [each is None for each in moves] == [each is None for each in first]:
+                self._known[:] = [Learned(self._kinds, self._counted, moves)]
         return [
             None if operations is None or each is None else list(zip(operations, each, strict=True))
             for operations, each in zip(first, moves, strict=True)
@@ -140,7 +142,8 @@ class LoopTurns:
     ) -> bool:
         """True if the same kinds change as before, and a sample is as expected in which all of them do."""
         all_moves = np.array([moves for each in before.moves if each is not None for moves in each], np.int64)
-        is_alike = (self._kinds, self._counted, len(first)) == (before.kinds, before.counted, len(before.moves))
+        is_alike = (self._kinds, self._counted) == (before.kinds, before.counted)
+        is_alike &= [each is None for each in first] == [each is None for each in before.moves]
         if not is_alike or not self._kinds or not len(all_moves):
             return False
         together = self._shifted[1].blocks.copy()
