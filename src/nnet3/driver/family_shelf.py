@@ -23,8 +23,7 @@ from nnet3.ir.objects import many_objects
 from nnet3.lowering.continuation import frames_missing
 from nnet3.lowering.structure import structure_of
 
-_MEMBERS = 2  # say how a family goes on, a longer one confirms it
-_CONFIRMING = 3  # steps by which that is longer than the shortest one, if no program is known that confirms it
+_MEMBERS = 2  # say how a family goes on
 _MOST_LATER = 48  # steps by which the shortest member may be longer than the shortest of its form
 _LATER = 32  # steps by which it is longer if programs do not go on alike before
 _FAR = 32  # steps from which on a recurrence is not compiled for its length first
@@ -109,9 +108,9 @@ class FamilyPlace:
         return self.family is not None and (bool(self.is_proved) or form.k <= self.longest_k)
 
     def _find_family(self, form: LengthForm) -> None:
-        """Make the family, if this form is long enough and there is a program that confirms it.
+        """Make the family, if this form is long enough and all longer ones are known to go on likewise.
 
-        Raises NotAffineError or what compiling raises.
+        That is proved, or else the longest program is compared. Raises NotAffineError or what compiling raises.
         """
         self._prove(form)
         assert self.rows is not None
@@ -130,10 +129,9 @@ class FamilyPlace:
                 raise
             self.first += _LATER
             return self._find_family(form)
-        if program is None:
-            k = min(form.k, self.first + _CONFIRMING)
-            program = self.compile(self._member(form, k))
-        self._confirm(family, k, program)
+        self.family, self.longest_k = family, max(k, form.k)
+        if program is not None:
+            self._confirm(family, k, program)
 
     def _member(self, form: LengthForm, k: int) -> CompileTask:
         assert self.rows is not None

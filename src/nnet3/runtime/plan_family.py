@@ -1,14 +1,15 @@
 """PlanFamily: the plans of a family's programs. Like the programs, they differ in numbers that are affine in k.
 
-Three programs are planned: two say how the numbers go on, a longer one confirms it, and plans up to that are had by
-arithmetic. Twice as long ones are confirmed by another one, and so on. What lies on what in memory is found for lengths
-from the row 2, 3, 4, 6, 8, 12, ..., and taken over for those below.
+The two shortest programs are planned, and all other plans are had by arithmetic. Nothing else need be tried: the
+planner joins rows to blocks where numbers are equal, and affine numbers that are equal for two k are equal for all. If
+the two plans have other calls, each program is planned alone. What lies on what in memory is found for lengths from the
+row 2, 3, 4, 6, 8, 12, ..., and taken over for those below.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, repeat
 from typing import Any
@@ -37,57 +38,38 @@ class PlanFamily:
         self._dtype, self._lock = dtype, threading.Lock()
         self._first_k: int | None = None  # of the first program, which is planned alone
         self._outlines: _OutlineFamily | None = None
-        self._refused: int | None = None  # k from which on numbers do not go on alike
+        self._refused = False  # their calls differ
         self._stackings: dict[int, Stacking] = {}
 
     def plan(self, member: FamilyMember) -> Plan | None:
         """Returns the plan of a member; None if it must be planned alone."""
-        with self._lock:
-            if self._refused is not None and member.k >= self._refused:
-                return None
-            try:
-                if not self._reaches(member):
+        with self._lock, suppress(NotAffineError):
+            if self._outlines is None:
+                if self._refused or self._first_k in (None, member.k):
+                    self._first_k = member.k
                     return None
-                assert self._outlines is not None
-                made = self._outlines.at(member.k)
-                size = rounded_up(member.k)
-                if size not in self._stackings:
-                    longer = self._outlines.at(size)
-                    self._stackings[size] = Stacking(longer.packed()[0], longer.meet())
-            except NotAffineError:
-                self._refused = member.k
-                return None
+                self._refused = True  # unless what follows succeeds
+                self._outlines = _OutlineFamily(*(outline(member.at(k), self._dtype) for k in (0, 1)))
+            made, size = self._outlines.at(member.k), rounded_up(member.k)
+            if size not in self._stackings:
+                longer = self._outlines.at(size)
+                self._stackings[size] = Stacking(longer.packed()[0], longer.meet())
             return made.placed(*self._stackings[size].packed(made.num_bytes))
-
-    def _reaches(self, member: FamilyMember) -> bool:
-        """True if plans are known up to this k; else longer ones are looked at, but not for the first program alone.
-
-        Raises NotAffineError.
-        """
-        if self._outlines is None:
-            if self._first_k in (None, member.k):
-                self._first_k = member.k
-                return False
-            self._outlines = _OutlineFamily([outline(member.at(k), self._dtype) for k in (0, 1)])
-        if member.k > self._outlines.longest_k:
-            k = max(rounded_up(member.k), rounded_up(2 * self._outlines.longest_k))
-            self._outlines.confirm(k, outline(member.at(k), self._dtype))
-        return True
+        return None
 
 
 class _OutlineFamily:
     """Outlines as functions of k."""
 
-    def __init__(self, members: Sequence[Outline]) -> None:
+    def __init__(self, *members: Outline) -> None:
         """`members`: those for k = 0 and k = 1. Raises NotAffineError."""
-        self._first, self.longest_k = members[0], 1
+        self._first = members[0]
         arrays, longer = (_arrays(member.plan) for member in members)
         if len(arrays) != len(longer):
             raise NotAffineError("plans have other tables")
         self._arrays = arrays
         self._grows = [one.shape != other.shape for one, other in zip(arrays, longer, strict=True)]
-        self._constants = self._constants_of(members[0])
-        if self._constants != self._constants_of(members[1]):
+        if self._constants_of(members[0]) != self._constants_of(members[1]):
             raise NotAffineError("plans have other calls")
         self._base, after = (self._numbers_of(member) for member in members)
         self._slope = after - self._base
@@ -115,15 +97,6 @@ class _OutlineFamily:
             named = {name: number + place for place, name in enumerate(each or ())}
             self._entries.append(named if changing.intersection(named.values()) else None)
             number += len(named)
-
-    def confirm(self, k: int, member: Outline) -> None:
-        """Raise NotAffineError unless `at` gives this outline; from then on it reaches so far."""
-        if self._constants != self._constants_of(member):
-            raise NotAffineError("plans have other calls")
-        if not np.array_equal(self._base + k * self._slope, self._numbers_of(member)):
-            raise NotAffineError("numbers of plans do not go on")
-        self._tables.check(k, self._tables_of(member))
-        self.longest_k = k
 
     def at(self, k: int) -> Outline:
         first, plan = self._first, self._first.plan

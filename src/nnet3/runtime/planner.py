@@ -101,7 +101,7 @@ class Planner:
     def repeated(self, body: range, turns: int) -> list[tuple[int, Call]]:
         """Returns the calls of a body for all turns, each with its command; their views move.
 
-        Turns 0, 1 and the last one are planned: their calls differ in where views begin, by equal amounts.
+        Turns 0 and 1 are planned: their calls differ in where views begin, and so do those of two other turns.
         """
         commands = self.computation.commands[body.start : body.stop]
         is_uneven = any(s in self.computation.turns for command in commands for s in command.form.operands(command))
@@ -110,13 +110,13 @@ class Planner:
             for command in commands
             for s in command.form.operands(command)
         ), "some move evenly, and some do not"
-        looked_at, scratch = (0,) if is_uneven else (0, min(1, turns - 1), turns - 1), len(self.blocks)
+        looked_at, scratch = (0,) if is_uneven else (0, min(1, turns - 1)), len(self.blocks)
         planned = [self._in_turn(body, turn, scratch) for turn in looked_at]
         found: list[tuple[int, Call]] = []
         for calls in zip(*planned, strict=True):
             command, kind, _, number = calls[0]
             operands = zip(*(args for _, _, args, _ in calls), strict=True)
-            moved = [each[0] if is_uneven else _moving(each, turns) for each in operands]
+            moved = [each[0] if is_uneven else _moving(*each) for each in operands]
             args = [self.views.add(arg) if isinstance(arg, tuple) else arg for arg in moved]
             assert all(each[:2] == (command, kind) and each[3] == number for each in calls), "turns have other calls"
             found.append((command, (kind, args, number)))
@@ -335,16 +335,13 @@ def outline_by(planner: Planner) -> Outline:
     return Outline(made, blocks, views[:, 0].astype(np.int64))
 
 
-def _moving(in_turns: Sequence[Any], turns: int) -> Any:
-    """Returns an integer or a view's row that stands in a call for all turns, from turns 0, 1 and the last one."""
-    first, second, last = in_turns
+def _moving(first: Any, second: Any) -> Any:
+    """Returns an integer or a view's row that stands in a call for all turns, from turns 0 and 1."""
     if not isinstance(first, tuple):
-        assert first == second == last, "an integer changes from turn to turn"
+        assert first == second, "an integer changes from turn to turn"
         return first
-    moved = second[2] - first[2]
-    assert last[2] - first[2] == moved * (turns - 1), "a view does not move evenly"
-    assert all(view[:2] + view[3:] == first[:2] + first[3:] for view in (second, last)), "a view changes its form"
-    return (*first[:-2], moved, 0)
+    assert second[:2] + second[3:] == first[:2] + first[3:], "a view changes its form"
+    return (*first[:-2], second[2] - first[2], 0)
 
 
 def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:
