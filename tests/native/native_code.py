@@ -6,8 +6,8 @@ import pytest
 
 from nnet3.native.library import library
 from nnet3.native.operations import Operations
-from nnet3.runtime.loop_turns import STAYS
 from nnet3.runtime.native_runs import NativeRun
+from nnet3.runtime.view_operations import of_memory
 
 needs_native_code = pytest.mark.skipif(library() is None, reason="there is no native code")
 
@@ -15,4 +15,4 @@ needs_native_code = pytest.mark.skipif(library() is None, reason="there is no na
 def run_once(operations: Operations | None) -> None:
     """Run operations of which there must be some."""
     assert operations is not None
-    NativeRun([(row, STAYS) for row in operations], 1)(0, 1)
+    NativeRun(of_memory(operations))(0, 1)

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from nnet3.errors import ExecutionError
 from nnet3.native import operations as native
-from nnet3.native.operations import FLOAT_BYTES, NUM_MATRICES, Operations
+from nnet3.native.operations import FLOAT_BYTES, NUM_MATRICES, STAYS, Operations
 from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
-from nnet3.runtime.loop_turns import STAYS, Moves
 
 BEFORE, AFTER = 3, 4  # floats beside the rows of a matrix
 
@@ -63,7 +62,7 @@ NAMES = [
 def check(
     memory: ReachableMemory,
     operations: Operations,
-    moves: Moves = STAYS,
+    moves: tuple[int, ...] = STAYS,
     turns: int = 1,
     tables: Sequence[np.ndarray] = (),
 ) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,8 +21,9 @@ from nnet3.errors import ExecutionError
 from nnet3.native.ranges import ReachableMemory
 from nnet3.nnet import Nnet
 from nnet3.runtime import native_runs
-from nnet3.runtime.loop_turns import LoopTurns
 from nnet3.runtime.profile import profile
+from nnet3.runtime.view_operations import ViewOperations
+from nnet3.runtime.view_tensors import Places
 from tests.call_count import count_calls_of
 from tests.effort import EFFORT
 from tests.native.native_code import needs_native_code
@@ -129,12 +131,14 @@ def test_memory_is_checked_once_for_each_link() -> None:
 
 def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a row of a loop began elsewhere in each turn."""
-    learn = LoopTurns.learn
+    placed = ViewOperations.placed
 
-    def learn_wrong(self: LoopTurns, *args: Any) -> list[Any]:
-        return [each and [(row, (10**9, *moves[1:])) for row, moves in each] for each in learn(self, *args)]
+    def placed_wrong(self: ViewOperations, places: Places) -> Any:
+        rows, moves = placed(self, places) or ((), np.zeros((0, 1)))
+        moves[:, 0] = 10**9
+        return rows, moves
 
-    monkeypatch.setattr(LoopTurns, "learn", learn_wrong)
+    monkeypatch.setattr(ViewOperations, "placed", placed_wrong)
     with counted(monkeypatch) as turns, pytest.raises(ExecutionError, match="none of this program"):
         computer_of(as_native(network()), 50).compute({"input": features(50)})
     assert all(stop - start == 1 for start, stop in turns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,19 +115,3 @@ def test_kernels_and_what_is_done_with_them() -> None:
     product, unused = plan(program.computation).kernels
     assert (product.input_width, product.output_width, unused.output_width) == (-1, 2, -1)
     Kernels({"product": Product()}).check(plan(program.computation))
-
-
-def test_the_key_of_calls_knows_how_views_change_from_turn_to_turn_not_where_they_lie() -> None:
-    made = plan(scale_program())
-    calls, views = range(made.num_calls), made.views
-
-    def key(column: int, number: int) -> bytes:
-        changed = views.copy()
-        changed[0, column] += number
-        return replace(made, views=changed).key_of_calls(calls)
-
-    start, columns, turn_step, unevenness = 1, 5, 8, 9
-    assert key(start, 7) == made.key_of_calls(calls)
-    assert key(turn_step, 2) == key(turn_step, 3)
-    assert len({made.key_of_calls(calls), key(columns, 1), key(turn_step, 2), key(unevenness, 1)}) == 4
-    assert made.key_of_calls(calls[1:]) != made.key_of_calls(calls)

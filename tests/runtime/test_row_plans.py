@@ -94,7 +94,7 @@ def test_memory_is_that_of_the_largest_so_far() -> None:
 def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """After some sets of lengths nothing is bound but turns of loops that PyTorch runs; the numbers are the same."""
     bound: list[str] = []
-    for kind, name in ((LinkedComputation, "__init__"), (Linker, "bind_sample")):
+    for kind, name in ((LinkedComputation, "__init__"), (Linker, "bind_stand_ins")):
         monkeypatch.setattr(kind, name, noted(getattr(kind, name), bound))
     if not native:
         monkeypatch.setattr("nnet3.runtime.native_runs.library", lambda: None)

@@ -23,12 +23,19 @@ SIZES = slice(1, 4)
 ADDRESSES = slice(5, 5 + NUM_MATRICES)
 STRIDES = slice(5 + NUM_MATRICES, 5 + 2 * NUM_MATRICES)
 BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of one operation
+#: How an operation goes on in a loop is a row of numbers. Of each matrix: floats a turn, floats a row of a table, and
+#: that table; then the table whose counts each size is. A table (turns, 2) has the first row and the number of rows of
+#: each turn; -1 is no table.
+OF_TURN, OF_ROW, TABLE = (slice(n * NUM_MATRICES, (n + 1) * NUM_MATRICES) for n in range(3))
+COUNTED = slice(3 * NUM_MATRICES, 3 * NUM_MATRICES + 3)
+#: That of an operation that stays as it is.
+STAYS = (0,) * (2 * NUM_MATRICES) + (-1,) * (NUM_MATRICES + 3)
 
 _COPY, _FILL, _ADD, _SCALE, _MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, PRODUCT, LSTM, GRU = range(12)
 _SIGMOID_BACK, _TANH_BACK, _RELU_BACK, SUM_ROWS, COMBINE, PACK, PANELS = range(12, 19)
 NUM_CODES = 19
-#: The columns of a row that say where the panels of these lie in scratch memory, and of which matrix they are.
-SCRATCH, WEIGHTS = 16, 7
+#: The column of a row that says where the panels of these lie in scratch memory.
+SCRATCH = 16
 _MOST_ROWS = 8  # of a product; with more MKL is faster
 _MOST_ELEMENTS = 2**15  # of a matrix; with more PyTorch uses several threads
 _SMALL = 2**16  # multiplications for which it does not matter how the weights lie

@@ -9,12 +9,23 @@ from torch import Tensor
 
 from nnet3.errors import ExecutionError
 from nnet3.native import operations as native
-from nnet3.native.operations import ADDRESSES, FLOAT_BYTES, NUM_MATRICES, SCRATCH, SIZES, STRIDES
+from nnet3.native.operations import (
+    ADDRESSES,
+    COUNTED,
+    FLOAT_BYTES,
+    NUM_MATRICES,
+    OF_ROW,
+    OF_TURN,
+    SCRATCH,
+    SIZES,
+    STRIDES,
+    TABLE,
+)
 
-# The sizes that matrices have: one, those of the operation, and some that are made of them.
-_ONE, _ROWS, _COLUMNS, _INNER, _TWO_CELLS, _THREE_CELLS, _LSTM_INPUT = range(7)
-_BY_ELEMENT = ((_ROWS, _COLUMNS),) * NUM_MATRICES
-_AS_DEST, _OF_X, _NONE = (_ROWS, _COLUMNS), (_ROWS, _INNER), (_ONE, _ONE)
+# The sizes that matrices have: one, then those of the operation in their order, and some that are made of them.
+_ONE, ROWS, _COLUMNS, _INNER, _TWO_CELLS, _THREE_CELLS, _LSTM_INPUT = range(7)
+_BY_ELEMENT = ((ROWS, _COLUMNS),) * NUM_MATRICES
+_AS_DEST, _OF_X, _NONE = (ROWS, _COLUMNS), (ROWS, _INNER), (_ONE, _ONE)
 #: Rows and columns of each matrix, where they are not those of the operation. Without an address there is no matrix.
 _SHAPES = {
     native.PRODUCT: (_AS_DEST, _OF_X, (_COLUMNS, _INNER), _AS_DEST, _NONE, _NONE),
@@ -22,7 +33,7 @@ _SHAPES = {
     native.PACK: (_NONE, _NONE, (_COLUMNS, _INNER), _NONE, _NONE, _NONE),
     native.PANELS: (_AS_DEST, _OF_X, _NONE, _AS_DEST, _NONE, _NONE),
     native.SUM_ROWS: ((_ONE, _COLUMNS), _AS_DEST, _AS_DEST, (_ONE, _COLUMNS), _NONE, _NONE),
-    native.LSTM: ((_ROWS, _TWO_CELLS), (_ROWS, _LSTM_INPUT), (_ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
+    native.LSTM: ((ROWS, _TWO_CELLS), (ROWS, _LSTM_INPUT), (ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
 }
 #: Operation and matrix whose columns do not lie side by side, and the stride that says how far apart they lie.
 _COLUMN_STRIDES = {(native.COMBINE, 1): 4, (native.PACK, 2): 3}
@@ -30,13 +41,23 @@ _COLUMN_STRIDES = {(native.COMBINE, 1): 4, (native.PACK, 2): 3}
 _WRITTEN = {(native.GRU, 5)}
 
 _shapes = np.array([_SHAPES.get(code, _BY_ELEMENT) for code in range(native.NUM_CODES)])  # (codes, matrices, 2)
-_column_strides = np.full(_shapes.shape[:2], -1)
-for _place, _stride in _COLUMN_STRIDES.items():
-    _column_strides[_place] = _stride
 _is_written = np.zeros(_shapes.shape[:2], bool)
 _is_written[:, 0] = True
 for _place in _WRITTEN:
     _is_written[_place] = True
+
+
+def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which sizes the rows and columns of all matrices are, and their strides, (operations, matrices, 2) each.
+
+    Sizes 1 to 3 are rows, columns and the inner size of the operation, others none of these. A stride is 0 for a matrix
+    of one row, and that of columns is mostly 1.
+    """
+    code = operations[:, 0]
+    strides = np.stack([operations[:, STRIDES], np.ones((len(operations), NUM_MATRICES), np.int64)], axis=2)
+    for (kind, matrix), place in _COLUMN_STRIDES.items():
+        strides[code == kind, matrix, 1] = operations[code == kind, STRIDES][:, place]
+    return _shapes[code], strides
 
 
 class Ranges:
@@ -49,17 +70,12 @@ class Ranges:
         #: Operation and matrix, of those that there are, (matrices,) each.
         self._number, self._matrix = np.nonzero(operations[:, ADDRESSES])
         self._kinds = operations[self._number, 0]
-        place = self._kinds, self._matrix
-        self._shapes, self.is_written = _shapes[place], _is_written[place]
-        strides, of_column = operations[self._number][:, STRIDES], _column_strides[place]
-        self._strides = np.take_along_axis(strides, np.stack([self._matrix, of_column.clip(0)], axis=1), axis=1)
-        self._strides[:, 1] = np.where(of_column < 0, 1, self._strides[:, 1])
-        moving = moves[self._number]
-        of_turn, of_row, table, self._counted = np.split(moving, [n * NUM_MATRICES for n in (1, 2, 3)], axis=1)
-        each = np.arange(len(moving)), self._matrix
-        self._of_turn, self._of_row, self._table = of_turn[each], of_row[each], table[each]
-        self._sizes = operations[self._number][:, SIZES]
-        found = np.unique(moves[:, 2 * NUM_MATRICES :])
+        place = self._number, self._matrix
+        self._shapes, self._strides = (each[place] for each in forms_of(operations))
+        self.is_written = _is_written[self._kinds, self._matrix]
+        self._of_turn, self._of_row, self._table = (moves[:, part][place] for part in (OF_TURN, OF_ROW, TABLE))
+        self._counted, self._sizes = moves[self._number, COUNTED], operations[self._number, SIZES]
+        found = np.unique(moves[:, TABLE.start :])
         self.tables: list[int] = found[found >= 0].tolist()
         self._bytes = self._bytes_of(self._sizes)
 

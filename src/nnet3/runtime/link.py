@@ -8,7 +8,6 @@ from functools import partial
 from itertools import chain, groupby, repeat
 from typing import Any, TypeAlias
 
-import numpy as np
 from torch import Tensor
 
 from nnet3.errors import ExecutionError
@@ -18,12 +17,11 @@ from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
 from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
-from nnet3.runtime.loop_turns import Sample
 from nnet3.runtime.memory import Arena
 from nnet3.runtime.native_parts import ONCE, NativeParts
 from nnet3.runtime.plan import Plan, SegmentPlan
 from nnet3.runtime.replay import CudaGraphs, Replay
-from nnet3.runtime.view_tensors import ViewTensors
+from nnet3.runtime.view_tensors import StandIns, ViewTensors
 
 _TURNS_ATONCE = 256  # of a loop are bound together
 _MOST_KEPT = 20_000  # calls of loops
@@ -65,7 +63,7 @@ class Linker:
         self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
         self.used = set[int]()  # the views that calls are bound to
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
-        self.tensors = ViewTensors(plan, arena, outside)
+        self.tensors: Any = ViewTensors(plan, arena, outside)  # or `StandIns`, for a while
         self.turns, self._steps = ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
@@ -105,15 +103,23 @@ class Linker:
             yield some, list(bound), list(bound.values())
         self._begin(ONCE, (0, 0))
 
-    def bind_sample(self, calls: Iterable[int], sample: Sample, steps: tuple[int, int]) -> dict[int, BoundCall]:
-        """Returns the calls that run in a turn of a loop, and what runs for each."""
-        self._begin(range(sample.turn, sample.turn + 1), steps, sample.uneven())
-        return {call: each for call in calls for each in self._bind(call) or ()}
+    def bind_stand_ins(
+        self, calls: Iterable[int], steps: tuple[int, int] = (0, 0)
+    ) -> tuple[StandIns, dict[int, BoundCall]]:
+        """Returns tensors in the place of all views, and what each call that runs would do with them."""
+        tensors, made = self.tensors, self.tensors.stand_ins()
+        self._begin(ONCE, steps)
+        self.tensors = made
+        try:
+            return made, {call: each for call in calls for each in self._bind(call) or ()}
+        finally:
+            self.tensors = tensors
+            self._begin(ONCE, (0, 0))
 
-    def _begin(self, turns: range, steps: tuple[int, int], uneven: Sequence[np.ndarray] | None = None) -> None:
+    def _begin(self, turns: range, steps: tuple[int, int]) -> None:
         """Bind for these turns from now on."""
         self.turns, self._steps = turns, steps
-        self.tensors.forget_turns(uneven)
+        self.tensors.forget_turns()
 
     def _bind(self, call: int) -> Iterable[BoundCall] | None:
         kind, number = self._kind_and_number[call]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from nnet3.native import operations
 from nnet3.native.library import is_amd, library
-from nnet3.native.operations import ADDRESSES, SCRATCH, WEIGHTS, Operations, Row, reads_panels, size_of_panels
-from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
+from nnet3.native.operations import ADDRESSES, PACK, SCRATCH, SIZES, Operations, Row, reads_panels, size_of_panels
+from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch
 from nnet3.runtime.calls import BoundCall, scaled_copy
 from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.loop_turns import STAYS, LoopTurns, Moving
 from nnet3.runtime.plan import Plan
+from nnet3.runtime.view_operations import ViewOperations, joined
+from nnet3.runtime.view_tensors import NO_PLACES, Places
 
 #: What calls do that work on views alone.
 _ON_VIEWS: dict[Any, Callable[..., Operations | None]] = {
@@ -31,54 +32,63 @@ _ON_VIEWS: dict[Any, Callable[..., Operations | None]] = {
 }
 _FEWEST_TURNS = 8  # for which weights are packed
 
-#: Where memory begins and ends.
-Stretch = tuple[int, int]
-
 
 class NativeRun:
     """Operations that run one after the other in each of some turns. Weights are packed before the first turn."""
 
-    def __init__(self, operations: Sequence[Moving], num_turns: int, tables: Sequence[np.ndarray] = ()) -> None:
-        """`tables`: those of `LoopTurns`."""
-        found = library()
+    def __init__(self, operations: ViewOperations, num_turns: int = 1, places: Places = NO_PLACES) -> None:
+        """`places`: those of the plan. Raises ValueError for operations that do not go on by its tables."""
+        found, placed = library(), operations.placed(places)
         assert found is not None
-        packing: dict[Row, int] = {}  # where panels begin
-        in_turns: list[Moving] = []
-        self._num_floats, width = 0, found.nnet3_columns_of_panel()
-        panels = 0
-        for row, moves in operations:
+        if placed is None:
+            raise ValueError("rows differ that were equally many")
+        self._operations, self.views = operations, set(operations.matrices[:, 2].tolist())
+        packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
+        order, scratch = list[int](), list[int]()
+        self._num_floats, width, panels = 0, found.nnet3_columns_of_panel(), 0
+        for number, row in enumerate(map(tuple, placed[0].tolist())):
             size = size_of_panels(row, width)
             if not size:
-                in_turns.append((_with_scratch(row, panels) if reads_panels(row) else row, moves))
+                order.append(number)
+                scratch.append(panels if reads_panels(row) else row[SCRATCH])
                 continue
-            panels = packing.setdefault(row, self._num_floats)
+            _, panels = packing.setdefault(row, (number, self._num_floats))
             self._num_floats += size if panels == self._num_floats else 0
-        before: list[Moving] = [(_with_scratch(row, place), STAYS) for row, place in packing.items()]
-        places = np.array([table.ctypes.data for table in tables], np.int64)
-        made = [*before, *in_turns]
-        self._arrays = [np.array([each[part] for each in made], np.int64) for part in (0, 1)] + [places, *tables]
+        before = [number for number, _ in packing.values()]
+        self._order = np.array([*before, *order], np.int64)
+        self._scratch_of = np.array([*(place for _, place in packing.values()), *scratch], np.int64)
+        self._num_before, self._num_rows, self._num_turns = len(before), len(self._order), num_turns
+        rows, moves = (each[self._order] for each in placed)
+        rows[:, SCRATCH] = self._scratch_of
+        pointers = np.array([table.ctypes.data for table in places.tables], np.int64)
+        self._arrays = [rows, moves, pointers, *places.tables]
         self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
-        self._num_before, self._num_rows, self._num_turns = len(before), len(made), num_turns
         self._scratch: Tensor | None = None
-        if made:
-            rows, moves = self._arrays[:2]
-            self._ranges = Ranges(rows, moves)
-            check_scratch(rows, moves, self._num_floats, width)
+        self._ranges = Ranges(rows, moves)
+        check_scratch(rows, moves, self._num_floats, width)
 
-    @property
-    def addresses(self) -> np.ndarray:
-        """The addresses of each operation, (operations, matrices), which may be written to."""
-        return self._arrays[0][:, ADDRESSES]
+    def move(self, num_turns: int, places: Places) -> bool:
+        """Run so many turns from now on, on views that lie here; returns False, and changes nothing, if it cannot."""
+        placed = self._operations.placed(places)
+        if placed is None:
+            return False
+        rows, moves = (each[self._order] for each in placed)
+        rows[:, SCRATCH] = self._scratch_of
+        differs = rows[:, SIZES] != self._arrays[0][:, SIZES]
+        if differs[: self._num_before].any():
+            return False  # panels would be others
+        if differs.any() or (moves != self._arrays[1]).any():
+            self._ranges = Ranges(rows, moves)
+        for array, own in zip(self._arrays, (rows, moves), strict=False):
+            array[:] = own
+        self._arrays[2][:] = [table.ctypes.data for table in places.tables]
+        self._arrays[3:], self._num_turns, self._scratch = places.tables, num_turns, None
+        return True
 
     def check(self, memory: ReachableMemory) -> None:
         """Check that no turn uses other memory. Raises ExecutionError."""
         if self._num_rows:
-            memory.check(self._ranges, self.addresses, self._arrays[3:], self._num_turns)
-
-    def move(self, num_turns: int, tables: Sequence[np.ndarray]) -> None:
-        """Run so many turns from now on, which have these rows."""
-        self._arrays[3:], self._num_turns, self._scratch = tables, num_turns, None
-        self._arrays[2][:] = [table.ctypes.data for table in tables]
+            memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_turns)
 
     def __call__(self, start: int, stop: int) -> None:
         """Run them in turns [start, stop)."""
@@ -92,10 +102,6 @@ class NativeRun:
         self._function(self._num_before, self._num_rows, start, stop, place, threads)
         if stop == self._num_turns:
             self._scratch = None
-
-
-def _with_scratch(row: Row, place: int) -> Row:
-    return (*row[:SCRATCH], place, *row[SCRATCH + 1 :])
 
 
 class Group(NamedTuple):
@@ -116,52 +122,36 @@ def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
 
 def in_groups(
     calls: Sequence[BoundCall],
-    moving: Sequence[Sequence[Moving] | None],
-    turns: LoopTurns,
-    constant: Sequence[Stretch] = (),
+    operations: Sequence[ViewOperations | None],
+    places: Places,
+    num_turns: int = 1,
     *,
     together: bool,
 ) -> list[Group]:
     """Groups calls by who makes them; unless `together`, each is a group of its own.
 
-    Native code makes what it can, whose operations are `moving`, if a kernel is among it. Weights are packed if there
-    are many turns and they lie in memory that is `constant` meanwhile.
+    Native code makes what it can, whose `operations` are given, if a kernel is among it. Weights are packed if there
+    are many turns, in which nothing changes them.
     """
-    is_native = [each is not None and _packs_well(each, turns.num_turns, constant) for each in moving]
+    is_native = [_goes(each, places, num_turns) for each in operations]
     groups: list[Group] = []
-    for are_native, places in groupby(range(len(moving)), lambda place: is_native[place]):
-        numbers = list(places)
+    for are_native, places_of_group in groupby(range(len(calls)), lambda place: is_native[place]):
+        numbers = list(places_of_group)
         if not are_native or all(_function(calls[number]) in _ON_VIEWS for number in numbers):
             groups += [Group([number], None) for number in numbers]
             continue
         for part in [numbers] if together else [[number] for number in numbers]:
-            operations = [each for number in part for each in moving[number] or ()]
-            groups.append(Group(part, NativeRun(operations, turns.num_turns, turns.tables)))
+            made = joined([each for number in part if (each := operations[number]) is not None])
+            groups.append(Group(part, NativeRun(made, num_turns, places)))
     return groups
 
 
-def in_straight_groups(
-    calls: Sequence[BoundCall], operations: Sequence[Operations | None], *, together: bool
-) -> list[Group]:
-    """Groups calls that run once; `operations`: those that do as each call does."""
-    moving = [None if each is None else [(row, STAYS) for row in each] for each in operations]
-    return in_groups(calls, moving, LoopTurns(1), together=together)
-
-
-def _packs_well(operations: Sequence[Moving], num_turns: int, constant: Sequence[Stretch]) -> bool:
-    """True if no weights are packed, or they are for many turns, in which they stay as they are."""
-    packed = [each for each in operations if size_of_panels(each[0], 1)]
-    may_pack = num_turns >= _FEWEST_TURNS and is_amd()
-    return all(
-        may_pack and moves == STAYS and any(start <= row[WEIGHTS] < end for start, end in constant)
-        for row, moves in packed
-    )
-
-
-def constant_memory(plan: Plan, outside: Mapping[str, Tensor]) -> list[Stretch]:
-    """Returns where the outside memory lies that the program only reads."""
-    tensors = [outside[memory.name] for memory in plan.outside if not memory.writable]
-    return [stretch_of(each) for each in tensors]
+def _goes(operations: ViewOperations | None, places: Places, num_turns: int) -> bool:
+    """True if there are operations that go on as their views do, and pack no weights or well."""
+    if operations is None or operations.placed(places) is None:
+        return False
+    packed = operations.rows[:, 0] == PACK
+    return not packed.any() or (num_turns >= _FEWEST_TURNS and is_amd() and operations.packs_constant(packed, places))
 
 
 def _function(call: BoundCall) -> Any:

@@ -140,17 +140,6 @@ class Plan:
             other.views
         )
 
-    def key_of_calls(self, calls: range) -> bytes:
-        """Returns what is equal for calls that do the same with views as wide and of the same unevenness.
-
-        Where views lie makes no difference, nor how far they go on a turn, but whether they do.
-        """
-        some, views = slice(calls.start, calls.stop), self.views
-        args = self.call_args[self.call_start[calls.start] : self.call_start[calls.stop]]
-        starts = self.call_start[some] - self.call_start[calls.start]
-        parts = self.call_kind[some], starts, args, views[:, [0, 5, 9]], views[:, 8] != 0
-        return b"".join([repr((self.kinds, self.kernels)).encode(), *(part.tobytes() for part in parts)])
-
     def byte_offset(self, matrix: int, command: int) -> int:
         """Returns the place of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
         for offset in self.places[self._is_at(matrix, command), 3].tolist():

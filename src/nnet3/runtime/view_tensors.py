@@ -1,11 +1,14 @@
-"""ViewTensors: the views of a plan as tensors."""
+"""ViewTensors: the views of a plan as tensors; StandIns: tensors in their place that tell them apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nnet3.runtime.lanes import LANES
@@ -14,6 +17,28 @@ from nnet3.runtime.plan import Plan
 
 #: Shape, strides and beginning of a view, in elements.
 _Geometry = tuple[list[int], list[int], int]
+_APART = 64  # bytes; stand-ins begin at multiples
+
+
+class Places(NamedTuple):
+    """Where the views of a plan lie, (views,) each, and how they go on in loops.
+
+    `begin`: the address of the first number in the first turn; of a view that moves unevenly, of row 0 of its table.
+    `num_rows`: the rows of a view that moves evenly. `of_turn` and `of_row`: elements a turn, and from row to row.
+    `table`: the number of its table among `tables` (turns, 2), -1 for none. `is_constant`: nothing changes it.
+    """
+
+    begin: np.ndarray
+    num_rows: np.ndarray
+    of_turn: np.ndarray
+    of_row: np.ndarray
+    table: np.ndarray
+    is_constant: np.ndarray
+    tables: Sequence[np.ndarray]
+
+
+#: Where there are no views.
+NO_PLACES = Places(*(np.zeros(1, np.int64) for _ in range(4)), np.array([-1]), np.array([False]), [])
 
 
 class ViewTensors:
@@ -43,19 +68,10 @@ class ViewTensors:
         self.fixed = [made[place] for place in places]
         self.forget_turns()
 
-    def forget_turns(self, uneven: Sequence[np.ndarray] | None = None) -> None:
-        """Forget the tensors of views that move, before others than the present turns are asked for.
-
-        `uneven`: what they have instead of the plan's.
-        """
+    def forget_turns(self) -> None:
+        """Forget the tensors of views that move, before others than the present turns are asked for."""
         self._moving: dict[int, Sequence[Tensor]] = {}
         self._cuts: dict[int, _Cuts] = {}
-        self._uneven = self._plan.uneven if uneven is None else uneven
-
-    @property
-    def kinds_in_use(self) -> set[int]:
-        """The places in `Plan.uneven` of the views that were asked for in the present turns."""
-        return {uneven - 1 for uneven in self._cuts}
 
     def of(self, number: int, turns: range) -> Iterable[Tensor]:
         """Returns a view as it lies in each of these turns."""
@@ -77,6 +93,7 @@ class ViewTensors:
             return False
         changed = differs.any(axis=1) & ~moves
         self._plan, self._how, self._views = plan, {}, views
+        vars(self).pop("places", None)
         for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
             self.fixed[number].as_strided_(*geometry)
         return True
@@ -85,27 +102,50 @@ class ViewTensors:
     def are_on_cpu(self) -> bool:
         return all(lane.is_cpu for lane in self._lanes)
 
-    def stretches(self, views: np.ndarray) -> np.ndarray:
-        """Returns the addresses where the memory of views (views, columns of `Plan.views`) begins and ends, (views, 2).
+    @cached_property
+    def places(self) -> Places:
+        """Where all views lie."""
+        views = self._plan.views
+        lane, turn_step, uneven = views[:, [0, 8, 9]].T
+        flats = [*self._lanes, *self._bound[::-1]]
+        sizes, begins, before = (
+            np.array([getattr(flat, of)() for flat in flats], np.int64)[lane]
+            for of in ("element_size", "data_ptr", "storage_offset")
+        )
+        _, strides, start = self._elements(views)
+        is_read_only = np.array([False] * len(self._lanes) + [not each.writable for each in self._plan.outside[::-1]])
+        return Places(
+            begins + (start - before) * sizes,
+            np.where(uneven > 0, 0, views[:, 4]),
+            turn_step * self._memory[lane, 0],
+            strides[:, 1],
+            uneven - 1,
+            is_read_only[lane] & (turn_step == 0) & (uneven == 0),
+            [np.ascontiguousarray(table, np.int64) for table in self._plan.uneven],
+        )
 
-        Those of outside memory have no stretch.
-        """
-        lane, start, _, outer, inner, cols, outer_step, step = views.T[:8]
-        begins = np.array([0, *(each.data_ptr() for each in self._lanes)])[np.maximum(lane, -1) + 1]
-        sizes = np.array([0, *(each.itemsize for each in self._lanes)])[np.maximum(lane, -1) + 1]
-        length = np.maximum(outer - 1, 0) * outer_step + (inner - 1) * step + cols
-        return np.stack([begins + start * sizes, begins + (start + length) * sizes], axis=1)
+    def stand_ins(self) -> StandIns:
+        """Returns tensors in the place of all views; one that moves unevenly has as many rows as it has at most."""
+        views = self._plan.views
+        shapes, strides, _ = self._elements(views)
+        most = np.array([0, *(table[:, 1].max(initial=0) for table in self._plan.uneven)])
+        shapes[:, 1] = np.where(views[:, 9] > 0, most[views[:, 9]], shapes[:, 1])
+        dtypes = [flat.dtype for flat in (*self._lanes, *self._bound[::-1])]
+        return StandIns(shapes, strides, [dtypes[lane] for lane in views[:, 0].tolist()], self.places.is_constant)
 
     def _flat(self, lane: int) -> Tensor:
         return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]
 
-    def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
-        """Yields shape, strides and beginning in turn 0 of rows of `Plan.views`."""
+    def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns shapes (views, 3), strides (views, 3) and beginnings in turn 0 of rows of `Plan.views`."""
         lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
         scale, unit, origin = self._memory[lane].T
-        shapes = np.stack([outer, inner, cols], axis=1).tolist()
-        strides = np.stack([outer_step * scale, step * scale, unit], axis=1).tolist()
-        for shape, stride, begin in zip(shapes, strides, (origin + start * scale + col * unit).tolist(), strict=True):
+        strides = np.stack([outer_step * scale, step * scale, unit], axis=1)
+        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * unit
+
+    def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
+        """Yields shape, strides and beginning in turn 0 of rows of `Plan.views`."""
+        for shape, stride, begin in zip(*(each.tolist() for each in self._elements(views)), strict=True):
             yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
 
     def _tensors(self, number: int, turns: range) -> Sequence[Tensor]:
@@ -120,7 +160,7 @@ class ViewTensors:
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
-                cuts = self._cuts[uneven] = _Cuts(self._uneven[uneven - 1][turns.start : turns.stop])
+                cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][turns.start : turns.stop])
             return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
         turn_step *= int(self._memory[lane, 0])
         start += turns.start * turn_step
@@ -135,6 +175,57 @@ class ViewTensors:
 def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
     row_stride, unit = outside.stride()
     return row_stride, unit, int(outside.storage_offset())
+
+
+class StandIns:
+    """Tensors in the place of views, with their shapes and strides. Nobody looks at what is in them.
+
+    Each has a first row of its own; other rows lie in what follows. So the address of some of its columns tells which
+    view it is.
+    """
+
+    def __init__(
+        self, shapes: np.ndarray, strides: np.ndarray, dtypes: Sequence[torch.dtype], is_constant: np.ndarray
+    ) -> None:
+        """`shapes` (views, 3), with 0 first for a plain matrix, and `strides` (views, 3), in elements."""
+        self.num_rows, self.of_row, self.is_constant = shapes[:, 1], strides[:, 1], is_constant
+        self._shapes, self._strides, self._dtypes = shapes, strides, dtypes
+        sizes = np.array([dtype.itemsize for dtype in dtypes], np.int64)
+        ends = np.maximum(shapes - 1, 0) * strides
+        of_row = np.where(shapes[:, 2] > 0, (ends[:, 2] + 1) * sizes, 0)
+        spans = -(-of_row // _APART) * _APART
+        self._starts, self._first_rows = np.cumsum(spans) - spans, of_row
+        num_bytes = int((self._starts + (ends.sum(axis=1) + 1) * sizes).max(initial=0)) + _APART
+        self._memory = torch.empty(num_bytes // _APART * _APART, dtype=torch.uint8)
+        self._made: dict[int, Tensor] = {}
+
+    def __getitem__(self, view: int) -> Tensor:
+        if view not in self._made:
+            dtype = self._dtypes[view]
+            shape, strides = self._shapes[view].tolist(), self._strides[view].tolist()
+            first = 0 if shape[0] else 1
+            flat, start = self._memory.view(dtype), int(self._starts[view]) // dtype.itemsize
+            self._made[view] = flat.as_strided(shape[first:], strides[first:], start)
+        return self._made[view]
+
+    @property
+    def fixed(self) -> StandIns:
+        """All of them, for none moves."""
+        return self
+
+    def of(self, view: int, turns: range) -> Iterable[Tensor]:
+        return repeat(self[view], len(turns))
+
+    def forget_turns(self) -> None:
+        """They are the same in all turns."""
+
+    def views_at(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the view in whose first row each address lies, -1 for other memory, and the bytes before it there."""
+        offsets = addresses - self._memory.data_ptr()
+        view = np.searchsorted(self._starts, offsets, side="right") - 1
+        offsets = offsets - self._starts[view]
+        is_inside = (view >= 0) & (offsets >= 0) & (offsets < self._first_rows[view])
+        return np.where(is_inside, view, -1), offsets
 
 
 class _Cuts:
