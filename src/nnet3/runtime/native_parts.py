@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nnet3.runtime.link import Linker, Part
 
 ONCE = range(1)
-_FEW = 8  # rows more or fewer do not make many of few
+_FEW = 32  # rows more or fewer do not make many of few
 
 
 class _Straight(NamedTuple):
