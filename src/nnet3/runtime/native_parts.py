@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nnet3.runtime.link import Linker, Part
 
 ONCE = range(1)
-_FEW = 32  # rows more or fewer do not make many of few
+_MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 
 
 class _Straight(NamedTuple):
@@ -102,7 +102,7 @@ class NativeParts:
         differs, rows = before != after, after[:, 4]
         moved = set(np.flatnonzero(differs.any(axis=1)).tolist())
         differs[:, [1, 4, 8]] = False  # where they begin, their rows, and how far they move on
-        is_far = (rows > 2 * self._rows + _FEW) | (2 * rows + _FEW < self._rows)
+        is_far = (rows > _MANY * self._rows + _FEW) | (_MANY * rows + _FEW < self._rows)
         self._rows = np.where(is_far, rows, self._rows)
         other = set(np.flatnonzero(differs.any(axis=1) | is_far).tolist())
         self._operations = {call: known for call, known in self._operations.items() if not other & self._used[call]}
