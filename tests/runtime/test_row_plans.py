@@ -116,8 +116,8 @@ def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyP
 
 
 def noted(function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
-    def noting(*args: Any) -> Any:
+    def noting(*args: Any, **named: Any) -> Any:
         calls.append(function.__name__)
-        return function(*args)
+        return function(*args, **named)
 
     return noting

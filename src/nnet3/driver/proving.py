@@ -29,6 +29,11 @@ def proves_forms(options: CompileOptions) -> bool:
     return options.prove or os.environ.get(PROVE) in ("forms", "all")
 
 
+def proves_all() -> bool:
+    """Tells whether the environment wants a proof of all that runs, plans and what is linked too."""
+    return os.environ.get(PROVE) == "all"
+
+
 def prove_made_of_others(
     lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]], options: CompileOptions, program: NnetComputation
 ) -> None:
@@ -36,7 +41,7 @@ def prove_made_of_others(
 
     The environment's "all" leaves out very long ones. Raises ProofError.
     """
-    if not (options.prove or os.environ.get(PROVE) == "all"):
+    if not (options.prove or proves_all()):
         return
     made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
     if not options.prove and int(Positions(made).turns.sum()) > _MOST_COMMANDS:

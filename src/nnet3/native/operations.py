@@ -31,7 +31,7 @@ COUNTED = slice(3 * NUM_MATRICES, 3 * NUM_MATRICES + 3)
 #: That of an operation that stays as it is.
 STAYS = (0,) * (2 * NUM_MATRICES) + (-1,) * (NUM_MATRICES + 3)
 
-_COPY, _FILL, _ADD, _SCALE, _MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, PRODUCT, LSTM, GRU = range(12)
+_COPY, FILL, ADD, SCALE, MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, PRODUCT, LSTM, GRU = range(12)
 _SIGMOID_BACK, _TANH_BACK, _RELU_BACK, SUM_ROWS, COMBINE, PACK, PANELS = range(12, 19)
 NUM_CODES = 19
 #: The column of a row that says where the panels of these lie in scratch memory.
@@ -47,7 +47,7 @@ def copy(dest: Tensor, source: Tensor) -> Operations | None:
 
 
 def fill(dest: Tensor, number: float) -> Operations | None:
-    return _by_element(_FILL, dest, number=number)
+    return _by_element(FILL, dest, number=number)
 
 
 def zero(dest: Tensor) -> Operations | None:
@@ -56,7 +56,7 @@ def zero(dest: Tensor) -> Operations | None:
 
 def add(dest: Tensor, source: Tensor, alpha: float = 1.0, addend: Tensor | None = None) -> Operations | None:
     """dest = addend + alpha source; by default dest is added to."""
-    return _by_element(_ADD, dest, source, dest if addend is None else addend, number=alpha)
+    return _by_element(ADD, dest, source, dest if addend is None else addend, number=alpha)
 
 
 def scale(dest: Tensor, number: float) -> Operations | None:
@@ -66,14 +66,14 @@ def scale(dest: Tensor, number: float) -> Operations | None:
 
 def scaled_copy(dest: Tensor, source: Tensor, number: float) -> Operations | None:
     """dest = number source"""
-    return _by_element(_SCALE, dest, source, number=number)
+    return _by_element(SCALE, dest, source, number=number)
 
 
 def multiply(
     dest: Tensor, one: Tensor, other: Tensor, addend: Tensor | None = None, factor: float = 1.0
 ) -> Operations | None:
     """dest = addend + factor one * other, by element"""
-    return _by_element(_MULTIPLY, dest, one, other, addend, number=factor)
+    return _by_element(MULTIPLY, dest, one, other, addend, number=factor)
 
 
 def sum_rows(

@@ -189,6 +189,7 @@ class NnetComputer:
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,
                 fill_undefined=self.debug,
+                prove=self.debug,
             )
         links[self] = found
         return found

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from nnet3.driver.proving import proves_all
 from nnet3.errors import ExecutionError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
@@ -17,6 +18,7 @@ from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
 from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
+from nnet3.runtime.link_proof import LinkProof
 from nnet3.runtime.memory import Arena
 from nnet3.runtime.native_parts import ONCE, NativeParts
 from nnet3.runtime.plan import Plan, SegmentPlan
@@ -71,6 +73,14 @@ class Linker:
         self._kinds = [_kind(name) for name in plan.kinds]
         self._args, self._starts = plan.call_args.tolist(), plan.call_start.tolist()
         self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
+
+    def anew(self) -> Linker:
+        """Returns a linker of the same plan to the same memory that has bound nothing yet."""
+        state = RunState(self.accepted, self.provided, self.memos)
+        return Linker(
+            *(self.plan, self.kernels, self.arena, state, self.constants, self.outside),
+            fill_undefined=self.fill_undefined,
+        )
 
     def move(self, plan: Plan) -> bool:
         """Let views lie where a plan has them that differs in numbers alone; what is bound to them stays bound.
@@ -200,8 +210,8 @@ class LinkedComputation:
     kept, unless they are very many: most programs for ever new lengths run once.
     """
 
-    def __init__(self, linker: Linker, storage: Tensor) -> None:
-        self.kernels, self.outside = linker.kernels, linker.outside
+    def __init__(self, linker: Linker, storage: Tensor, *, prove: bool = False) -> None:
+        self.kernels, self.outside, self._prove = linker.kernels, linker.outside, prove
         self.storage, self.linker = storage, linker
         self._with_tables, self._version = list[int](), linker.constants.version
         self._used: dict[int, set[int]] = {}  # the views of each call outside of loops
@@ -221,6 +231,7 @@ class LinkedComputation:
         }
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
+        self._proof = LinkProof(self.linker) if self._prove else None
         self._replay = Replay(self, CudaGraphs(self.storage.device)) if self.storage.is_cuda else None
 
     def _bind(self, call: int) -> None:
@@ -324,12 +335,14 @@ class LinkedComputation:
         call = segment.first_call
         while call < segment.end_call:
             if call in self._loops:
-                yield from self._loop(*self._loops[call], together)
-                call = self._loops[call][0].stop
-                continue
-            end = min([first for first in self._loops if first > call], default=segment.end_call)
-            yield self._straight(range(call, min(end, segment.end_call)), together)
-            call = end
+                calls, turns, steps = self._loops[call]
+                parts = self._loop(calls, turns, steps, together)
+            else:
+                end = min([first for first in self._loops if first > call], default=segment.end_call)
+                calls, turns, steps = range(call, min(end, segment.end_call)), ONCE, (0, 0)
+                parts = iter([self._straight(calls, together)])
+            yield from parts if self._proof is None else self._proof.proved(parts, calls, turns, steps)
+            call = calls.stop
 
     def _straight(self, calls: range, together: bool) -> Part:
         """Returns calls that run once."""
@@ -353,18 +366,20 @@ def link(
     *,
     outside: Mapping[str, Tensor] | None = None,
     fill_undefined: bool = False,
+    prove: bool = False,
 ) -> LinkedComputation:
     """Bind every call of a plan once.
 
     Kernels are looked up by name now; changes of their parameters in place need no new link. What is given must have
     been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices that begin undefined are filled with
-    NaN, so that reading them shows. Raises ExecutionError for a kind of call that is not known.
+    NaN, so that reading them shows. With `prove` a ProofError says, before it runs, what would not do as its call does.
+    Raises ExecutionError for a kind of call that is not known.
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
-        return LinkedComputation(linker, arena.storage)
+        return LinkedComputation(linker, arena.storage, prove=prove or proves_all())
 
 
 def _kind(name: str) -> Any:

@@ -11,9 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.errors import ProofError
 from nnet3.native import operations
 from nnet3.native.library import is_amd, library
-from nnet3.native.operations import ADDRESSES, PACK, SCRATCH, SIZES, Operations, Row, reads_panels, size_of_panels
+from nnet3.native.operations import (
+    ADDRESSES,
+    COUNTED,
+    FLOAT_BYTES,
+    OF_ROW,
+    OF_TURN,
+    PACK,
+    PANELS,
+    SCRATCH,
+    SIZES,
+    TABLE,
+    Operations,
+    Row,
+    reads_panels,
+    size_of_panels,
+)
 from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch
 from nnet3.runtime.calls import BoundCall, scaled_copy
 from nnet3.runtime.kernels import Kernels
@@ -89,6 +105,39 @@ class NativeRun:
         """Check that no turn uses other memory. Raises ExecutionError."""
         if self._num_rows:
             memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_turns)
+
+    @property
+    def packed(self) -> np.ndarray:
+        """The operations that pack weights before the first turn."""
+        return self._arrays[0][: self._num_before]
+
+    def in_turns(self, turns: range) -> list[list[Row]]:
+        """Returns the operations in each of these turns, as operations.c makes them of rows, moves and tables.
+
+        Before each product with packed weights stands what packs them; panels begin at 0. Raises ProofError for tables
+        that are shorter, or lie elsewhere than native code takes them from.
+        """
+        rows, moves, places, *tables = self._arrays
+        used = [each for each in np.unique(moves[:, TABLE.start :]).tolist() if each >= 0]
+        are_theirs = places.tolist() == [table.ctypes.data for table in tables]
+        if not are_theirs or any(len(tables[each]) < turns.stop for each in used):
+            raise ProofError("native code would take rows from other tables than those of its loop")
+        packing = {int(row[SCRATCH]): number for number, row in enumerate(self.packed)}
+        order = list[int]()
+        for number in range(self._num_before, self._num_rows):
+            order += [packing[int(rows[number, SCRATCH])]] if reads_panels(rows[number]) else []
+            order.append(number)
+        now, moves = np.repeat(rows[None, order], len(turns), axis=0), moves[order]
+        of_turn, of_row, table, counted = (moves[:, part] for part in (OF_TURN, OF_ROW, TABLE, COUNTED))
+        blocks = np.zeros((len(tables) + 1, len(turns), 2), np.int64)  # the last ones for no table
+        for each in used:
+            blocks[each] = tables[each][turns.start : turns.stop]
+        first, count = np.moveaxis(blocks, 2, 0)
+        steps = np.array(turns)[:, None, None] * of_turn + np.moveaxis(first[table], 2, 0) * of_row
+        now[..., ADDRESSES] += np.where(now[..., ADDRESSES], FLOAT_BYTES * steps, 0)
+        now[..., SIZES] = np.where(counted < 0, now[..., SIZES], np.moveaxis(count[counted], 2, 0))
+        now[..., SCRATCH] = np.where(np.isin(now[..., 0], (PACK, PANELS)), 0, now[..., SCRATCH])
+        return [list(map(tuple, each)) for each in now.tolist()]
 
     def __call__(self, start: int, stop: int) -> None:
         """Run them in turns [start, stop)."""

@@ -1,0 +1,205 @@
+"""What would not do as the plan's calls do is noticed before it runs: moved tensors, loops of native code, turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from nnet3 import cn
+from nnet3.driver import ComputationCache
+from nnet3.errors import ProofError
+from nnet3.native.operations import ADDRESSES, FLOAT_BYTES, OF_TURN
+from nnet3.native.ranges import ReachableMemory
+from nnet3.runtime import native_parts
+from nnet3.runtime.link import LinkedComputation
+from nnet3.runtime.link_proof import LinkProof
+from nnet3.runtime.native_parts import NativeParts
+from nnet3.runtime.native_runs import Group, NativeRun
+from nnet3.runtime.view_operations import ViewOperations
+from nnet3.runtime.view_tensors import ViewTensors
+from tests.call_count import count_calls_of
+from tests.families.minibatches import minibatch, recurrence
+from tests.native.native_code import needs_native_code
+
+#: A longest sequence each, and less of all than in the first two sets.
+SETS = [(19, *[18 - number] * 5) for number in range(9)]
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def links_are_proved(monkeypatch: Patch) -> None:
+    """Links alone: programs and plans are proved elsewhere."""
+    monkeypatch.setenv("NNET3_PROVE", "0")
+    begin = LinkedComputation.__init__
+    monkeypatch.setattr(LinkedComputation, "__init__", lambda *args, **_: begin(*args, prove=True))
+
+
+def run_all(kind: str = "plain", lag: int = 1) -> None:
+    net = cn.Network(*recurrence(lag, kind), cache=ComputationCache())
+    for lengths in SETS:
+        net.gradients(minibatch(net, lengths))
+
+
+@pytest.mark.parametrize("kind", ["plain", "both ways"])
+def test_sets_of_lengths(kind: str) -> None:
+    """The loops of all of them are proved: those that are made, and those that take other turns over."""
+    assert count_calls_of(LinkProof.proved, lambda: run_all(kind)) >= 2 * len(SETS)
+
+
+# ---- planted mistakes ----
+
+
+def with_patch(kind: type, name: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+    return lambda patch: patch.setattr(kind, name, change(getattr(kind, name)))
+
+
+def move_one_matrix(placed: Callable[..., Any]) -> Callable[..., Any]:
+    """The first matrix of the last operation begins further on than it should, in all turns but the first."""
+
+    def moved(self: ViewOperations, places: Any) -> Any:
+        found = placed(self, places)
+        if found is not None:
+            found[1][-1, OF_TURN.start] += 1
+        return found
+
+    return moved
+
+
+def move_nothing(move: Callable[..., Any]) -> Callable[..., Any]:
+    """Operations stay those of the lengths before."""
+
+    def moved(self: NativeRun, num_turns: int, places: Any) -> bool:
+        self._num_turns = num_turns
+        return True
+
+    return moved
+
+
+def keep_tables(move: Callable[..., Any]) -> Callable[..., Any]:
+    def moved(self: NativeRun, num_turns: int, places: Any) -> bool:
+        tables = self._arrays[3:]
+        done: bool = move(self, num_turns, places)
+        if done and all(len(before) >= len(after) for before, after in zip(tables, self._arrays[3:], strict=True)):
+            self._arrays[3:] = tables
+            self._arrays[2][:] = [table.ctypes.data for table in tables]
+        return done
+
+    return moved
+
+
+def without_pointers(move: Callable[..., Any]) -> Callable[..., Any]:
+    """The tables are new, and native code reads the old ones."""
+
+    def moved(self: NativeRun, num_turns: int, places: Any) -> bool:
+        pointers = self._arrays[2].copy()
+        self.kept = self._arrays[3:]  # type: ignore[attr-defined]
+        done: bool = move(self, num_turns, places)
+        self._arrays[2][:] = pointers
+        return done
+
+    return moved
+
+
+def leave_tensors(move: Callable[..., Any]) -> Callable[..., Any]:
+    """Views that begin elsewhere, or have other rows, stay what they were."""
+
+    def moved(self: ViewTensors, plan: Any) -> bool:
+        fixed, self.fixed = self.fixed, [None if each is None else each.view(each.shape) for each in self.fixed]
+        done: bool = move(self, plan)
+        self.fixed = fixed
+        return done
+
+    return moved
+
+
+def an_address_off(patch: Patch) -> None:
+    """Outside of loops."""
+    in_groups = native_parts.in_groups
+
+    def moved(calls: Any, operations: Any, places: Any, *turns: int, together: bool) -> list[Group]:
+        groups = in_groups(calls, operations, places, *turns, together=together)
+        for group in groups:
+            if group.run is not None and not turns:
+                group.run._arrays[0][-1, ADDRESSES.start] += FLOAT_BYTES
+        return groups
+
+    patch.setattr(native_parts, "in_groups", moved)
+
+
+def a_turn_less(patch: Patch) -> None:
+    as_part = native_parts._as_part
+    patch.setattr(native_parts, "_as_part", lambda whole, turns: as_part(whole, turns[:-1]))
+
+
+def a_turn_more(patch: Patch) -> None:
+    as_part = native_parts._as_part
+    patch.setattr(native_parts, "_as_part", lambda whole, turns: as_part(whole, range(turns.start, turns.stop + 1)))
+
+
+def a_call_less(patch: Patch) -> None:
+    """Of each loop, and of the calls that stand outside of loops."""
+    loop = NativeParts.loop
+
+    def shorter(self: NativeParts, calls: range, *args: Any) -> Any:
+        return loop(self, calls[:-1], *args)
+
+    patch.setattr(NativeParts, "loop", shorter)
+
+
+def calls_in_another_order(patch: Patch) -> None:
+    straight = NativeParts.straight
+
+    def turned(self: NativeParts, *args: Any) -> Any:
+        turns, calls, each = straight(self, *args)
+        return turns, calls, [each[1], each[0], *each[2:]] if len(each) > 1 else each
+
+    patch.setattr(NativeParts, "straight", turned)
+
+
+MISTAKES: dict[str, Callable[[Patch], None]] = {
+    "a matrix moves too far": with_patch(ViewOperations, "placed", move_one_matrix),
+    "operations of the lengths before": with_patch(NativeRun, "move", move_nothing),
+    "tables of the lengths before": with_patch(NativeRun, "move", keep_tables),
+    "tables that are forgotten": with_patch(NativeRun, "move", without_pointers),
+    "tensors stay": with_patch(ViewTensors, "move", leave_tensors),
+    "an address is one float off": an_address_off,
+    "a turn less": a_turn_less,
+    "a turn more": a_turn_more,
+    "a call less": a_call_less,
+    "calls in another order": calls_in_another_order,
+}
+
+
+@needs_native_code
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_noticed(mistake: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    mistake(monkeypatch)
+    with pytest.raises(ProofError, match="It is not"):
+        run_all()
+
+
+@needs_native_code
+def test_packed_weights_lie_in_memory_that_the_program_only_reads(monkeypatch: Patch) -> None:
+    x, labels = cn.input("x", 12), cn.input("labels", 2)
+    out = cn.macros.affine(cn.macros.lstm(x, 48, lag=1).h, 2, name="out")
+    net = cn.Network(cn.cross_entropy_with_softmax(labels, out, name="J"), [out], cache=ComputationCache())
+    monkeypatch.setattr(
+        "nnet3.runtime.native_runs._goes", lambda each, places, turns: bool(each and each.placed(places))
+    )
+    packed = list[int]()
+    in_turns = NativeRun.in_turns
+
+    def counted(self: NativeRun, turns: range) -> Any:
+        packed.append(len(self.packed))
+        return in_turns(self, turns)
+
+    monkeypatch.setattr(NativeRun, "in_turns", counted)
+    given = minibatch(net, (19,) * 12)
+    net.gradients(given)
+    assert max(packed) >= 1
+    monkeypatch.setattr("nnet3.runtime.link_proof.ReachableMemory", lambda *args: ReachableMemory([], []))
+    with pytest.raises(ProofError, match="weights are packed that the program may change"):
+        net.gradients(minibatch(net, (18,) * 12))
