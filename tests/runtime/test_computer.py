@@ -13,7 +13,7 @@ import nnet3
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.runtime import NnetComputer
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
@@ -361,7 +361,7 @@ def test_operands_that_a_kernel_does_not_need() -> None:
 
     program = Program()
     deriv, added = program.matrix(2, 3, zeroed=True), program.matrix(2, 3, zeroed=True)
-    kernel = program.kernel(KernelInfo("scale"))
+    kernel = program.kernel(KernelInfo("scale", inputs=(InputPromises(), InputPromises(accumulates_deriv=True))))
     program.add(cmd.Backprop(kernel, "scale", (0, deriv), 0, deriv, (0, 0), (0, added), update=False))
     NnetComputer(program.computation, net(scale=Witness())).run()
     assert [tuple(x.shape) for x in (*seen["inputs"], seen["output"])] == [(0, 0), (2, 3), (0, 0)]

@@ -53,6 +53,14 @@ def test_what_is_wrong_with_a_plan_is_noticed(change: Callable[[Plan], Plan]) ->
         prove_plan(computation, change(made))
 
 
+def test_an_input_without_rows_that_lies_where_another_one_begins() -> None:
+    program = Program()
+    given, empty = program.input("input", 4, 3), program.input("empty", 0, 3)
+    program.add(cmd.AddToRowsMulti(program.part(empty, 0, 0, 1, 1), program.multi_table([]), 1.0))
+    program.output("output", given)
+    prove_plan(program.computation, plan(program.computation))
+
+
 def test_matrices_that_live_at_one_time_lie_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packing that ends the life of matrices too early."""
     monkeypatch.setattr("nnet3.runtime.outline.pack", lambda sizes, first, last: ([0] * len(sizes), int(max(sizes))))

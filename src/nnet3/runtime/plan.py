@@ -115,6 +115,11 @@ class Plan:
     def num_calls(self) -> int:
         return len(self.call_kind)
 
+    def num_runs(self) -> int:
+        """Returns how many calls all turns of all loops make, and those outside of loops."""
+        first, end, turns = self.loops[:, :3].T
+        return self.num_calls + int(((end - first) * (turns - 1)).sum())
+
     def changed(self, **parts: Any) -> Plan:
         """Returns a plan with these parts, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
         other = object.__new__(Plan)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nnet3.driver.proving import proves_all
 from nnet3.driver.task import rounded_up
 from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
 from nnet3.ir.computation import FamilyMember, NnetComputation
@@ -29,6 +30,7 @@ from nnet3.runtime.proof import prove_plan
 from nnet3.runtime.row_plans import RowPlans
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
+_MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all turns
 
 
 class PlanFamily:
@@ -173,13 +175,15 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
 
     That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
     others. A kept plan of another version is made anew. With `prove` a ProofError says where a plan that was not kept
-    computes something else than the program; plans of more than 64 MiB are not looked at.
+    computes something else than the program; plans of more than 64 MiB are not looked at. NNET3_PROVE=all does the same
+    for plans of up to 1,000 calls.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     made = _by_arithmetic(computation, name, lane_of(dtype))
     if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
+    prove = prove or (proves_all() and made.num_runs() <= _MOST_CALLS)
     if prove and made.num_bytes <= _MOST_PROVED:
         prove_plan(computation, made)
     if is_alone and kept is not None:

@@ -98,7 +98,8 @@ class PlannedProgram:
         known = set()
         for number, ((kind, args, *_), views) in enumerate(zip(self.calls, self.views_of_call, strict=True)):
             spans = [self.span(view) for view in views]
-            key = kind, args[0] if kind in KERNEL_CALLS else -1, *spans
+            is_port = kind in ("accept", "provide")
+            key = kind, args[0] if kind in KERNEL_CALLS else args[1] if is_port else -1, *spans
             if key in known:
                 continue
             known.add(key)
@@ -108,7 +109,7 @@ class PlannedProgram:
                 for submatrix, space, first in self.command(number).columns(self.views):
                     own = self.span(submatrix - 1)
                     columns.link(own, ColumnSpan(space, first, own.width))
-            elif kind in ("accept", "provide"):
+            elif is_port:
                 columns.link(spans[0], ColumnSpan(("name", self.plan.texts[args[1]]), 0, spans[0].width))
             else:
                 for span in spans[1:]:

@@ -29,10 +29,12 @@ class ViewCells(NamedTuple):
     marks: np.ndarray  # (rows, blocks)
     others: np.ndarray
     block: np.ndarray
+    begin: int  # all cells are in [begin, end)
+    end: int
 
     @property
     def all(self) -> np.ndarray:
-        return np.concatenate([self.first.ravel(), self.others])
+        return np.concatenate([self.first.ravel(), self.others]) if len(self.others) else self.first.ravel()
 
 
 class PlanMemory:
@@ -69,6 +71,8 @@ class PlanMemory:
         self._marks = np.full(len(self._cuts), _NOBODY, np.int64)
         self._flags = np.zeros(len(self._cuts), bool)
         self._cells: dict[int, ViewCells] = {}
+        self._moved: dict[int, ViewCells] = {}  # of views that move, in the turn that was asked for last
+        self._turn = 0
 
     # ---- where views lie ----
 
@@ -85,11 +89,13 @@ class PlanMemory:
 
     def cells(self, view: int, turn: int) -> ViewCells:
         """Returns the cells of a view in a turn."""
-        found = self._cells.get(view)
+        if turn != self._turn:
+            self._turn = turn
+            self._moved.clear()
+        found = self._cells.get(view) or self._moved.get(view)
         if found is None:
             found = self._find(view, turn)
-            if not self.moves(view):
-                self._cells[view] = found
+            (self._moved if self.moves(view) else self._cells)[view] = found
         return found
 
     def _find(self, view: int, turn: int) -> ViewCells:
@@ -97,9 +103,11 @@ class PlanMemory:
         first, end = edges[:, :-1], edges[:, 1:]
         marks = (first * (len(self._cuts) + 1) + end) * len(self._sizes) + self._views[view][0] % len(self._sizes)
         more = (end - first - 1).ravel()
-        block = np.repeat(np.arange(len(more)), more)
+        within = (int(first.min()), int(end.max())) if first.size else (0, 0)
+        block = np.repeat(np.arange(len(more)), more) if more.any() else np.zeros(0, np.int64)
         begins = np.cumsum(more) - more
-        return ViewCells(first, marks, first.ravel()[block] + 1 + np.arange(len(block)) - begins[block], block)
+        others = first.ravel()[block] + 1 + np.arange(len(block)) - begins[block]
+        return ViewCells(first, marks, others, block, *within)
 
     def _lane(self, view: int) -> tuple[int, int, int]:
         """Returns of a view: the first byte that it may have, the byte after the last, the bytes of an element."""
@@ -156,7 +164,7 @@ class PlanMemory:
 
     def meet(self, one: ViewCells, other: ViewCells) -> bool:
         """Tells whether two views have a cell in common."""
-        if not (one.first.size and other.first.size):
+        if not (one.first.size and other.first.size) or one.end <= other.begin or other.end <= one.begin:
             return False
         places = one.all
         self._flags[places] = True
@@ -166,5 +174,8 @@ class PlanMemory:
 
     def overlaps_itself(self, cells: ViewCells) -> bool:
         """Tells whether two blocks of a view have a cell in common."""
-        places = cells.all
-        return len(np.unique(places)) != len(places)
+        places, within = cells.all, self._flags[cells.begin : cells.end]
+        self._flags[places] = True
+        count = np.count_nonzero(within)
+        within[:] = False
+        return count != len(places)
