@@ -68,7 +68,7 @@ class PlanMemory:
         self._values = np.zeros((len(self._cuts), 2), np.uint64)
         self._marks = np.full(len(self._cuts), _NOBODY, np.int64)
         self._flags = np.zeros(len(self._cuts), bool)
-        self._cells: dict[int, ViewCells] = {}
+        self._cells: dict[tuple[int, int], ViewCells] = {}  # of views that move by turn, else of turn 0
 
     # ---- where views lie ----
 
@@ -85,11 +85,10 @@ class PlanMemory:
 
     def cells(self, view: int, turn: int) -> ViewCells:
         """Returns the cells of a view in a turn."""
-        found = self._cells.get(view)
+        key = view, turn if self.moves(view) else 0
+        found = self._cells.get(key)
         if found is None:
-            found = self._find(view, turn)
-            if not self.moves(view):
-                self._cells[view] = found
+            found = self._cells[key] = self._find(*key)
         return found
 
     def _find(self, view: int, turn: int) -> ViewCells:
