@@ -93,7 +93,7 @@ kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at 
 mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)
 
-plant: $(VENV)/installed  ## plant EACH bugs in each file of passes, families and the proof: does the proof of programs notice them?
+plant: $(VENV)/installed  ## plant EACH bugs in each file of passes, families, the planner, native operations and proofs: who notices them?
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.plant --each $(EACH) --workers $(WORKERS)
 
 record-commands: $(VENV)/installed  ## keep in RECORDS what the command lines of tools/command_lines/commands.txt do, all or those of GROUPS

@@ -91,17 +91,19 @@ def same_program(one: NnetComputation, other: NnetComputation) -> bool:
     return all(a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in pairs)
 
 
-def results_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation) -> list[torch.Tensor]:
+def results_of(
+    nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation, dtype: torch.dtype = torch.float64
+) -> list[torch.Tensor]:
     """Outputs, derivatives of inputs and gradients of a program, for inputs that follow from the request."""
     generator = torch.Generator().manual_seed(3)
     nnet = nnet.copy()
-    nnet.to(dtype=torch.float64)
+    nnet.to(dtype=dtype)
     gradient = nnet.gradient_copy()
     computer = nnet3.NnetComputer(program, nnet, gradient if request.need_model_derivative else None)
 
     def give(io: nnet3.IoSpecification) -> None:
         shape = len(io.indexes), nnet.node_dim(io.name)
-        computer.accept_input(io.name, torch.randn(shape, generator=generator, dtype=torch.float64))
+        computer.accept_input(io.name, torch.randn(shape, generator=generator, dtype=dtype))
 
     for io in request.inputs:
         give(io)

@@ -1,23 +1,29 @@
-"""`make plant`: bugs of a pass and of the proof are noticed, and one that no proof looks for is a hole."""
+"""`make plant`: bugs of a pass, of plans and of the proof are noticed, and one that no proof looks for is a hole."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Sequence
 from unittest import mock
 
 from nnet3.driver.proving import PROVE
 from nnet3.ir.computation import NnetComputation
-from nnet3.options import CompileOptions
+from nnet3.runtime import Plan, plan_of
+from tests.native.native_code import needs_native_code
 from tests.random_networks import computable_request, random_network
+from tests.spliced_recurrences import affine_loop
 from tools.mutation.mutant import Mutant
 from tools.plant.bugs import bugs_of
-from tools.plant.corpus import NnetCase
-from tools.plant.trial import EQUAL, HOLE, PROOF, SAME, Trial, missed_programs
+from tools.plant.cases import NnetCase, forget_plans
+from tools.plant.planting import ROOT
+from tools.plant.trial import CHECKER, EQUAL, HOLE, NOT_RUN, NUMBERS, PROOF, SAME, Trial
+from tools.plant.wrong import missed
 from tools.plant.wrong_programs import WRONG
 
-ROOT = Path(__file__).resolve().parents[2]
 MACHINE = "src/nnet3/ir/proof/machine.py"
+MEMORY = "src/nnet3/runtime/plan_memory.py"
+OUTLINE = "src/nnet3/runtime/outline.py"
+OPERATIONS = "src/nnet3/native/operations.py"
 SIZING = "src/nnet3/ir/passes/move_sizing.py"
 ZEROING = "src/nnet3/ir/passes/remove_unneeded_zeroing.py"
 
@@ -31,11 +37,15 @@ def bug(path: str, before: str, after: str) -> Mutant:
 
 
 class Unproved(NnetCase):
-    """Of which no program is proved."""
+    """Of which no program is proved, and no plan."""
 
     def programs(self) -> list[NnetComputation]:
         with mock.patch.dict(os.environ, {PROVE: "0"}):
             return super().programs()
+
+    def plans(self, programs: Sequence[NnetComputation]) -> list[Plan]:
+        forget_plans(programs)
+        return [plan_of(program, "float64") for program in programs]
 
 
 def states(kind: type[NnetCase], *bugs: Mutant) -> dict[str, str]:
@@ -43,8 +53,8 @@ def states(kind: type[NnetCase], *bugs: Mutant) -> dict[str, str]:
     nnet = made.nnet()
     request = computable_request(nnet, made.request)
     assert request is not None
-    trial = Trial([kind("needs zeros", nnet, [request], CompileOptions())])
-    return {each.replacement: verdict.state for each, verdict in trial.all(bugs, 2)}
+    trial = Trial([kind("needs zeros", nnet, [request])], bugs)
+    return {each.replacement: verdict.state for each, verdict in trial.all(2)}
 
 
 ZEROES_NOTHING = bug(ZEROING, "and not needs_zeros[matrix]", "")
@@ -61,12 +71,35 @@ def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
 
 def test_what_nothing_notices_is_said() -> None:
     same = bug(ZEROING, "if not analysis.begins_as_zeros.any():", "if False:")
-    assert states(NnetCase, same) == {"if False:": SAME}
-    assert states(Unproved, ZEROES_NOTHING) == {"": HOLE}
+    unreached = bug(ZEROING, "zeroed=False", "zeroed=1")
+    assert states(NnetCase, same, unreached) == {"if False:": SAME, "zeroed=1": NOT_RUN}
+    assert states(Unproved, ZEROES_NOTHING) == {"": CHECKER}
 
 
-def test_wrong_programs_are_wrong() -> None:
-    assert missed_programs() == []
+#: All matrices lie in one place.
+PACKS_ALL_AT_ONCE = bug(OUTLINE, "offsets[matrices], num_bytes = pack(", "_, num_bytes = pack(")
+
+
+def test_bugs_of_plans_are_noticed() -> None:
+    """And one of their proof, for which memory that nobody has written is zeros."""
+    believes = bug(MEMORY, "self._marks[cells.first] != cells.marks", "self._marks[cells.first] == -2")
+    found = states(NnetCase, PACKS_ALL_AT_ONCE, believes)
+    assert found == {PACKS_ALL_AT_ONCE.replacement: PROOF, believes.replacement: PROOF}
+    elsewhere = bug(OUTLINE, "offsets[number] = start * ALIGNMENT", "offsets[number] = 0")
+    assert states(Unproved, elsewhere) == {elsewhere.replacement: HOLE}
+
+
+@needs_native_code
+def test_numbers_notice_bugs_of_native_operations() -> None:
+    made = affine_loop((-1, 0), -1)
+    other = bug(OPERATIONS, "_by_element(_TANH, dest, source)", "_by_element(_SIGMOID, dest, source)")
+    fails = bug(OPERATIONS, "return _by_element(_TANH_BACK, dest, gradient, value, addend)", "return None")
+    trial = Trial([NnetCase("loop", made.nnet(), [made.request])], [other, fails])
+    assert [verdict.state for _, verdict in trial.all(1)] == [NUMBERS, NOT_RUN]
+
+
+def test_what_is_wrong_by_hand_is_not_missed() -> None:
+    assert missed() == []
     assert len(WRONG) == 10
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 
 from nnet3.errors import ProofError
@@ -12,10 +13,12 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.runtime import plan
 from nnet3.runtime.calls import CALLS
-from nnet3.runtime.plan_machine import VIEWS
+from nnet3.runtime.plan_machine import KERNEL_CALLS, VIEWS
+from nnet3.runtime.planner import Planner
 from nnet3.runtime.proof import MEANINGS, prove_plan
 from tests.ir.random_programs import ProgramWriter
 from tests.runtime.programs import random_programs
+from tests.runtime.wrong_plans import moving_program, with_views, wrong_calls
 
 
 def programs_of_seeds(count: int) -> list[NnetComputation]:
@@ -44,3 +47,54 @@ def test_random_programs() -> None:
 @given(random_programs())
 def test_random_programs_with_loops(computation: NnetComputation) -> None:
     prove_plan(computation, plan(computation))
+
+
+def test_no_call_can_be_left_out_and_no_number_changed() -> None:
+    """As when a copy of joined rows forgets its scale, or missing rows are not zeroed."""
+    computation = moving_program()
+    made = plan(computation)
+    assert {*made.kinds} >= MEANINGS.keys() - KERNEL_CALLS
+    prove_plan(computation, made)
+    missed = []
+    for name, wrong in wrong_calls(made):
+        with suppress(ProofError):
+            prove_plan(computation, wrong)
+            missed.append(name)
+    assert not missed
+
+
+def test_a_memo_is_not_dropped_before_its_last_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    computation = moving_program()
+    monkeypatch.setattr("nnet3.runtime.planner._last_memo_users", lambda given: {*range(len(given.commands))})
+    with pytest.raises(ProofError, match="memo 0 is not there"):
+        prove_plan(computation, plan(computation))
+
+
+def test_scratch_memory_has_all_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are as wide as what memory is aligned to, so that nothing is left behind the last one."""
+    computation, scratch = moving_program(), Planner.scratch
+
+    def too_small(self: Planner, rows: int, cols: int, lane: int) -> int:
+        view = scratch(self, rows, cols, lane)
+        *place, elements, itemsize, turn = self.blocks[-1]
+        self.blocks[-1] = (*place, elements - cols, itemsize, turn)
+        return view
+
+    monkeypatch.setattr(Planner, "scratch", too_small)
+    with pytest.raises(ProofError):
+        prove_plan(computation, plan(computation, "float64"))
+
+
+def test_views_of_a_call_have_equally_many_columns() -> None:
+    """As scratch memory for rows of another width, which PyTorch would give another size."""
+    computation = moving_program()
+    made = plan(computation)
+    starts, known = made.call_start.tolist(), set[str]()
+    for call, kind in enumerate(made.kinds[kind] for kind in made.call_kind.tolist()):
+        views = VIEWS[kind](made.call_args[starts[call] : starts[call + 1]].tolist())
+        if kind in known or kind in KERNEL_CALLS or len(views) < 2:
+            continue
+        known.add(kind)
+        with pytest.raises(ProofError, match=r"has views of \[7, 8\] columns|bytes"):
+            prove_plan(computation, with_views(made, 5, -1, view=views[-1]))
+    assert known >= {"cat", "select rows", "copy to rows", "add to rows", "sum", "copy each", "add each", "copy"}

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.errors import ProofError
 from nnet3.families.continued import NotAffineError
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import IoInfo, NnetComputation, RowNumbers, SubMatrix
 from nnet3.runtime import NnetComputer, plan_of
 from nnet3.runtime.planner import outline_by
+from nnet3.runtime.proof import prove_plan
 from nnet3.runtime.row_planner import RowPlanner, TablePart, parameters_of
+from tests.runtime.wrong_plans import wrong_calls
 from tests.seeds import shifted
 
 COLS = 3
@@ -68,7 +71,10 @@ def test_rows_of_all_tables(add: bool, lacks_rows: bool, scale: float, cols: int
         expected, moved = x1.copy(), scale * np.where(table[:, None] < 0, 0, x2[table])
         expected[:, :cols] = expected[:, :cols] + moved if add else moved
         np.testing.assert_allclose(found.numpy(), expected)
-        plans.append(plan_of(program, torch.float64))
+        plans.append(plan_of(program, torch.float64, prove=True))
+        for _, wrong in wrong_calls(plans[-1], since=6):
+            with pytest.raises(ProofError):
+                prove_plan(program, wrong)
     assert all(each.has_calls_of(plans[1]) for each in plans[1:]), "all but the first, which was planned alone"
 
 

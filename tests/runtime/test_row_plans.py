@@ -12,9 +12,11 @@ import torch
 
 from nnet3 import cn
 from nnet3.driver import ComputationCache
-from nnet3.ir.computation import LazyComputation, NnetComputation
-from nnet3.runtime import plan, plan_of
+from nnet3.errors import ProofError
+from nnet3.ir.computation import LazyComputation, NnetComputation, RowNumbers
+from nnet3.runtime import Plan, plan, plan_of, row_plans
 from nnet3.runtime.link import LinkedComputation, Linker
+from nnet3.runtime.outline import Outline
 from nnet3.runtime.planner import outline
 from tests.families.minibatches import minibatch, recurrence
 from tests.seeds import shifted
@@ -113,6 +115,44 @@ def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyP
         for name, gradient in gradients.items():
             size = np.abs(gradient).max() + 1e-3
             np.testing.assert_allclose(found[name] / size, gradient / size, atol=2e-5, err_msg=name)
+
+
+#: Few sequences of one form; those of the third set need more memory, and the last ones other turns of the loops.
+FEW = [(17, 9, 2), (17, 3, 2), (17, 17, 16), (18, 2, 1)]
+
+
+@pytest.mark.parametrize(("kind", "lag"), [("plain", 1), ("plain", -2), ("late", 2), ("carried", 1)])
+def test_plans_that_are_had_by_arithmetic_are_proved(kind: str, lag: int) -> None:
+    programs = programs_of(network(kind, lag), FEW[:3])
+    plans = [plan_of(program, "float64", prove=True) for program in programs]
+    assert any(made.are_views_apart for made in plans), "the others are planned alone"
+
+
+def test_memory_that_did_not_grow_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first: dict[int, tuple[np.ndarray, int]] = {}
+    placed = Outline.placed
+
+    def as_first(self: Outline, offsets: np.ndarray, num_bytes: int) -> Plan:
+        return placed(self, *first.setdefault(len(self.blocks), (offsets, num_bytes)))
+
+    programs = programs_of(network("plain"), FEW[:3])
+    monkeypatch.setattr(Outline, "placed", as_first)
+    with pytest.raises(ProofError):
+        [plan_of(program, "float64", prove=True) for program in programs]
+
+
+def test_turns_of_other_lengths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first: list[list[int]] = []
+    of_rows = row_plans._OutlineOfRows.plan
+
+    def as_first(self: row_plans._OutlineOfRows, rows: RowNumbers) -> Plan:
+        first.append(list(rows.num_turns))
+        return of_rows(self, replace(rows, num_turns=first[0]))
+
+    programs = programs_of(network("plain"), FEW)
+    monkeypatch.setattr(row_plans._OutlineOfRows, "plan", as_first)
+    with pytest.raises(ProofError):
+        [plan_of(program, "float64", prove=True) for program in programs]
 
 
 def noted(function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:

@@ -1,11 +1,12 @@
-"""Plant bugs in passes, families and the proof, and say which of them the proof of programs notices.
+"""Plant bugs in passes, families, the planner, native operations and proofs, and say who notices them.
 
-    python -m tools.plant [--each 5] [--seed 0] [--workers 2] [--seconds 600] [--only passes/merging.py]
+    python -m tools.plant [--each 5] [--seed 0] [--workers 2] [--seconds 3600] [--most 6] [--only planner]
 
-Each bug is planted in a process of its own, which compiles some networks, all proved. It is noticed by the proof, or by
-another error, or changes no program, or a program that computes the same, or it is a hole: a program that computes
-something else and is handed out. A bug of the proof itself is noticed if the proof raises a false alarm, or misses one
-of some wrong programs. Exit status 1 if there are holes.
+Each bug is planted in a process of its own, which makes what executes a line of it: programs, plans or numbers of some
+small networks, all proved. It is noticed by a proof, by the checker, by another error or, in native code, by numbers;
+or it changes nothing, or what it changes computes the same, or it is a hole: something else is computed and handed out.
+A bug of a proof is noticed if it raises a false alarm, or misses something that is wrong. Exit status 1 if there are
+holes.
 """
 
 from __future__ import annotations
@@ -22,20 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from nnet3.driver.proving import PROVE
-from tools.mutation.mutant import Mutant
-from tools.plant.bugs import bugs_of
 from tools.plant.corpus import corpus
-from tools.plant.trial import EQUAL, HOLE, MISSED, ROOT, STATES, Trial
-
-_FOLDERS = ("ir/passes", "families", "ir/proof")
-
-
-def planted(each: int, seed: int, only: str = "") -> list[Mutant]:
-    """Returns `each` bugs of every file, or of that whose path ends so: the first ones, then the second ones."""
-    files = [file for folder in _FOLDERS for file in sorted((ROOT / "src/nnet3" / folder).glob("*.py"))]
-    names = [str(file.relative_to(ROOT)) for file in files if str(file).endswith(only)]
-    of_files = [bugs_of(name, (ROOT / name).read_text(), each, seed) for name in names]
-    return [bug for bugs in itertools.zip_longest(*of_files) for bug in bugs if bug is not None]
+from tools.plant.rooms import ROOMS, paths_of, planted
+from tools.plant.trial import EQUAL, HOLE, MISSED, NOT_RUN, STATES, Trial
 
 
 @click.command(help=__doc__)
@@ -43,21 +33,22 @@ def planted(each: int, seed: int, only: str = "") -> list[Mutant]:
 @click.option("--seed", default=0, show_default=True, help="of the choice of bugs")
 @click.option("--workers", default=2, show_default=True)
 @click.option("--seconds", default=3600.0, show_default=True, help="then no more bugs are planted")
-@click.option("--only", default="", help="the file whose path ends so")
-def main(each: int, seed: int, workers: int, seconds: float, only: str) -> None:
+@click.option("--most", default=6.0, show_default=True, help="seconds of cases with which a bug is tried")
+@click.option("--only", default="", help="files, by a part of their path or of the name of their room")
+def main(each: int, seed: int, workers: int, seconds: float, most: float, only: str) -> None:
     os.environ[PROVE] = "all"
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     bugs = planted(each, seed, only)
     if not bugs:
-        raise SystemExit(f"there is no place for a bug in a file '{only}'")
+        raise SystemExit(f"there is no place for a bug in a file or a room called '{only}'")
     counts = defaultdict[str, Counter[str]](Counter)
-    trial = Trial(corpus())
     end = time.monotonic() + seconds
-    for bug, verdict in itertools.takewhile(lambda _: time.monotonic() < end, trial.all(bugs, workers)):
+    trial = Trial(corpus(), bugs, most)
+    for bug, verdict in itertools.takewhile(lambda _: time.monotonic() < end, trial.all(workers)):
         counts[bug.path][verdict.state] += 1
         click.echo(f"{verdict.state}: {bug.path}:{bug.line} {bug.kind}: {verdict.detail[:150]}")
-        if verdict.state in (HOLE, MISSED, EQUAL):
+        if verdict.state in (HOLE, MISSED, EQUAL, NOT_RUN):
             click.echo(f"  - {bug.change[0]}\n  + {bug.change[1]}")
     _show(counts)
     if any(of_file[HOLE] for of_file in counts.values()):
@@ -66,10 +57,15 @@ def main(each: int, seed: int, workers: int, seconds: float, only: str) -> None:
 
 def _show(counts: dict[str, Counter[str]]) -> None:
     table = Table("file", "bugs", *STATES)
-    rows = [(path.removeprefix("src/nnet3/"), counts[path]) for path in sorted(counts)]
-    for name, of_file in [*rows, ("all", sum(counts.values(), Counter[str]()))]:
-        table.add_row(name, str(of_file.total()), *(str(of_file[state] or "") for state in STATES))
-    Console(width=120).print(table)
+    for room in ROOMS:
+        of_files = {path: counts[path] for path in paths_of(room) if path in counts}
+        if of_files:
+            rows = {path.removeprefix("src/nnet3/"): each for path, each in of_files.items()}
+            rows[f"all of {room.name}"] = sum(of_files.values(), Counter[str]())
+            for name, found in rows.items():
+                table.add_row(name, str(found.total()), *(str(found[state] or "") for state in STATES))
+            table.add_section()
+    Console(width=140).print(table)
 
 
 if __name__ == "__main__":

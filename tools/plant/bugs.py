@@ -57,9 +57,14 @@ class _BugFinder(Finder):
             return
         both = ast.Pass(**{name: getattr(one, name) for name in ("lineno", "col_offset")})
         both.end_lineno, both.end_col_offset = other.end_lineno, other.end_col_offset
-        texts = [ast.get_source_segment(self.text, statement) or "" for statement in (one, other)]
+        texts = [self._text(statement) for statement in (one, other)]
         indent = "\n" + " " * one.col_offset
         self.add(both, "swapped statements", texts[1] + indent + texts[0])
+
+    def _text(self, node: ast.stmt) -> str:
+        ends = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+        start, end = (self._offset(*each) for each in ends)  # as `ast.get_source_segment`, which splits all of the text
+        return self.text[start:end]
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -72,7 +77,7 @@ def bugs_of(path: str, text: str, count: int, seed: int) -> list[Mutant]:
     finder.visit(ast.parse(text))
     lines = text.splitlines()
     inside = [bug for bug in finder.found if lines[bug.scope[0] - 1].lstrip().startswith("def ")]
-    drawn = sorted(inside, key=lambda bug: sha256(f"{seed} {bug.name} {bug.kind}".encode()).digest())
+    drawn = sorted(inside, key=lambda bug: sha256(f"{seed} {bug.start} {bug.replacement} {bug.kind}".encode()).digest())
     places, of_kind = dict[Mutant, int](), Counter[str]()
     for bug in drawn:
         places[bug] = of_kind[bug.kind]

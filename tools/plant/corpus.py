@@ -1,131 +1,179 @@
-"""The networks of which programs are compiled: a fixed list, small and of many kinds."""
+"""The corpus: small networks that together make every pass, every family and every kind of plan do something."""
 
 from __future__ import annotations
 
-import random
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator
+from functools import partial
+from itertools import cycle, permutations
+from random import Random
 
-import torch
-from torch import Tensor
+import numpy as np
 
 import nnet3
 from nnet3 import cn
-from nnet3.driver import CompileTask, ComputationCache
-from nnet3.ir.computation import NnetComputation
-from nnet3.options import CompileOptions
+from nnet3.options import HIGHEST_LEVEL, CompileOptions
 from tests.cn.random_graphs import random_graph
-from tests.differential.subjects import poison_memory
+from tests.cn.random_loops import random_loop
 from tests.driver.ragged_requests import ragged_request
-from tests.families.networks import BLSTM, TDNN, request_for, results_of
+from tests.families.minibatches import recurrence
+from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 from tests.random_networks import RandomNetwork, computable_request, random_network
 from tests.spliced_recurrences import affine_loop, lstm_stack
+from tools.plant.cases import Case, GraphCase, NnetCase
+from tools.plant.program_cases import OptimizedPrograms, PlannedPrograms
 
-_XCONFIGS = {
-    "lstm": "input dim=2 name=input\nlstm-layer name=l cell-dim=3 delay=-1\noutput name=output input=l",
-    "tdnnf": "input dim=8 name=input\ntdnnf-layer name=a dim=8 bottleneck-dim=3 time-stride=1\n"
-    "tdnnf-layer name=b dim=8 bottleneck-dim=3 time-stride=0\noutput name=output input=b",
-}
-
-
-class Case(ABC):
-    """A network and what is asked of it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @abstractmethod
-    def programs(self) -> list[NnetComputation]:
-        """Compiles what is asked, nothing of which is known yet."""
-
-    @abstractmethod
-    def numbers(self, programs: Sequence[NnetComputation]) -> list[Tensor]:
-        """Runs programs: outputs, derivatives and gradients in float64."""
-
-
-class NnetCase(Case):
-    def __init__(
-        self, name: str, nnet: nnet3.Nnet, requests: Sequence[nnet3.ComputationRequest], options: CompileOptions
-    ) -> None:
-        super().__init__(name)
-        self._nnet, self._requests, self._options = nnet, requests, options
-
-    def programs(self) -> list[NnetComputation]:
-        cache = ComputationCache()
-        return [cache.compile(self._nnet, request, self._options) for request in self._requests]
-
-    def numbers(self, programs: Sequence[NnetComputation]) -> list[Tensor]:
-        found = list[Tensor]()
-        for request, program in zip(self._requests, programs, strict=True):
-            self._nnet.seed_random(0)
-            poison_memory()
-            found += [value.clone() for value in results_of(self._nnet, request, program)]
-        return found
-
-
-class _Recorder(ComputationCache):
-    """Keeps the programs that it gives, in their order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.given = list[NnetComputation]()
-
-    def program(self, task: CompileTask) -> NnetComputation:
-        self.given.append(super().program(task))
-        return self.given[-1]
-
-
-class GraphCase(Case):
-    """A computational network: it is run when it is compiled, and gives those numbers."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(f"computational network {seed}")
-        self._criterion, self._last, self._inputs = random_graph(random.Random(seed))
-
-    def programs(self) -> list[NnetComputation]:
-        cache = _Recorder()
-        network = cn.Network(self._criterion, {"last": self._last}, dtype=torch.float64, cache=cache)
-        inputs = {node.name: self._inputs[node.name] for node in network.inputs}
-        value, gradients = network.criterion_and_gradients(inputs, wrt=network.inputs)
-        last = network.evaluate("last", inputs)
-        parts = [part if isinstance(part, list) else [part] for part in (value, last, *gradients.values())]
-        self._numbers = [torch.as_tensor(each) for part in parts for each in part]
-        return cache.given
-
-    def numbers(self, programs: Sequence[NnetComputation]) -> list[Tensor]:
-        return self._numbers
+_SAVING = CompileOptions(level=HIGHEST_LEVEL)
+_TO = "recurrent-projection-dim=1 non-recurrent-projection-dim=1"
+#: Layers above an input of so many columns, and below an output.
+_LAYERS = {
+    "lstm": (2, "lstm-layer name=l cell-dim=2 delay=-1"),
+    "lstmp, dropout": (2, f"lstmp-layer name=l cell-dim=3 {_TO} dropout-proportion=0.2 delay=-2"),
+    "gru": (2, "gru-layer name=l cell-dim=2"),
+    "opgru": (2, f"opgru-layer name=l cell-dim=3 {_TO} delay=2"),
+    "fast-norm-opgru": (2, f"fast-norm-opgru-layer name=l cell-dim=2 {_TO} delay=-1"),
+    "tdnnf": (8, "tdnnf-layer name=a dim=8 bottleneck-dim=3 time-stride=1\n"
+              "tdnnf-layer name=b dim=8 bottleneck-dim=3 time-stride=0 dropout-proportion=0.1"),
+    "rectifiers": (3, "relu-batchnorm-layer name=a dim=33 input=Append(-1,0,1)\n"
+                   "relu-batchnorm-dropout-layer name=b dim=32 dropout-per-dim=true\nrelu-renorm-layer name=c dim=2"),
+    "convolution": (6, "conv-relu-batchnorm-layer name=a height-in=3 height-out=3 num-filters-out=2 "
+                    "height-offsets=-1,0,1 time-offsets=-1,0,1 required-time-offsets=0\n"
+                    "conv-layer name=b height-in=3 height-out=3 num-filters-out=1 height-offsets=0 time-offsets=0"),
+    "attention": (4, "attention-renorm-layer name=a num-heads=1 key-dim=1 value-dim=2 num-left-inputs=1 "
+                  "num-right-inputs=1 num-left-inputs-required=0 num-right-inputs-required=0 time-stride=1"),
+    "pooling": (2, "stats-layer name=s config=mean+stddev(-2:1:2:2)\ntanh-layer name=a dim=2"),
+    "sums": (2, "affine-component name=a dim=2\naffine-component name=b dim=2 input=a\n"
+             "tanh-layer name=c dim=2 input=Append(Scale(0.5, Sum(a, Offset(b, 1))), Offset(b, -1))\n"
+             "no-op-component name=d input=Sum(a, c)"),
+}  # fmt: skip
+_ORDERS = [*permutations((-1, 0, 1))]
 
 
 def corpus() -> list[Case]:
     """Returns the cases, always the same ones."""
-    usual, saving = CompileOptions(), CompileOptions(level=4)
-    cases: list[Case] = [
-        _trained("loop, backward in time", affine_loop((-1, 0, 1), -1), usual),
-        _trained("loop, forward in time", affine_loop((1, 0, -1), 2, over="layer", first=True), usual),
-        _trained("loop over a sum", affine_loop((-3, 0, 3), 1, over="layer", joined="Sum"), saving),
-        _trained("fast-lstmp", lstm_stack("fast-lstmp-layer", 3, (-3, 0, 3)), usual),
-        _trained("lstmb", lstm_stack("lstmb-layer", -1, (-1, 0)), usual),
-    ]
-    for name, text in _XCONFIGS.items():
-        nnet = nnet3.Nnet.from_xconfig(text, seed=1)
-        cases.append(NnetCase(name, nnet, [request_for(nnet, 4, 2, margin=3, train=True)], saving))
+    cases = [*_loops(), *_layers(), *_random(), *_families(), *_graphs(), *_loops_of_graphs(), *_others_of_graphs()]
+    return [*cases, OptimizedPrograms(range(25)), PlannedPrograms(60)]
+
+
+def _loops() -> Iterator[Case]:
+    """Recurrences over several offsets, in every order, in both directions, of inputs and of layers."""
+    ways = cycle([("input", "Append", False), ("layer", "Append", True), ("layer", "Sum", False)])
+    for lag in (-1, 2):
+        for offsets, (over, joined, first) in zip(_ORDERS, ways, strict=False):
+            made = affine_loop(offsets, lag, over=over, joined=joined, first=first)
+            options = _SAVING if joined == "Sum" else CompileOptions()
+            yield NnetCase(f"loop of lag {lag} over {over} at {offsets}", made.nnet(), [made.request], options)
+    for layer, delay, offsets in (
+        ("fast-lstmp", 3, (-3, 0, 3)),
+        ("lstmb", -1, (-1, 0)),
+        ("fast-lstm-batchnorm", 2, (2, 0)),
+    ):
+        made = lstm_stack(f"{layer}-layer", delay, offsets)
+        yield NnetCase(layer, made.nnet(), [made.request])
+
+
+def _layers() -> Iterator[Case]:
+    """Forward alone, and then a step of training, of every kind of layers."""
+    for name, (dim, layers) in _LAYERS.items():
+        nnet = nnet3.Nnet.from_xconfig(
+            f"input dim={dim} name=input\n{layers}\noutput-layer name=output dim=2 param-stddev=1.0", seed=1
+        )
+        requests = [request_for(nnet, 4, 2, margin=5, train=train, by_time=train) for train in (False, True)]
+        yield NnetCase(name, nnet, requests, _SAVING)
+
+
+def _random() -> Iterator[Case]:
+    """Other descriptors, several x, rows in any order, given inner nodes, DistributeComponent."""
     for seed in (4, 7, 11, 53):
-        made = random_network(seed)
-        nnet = made.nnet()
-        request = computable_request(nnet, made.request)
-        if request is not None:
-            cases.append(NnetCase(f"random network {seed}", nnet, [request], usual))
-    blstm, tdnn = nnet3.Nnet.from_config(BLSTM, seed=1), nnet3.Nnet.from_config(TDNN, seed=1)
-    family = [request_for(blstm, frames, 2, margin=6, train=True) for frames in (18, 15)]
-    family.append(ragged_request(blstm, (17, 12, 5), margin=6, train=True))  # continued to 17 frames, then restricted
-    feedforward = [request_for(tdnn, 9, 3, margin=4, train=True), ragged_request(tdnn, (9, 4), margin=4, train=True)]
-    cases += [
-        NnetCase("several lengths", blstm, family, usual),
-        NnetCase("feedforward, several lengths", tdnn, feedforward, usual),
-    ]
-    cases += [GraphCase(seed) for seed in (7, 11, 19)]
-    return cases
+        yield from _of_random(random_network(seed))
+    for seed in (1, 2):
+        yield from _of_random(random_network(seed, layers=["distribute"]))
 
 
-def _trained(name: str, made: RandomNetwork, options: CompileOptions) -> Case:
-    return NnetCase(name, made.nnet(), [made.request], options)
+def _of_random(made: RandomNetwork) -> Iterator[Case]:
+    nnet = made.nnet()
+    request = computable_request(nnet, made.request)
+    if request is not None:
+        yield NnetCase(f"random network {made.seed}", nnet, [request])
+
+
+def _families() -> Iterator[Case]:
+    """Lengths that are continued, and several lengths at once, of loops, and of layers without."""
+    blstm, tdnn, pooling = (nnet3.Nnet.from_config(config, seed=1) for config in (BLSTM, TDNN, POOLING))
+    longer = [request_for(blstm, frames, 2, margin=6, train=True) for frames in (18, 15)]
+    ragged = [ragged_request(blstm, lengths, margin=6, train=True) for lengths in ((17, 12, 5), (17, 11, 2))]
+    yield NnetCase("several lengths", blstm, [*longer, *ragged])
+    yield NnetCase("forward, several lengths", blstm, [
+        *(request_for(blstm, frames, 1, margin=6) for frames in (18, 40, 52, 46, 64)),
+        *(ragged_request(blstm, lengths, margin=6) for lengths in ((40, 21), (40, 39))),
+    ])  # fmt: skip
+    yield NnetCase("feedforward, several lengths", tdnn, [
+        *(request_for(tdnn, frames, 3, margin=4, train=True) for frames in (9, 20, 31, 26, 42)),
+        *(ragged_request(tdnn, lengths, margin=4, train=True) for lengths in ((9, 4), (20, 3, 7), (20, 9, 1))),
+    ])  # fmt: skip
+    yield NnetCase("pooling, several lengths", pooling, [
+        *(request_for(pooling, frames, 1, margin=25) for frames in (10, 25, 40, 55, 70)),
+        ragged_request(pooling, (25, 10), margin=25),
+    ])  # fmt: skip
+
+
+def _batch(lengths: tuple[int, ...], **rows: int) -> dict[str, cn.Sequences]:
+    rng = np.random.default_rng(len(lengths))
+    return {
+        name: cn.sequences([rng.normal(size=(count, frames)) for frames in lengths]) for name, count in rows.items()
+    }
+
+
+def _graphs() -> Iterator[Case]:
+    """Random computational networks."""
+    for seed in (7, 11, 19):
+        criterion, last, inputs = random_graph(Random(seed))
+        yield GraphCase(
+            f"computational network {seed}", partial(lambda *made: made, criterion, {"last": last}), [inputs]
+        )
+
+
+def _loops_of_graphs() -> Iterator[Case]:
+    """Loops in both directions, with delays in stacks, on ever other lengths."""
+    short, long = ((4, 3, 1), (4, 2, 2), (3,)), ((17, 3, 2), (17, 2, 1), (18, 9, 4))
+    for kind, lag, sets in (("plain", 1, long), ("late", -2, short), ("late", 1, short), ("carried", 1, short[:2])):
+        criterion, outputs = recurrence(lag, kind)
+        states = {name: abs(lag) for name in ("lstm.h0", "lstm.c0")}
+        batches = [
+            {
+                **_batch(lengths, x=3, labels=2),
+                **_batch((states["lstm.h0"],) * len(lengths), **dict.fromkeys(states, 3)),
+            }
+            for lengths in sets
+        ]
+        yield GraphCase(
+            f"LSTM, {kind}, lag {lag}", partial(lambda *made: made, criterion, {"out": outputs[0]}), batches
+        )
+    for seed, lag in ((1, -1), (4, 2), (5, -3), (8, -2)):
+        criterion, nodes = random_loop(Random(seed), lag)
+        batches = [_batch(lengths, x=2, u=1) for lengths in ((5, 3), (4, 4, 1), (7, 6, 2))]
+        yield GraphCase(
+            f"random loop {seed}, lag {lag}", partial(lambda *made: made, criterion, {"last": nodes[-1]}), batches
+        )
+
+
+def _others_of_graphs() -> Iterator[Case]:
+    """Images, sums of products, dropout, and networks of the other kind that became graphs."""
+    x, y = cn.input("x", 6), cn.input("y", 1)
+    image = cn.relu(cn.convolution(cn.parameter("K", (2, 2), np.eye(2)), x, image=(3, 2, 1), window=(2, 1)))
+    pooled = cn.max_pooling(image, image=(2, 2, 2), window=(2, 1))
+    products = cn.parameter("V", (2, 4)) @ pooled + cn.parameter("W", (2, 6)) @ cn.dropout(0.3, x)
+    squares = cn.square_error(cn.tanh(products + cn.element_times(products, cn.sigmoid(y))), cn.row_stack(y, y))
+    batch = {name: np.random.default_rng(1).normal(size=(rows, 4)) for name, rows in (("x", 6), ("y", 1))}
+    yield GraphCase("image", partial(lambda *made: made, squares, {"pooled": pooled}), [batch])
+    for name, xconfig in (
+        (
+            "tdnn",
+            "input dim=2 name=input\nrelu-batchnorm-layer name=a dim=2 input=Append(-1,0,1)\n"
+            "output-layer name=output dim=2",
+        ),
+        ("lstm", "input dim=2 name=input\nfast-lstm-layer name=a cell-dim=2 delay=-1\noutput-layer name=output dim=2"),
+    ):
+        bridged = cn.from_nnet(nnet3.Nnet.from_xconfig(xconfig, seed=1))
+        yield GraphCase(
+            f"bridge, {name}", partial(lambda *made: made, None, dict(bridged.outputs)), [_batch((7, 5, 2), input=2)]
+        )

@@ -7,29 +7,33 @@ import os
 import resource
 import select
 import signal
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from types import CodeType, FunctionType
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from nnet3.errors import ProofError
+from nnet3.errors import ComputationCheckError, ProofError
+from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.proof.equal import PassResult, prove_equal
+from nnet3.runtime import Plan
 from tools.mutation.child import MOST_MEMORY
 from tools.mutation.mutant import Mutant
-from tools.plant.corpus import Case
-from tools.plant.wrong_programs import WRONG, program
+from tools.plant.cases import Case
+from tools.plant.covering import Covering
+from tools.plant.planting import plant
+from tools.plant.rooms import Stage, room_of
+from tools.plant.wrong import missed
 
-PROOF, ERROR, SAME, EQUAL, HOLE, MISSED = "proof", "error", "no program", "equal", "HOLE", "not noticed"
-STATES = (PROOF, ERROR, SAME, EQUAL, MISSED, HOLE)
-OF_PROOF = "nnet3/ir/proof/"  # where a bug is one of the proof itself
-_MOST_SECONDS = 60
-ROOT = Path(__file__).resolve().parents[2]
+PROOF, CHECKER, ERROR, NUMBERS = "proof", "checker", "error", "numbers"
+NOT_RUN, SAME, EQUAL, MISSED, HOLE = "not run", "no change", "equal", "not noticed", "HOLE"
+#: The first four notice a bug. Numbers do for native code alone, which tests compare with PyTorch.
+STATES = (PROOF, CHECKER, ERROR, NUMBERS, NOT_RUN, SAME, EQUAL, MISSED, HOLE)
+_NOTICED = (PROOF, CHECKER, ERROR, NUMBERS)
+_MOST_SECONDS = 60  # of processor time
 _RUNS = "runs"
 
 
@@ -40,11 +44,14 @@ class Verdict(NamedTuple):
 
 @dataclass
 class _Known:
-    """What is compiled of a case without bugs."""
+    """What is made of a case without bugs, and how long that takes."""
 
     case: Case
     programs: list[NnetComputation]
-    numbers: list[torch.Tensor]
+    numbers: list[torch.Tensor] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+    native: list[torch.Tensor] = field(default_factory=list)
+    seconds: dict[Stage, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -57,27 +64,45 @@ class _Running:
 
 
 class Trial:
-    """Compiles cases once, without bugs; then tries each bug in a process of its own.
+    """Makes everything of all cases once, without bugs; then tries each bug in a process of its own.
 
-    Programs are proved if the environment says so.
+    A bug is tried with the cases that execute a line of it, the quickest first, until it is noticed. Programs are
+    proved if the environment says so.
     """
 
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self._known = list[_Known]()
-        for case in cases:
-            programs = case.programs()
-            numbers = case.numbers(programs)
-            again = case.programs()
-            if not (_same_programs(programs, again) and _same_numbers(numbers, case.numbers(again))):
-                raise SystemExit(f"{case.name} gives another program, or other numbers, when it is compiled again")
-            self._known.append(_Known(case, programs, numbers))
-        missed = missed_programs()
-        if missed:
-            raise SystemExit(f"the proof takes wrong programs for right ones: {', '.join(missed)}")
+    def __init__(self, cases: Sequence[Case], bugs: Sequence[Mutant], most_seconds: float = float("inf")) -> None:
+        """`most_seconds`: of processor time, as cases take it without bugs; after that a bug is tried with no other."""
+        self._bugs, self._most_seconds = list(bugs), most_seconds
+        self._stages = dict.fromkeys(stage for bug in bugs for stage in room_of(bug).stages)
+        paths = {stage: {bug.path for bug in bugs if stage in room_of(bug).stages} for stage in self._stages}
+        self._covering = {stage: Covering(paths[stage]) for stage in self._stages}
+        self._known = [self._made_twice(number, case) for number, case in enumerate(cases)]
+        for covering in self._covering.values():
+            covering.settle()
+        if missed():
+            raise SystemExit(f"the proof takes for right what is wrong: {', '.join(missed())}")
 
-    def all(self, bugs: Sequence[Mutant], workers: int) -> Iterator[tuple[Mutant, Verdict]]:
+    def _made_twice(self, number: int, case: Case) -> _Known:
+        """Makes a case as it is, and again while the lines are noted that this executes."""
+        begin = time.process_time()
+        programs = case.programs()
+        known = _Known(case, programs, case.numbers(programs))
+        for stage in self._stages:
+            begin = begin if stage is Stage.PROGRAMS else time.process_time()
+            if stage is Stage.PLANS:
+                known.plans = case.plans(programs)
+            elif stage is Stage.NATIVE:
+                known.native = case.native_numbers(programs)
+            known.seconds[stage] = time.process_time() - begin
+            with self._covering[stage].of(number):
+                again = next(_STAGES[stage](known), _RUNS)
+            if not again.startswith(SAME):
+                raise SystemExit(f"{case.name} gives something else when it is made again: {again}")
+        return known
+
+    def all(self, workers: int) -> Iterator[tuple[Mutant, Verdict]]:
         """Yields bugs with what is said of them, as they are done, `workers` at a time."""
-        waiting, running = list(bugs), dict[int, _Running]()
+        waiting, running = self._bugs.copy(), dict[int, _Running]()
         while waiting or running:
             while waiting and len(running) < workers:
                 reading, writing = os.pipe()
@@ -97,109 +122,115 @@ class Trial:
 
     def _be_child(self, bug: Mutant, writing: int) -> None:
         """Write lines of a state and a detail, of each case that says anything; never return."""
-        signal.alarm(_MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, _MOST_SECONDS)
         gc.disable()  # a search would copy all that was forked
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
         try:
-            self._plant(bug)
-            said = self._of_proof() if OF_PROOF in bug.path else self._of_programs()
-            for line in said:
+            plant(bug)
+            for line in self._said_of(bug):
                 os.write(writing, f"{' '.join(line.split())}\n".encode())
         except BaseException as error:
             os.write(writing, f"{ERROR}: {type(error).__name__}: {' '.join(str(error).split())}\n".encode())
         os._exit(0)
 
-    def _plant(self, bug: Mutant) -> None:
-        """Give the functions of the file, wherever they are kept, the code of the file with the bug."""
-        codes = defaultdict[str, list[CodeType]](list)
-        for code in _codes(compile(bug.mutated, str(ROOT / bug.path), "exec")):
-            codes[code.co_qualname].append(code)
-        functions = _functions(bug.path)
-        if not functions:
-            raise LookupError(f"nobody has imported {bug.path}")
-        for function in functions:
-            alike = codes[function.__code__.co_qualname]
-            if len(alike) == 1:
-                function.__code__ = alike[0]
+    def _said_of(self, bug: Mutant) -> Iterator[str]:
+        """Yields what each case says of a bug, until one notices it.
 
-    def _of_programs(self) -> Iterator[str]:
-        for known in self._known:
-            name = known.case.name
+        A bug of the proof is noticed if it raises a false alarm, or misses something wrong.
+        """
+        if room_of(bug).is_proof:
             try:
-                programs = known.case.programs()
+                found = missed()
             except ProofError as error:
-                yield f"{PROOF}: {name}: {error}"
+                yield f"{PROOF}: {error}"
                 return
-            except Exception as error:
-                yield f"{ERROR}: {name}: {type(error).__name__}: {error}"
+            if found:
+                yield f"{PROOF}: misses: {', '.join(found)}"
                 return
-            if _same_programs(programs, known.programs):
-                continue
-            yield f"{_RUNS}: {name}"
-            try:
-                is_equal = _same_numbers(known.numbers, known.case.numbers(programs))
-            except Exception as error:
-                yield f"{ERROR}: {name}, when it is run: {type(error).__name__}: {error}"
-                return
-            yield f"{EQUAL if is_equal else HOLE}: {name}"
-
-    def _of_proof(self) -> Iterator[str]:
-        """The proof has a bug: does it raise a false alarm, or miss a wrong program?"""
-        missed = missed_programs()
-        if missed:
-            yield f"{PROOF}: misses: {', '.join(missed)}"
-        else:
-            yield from (line for line in self._of_programs() if line.startswith((PROOF, ERROR)))
+        for stage in room_of(bug).stages:
+            known = [self._known[number] for number in self._covering[stage].cases_of(bug)]
+            seconds = 0.0
+            for each in sorted(known, key=lambda each: each.seconds[stage]):
+                if seconds > self._most_seconds:
+                    break
+                seconds += each.seconds[stage]
+                for line in _lines(_STAGES[stage], each):
+                    yield line
+                    if line.startswith(_NOTICED):
+                        return
 
 
-def missed_programs() -> list[str]:
-    """Returns which wrong programs, made by hand, the proof takes for right ones."""
-    missed = []
-    for name, body in WRONG.items():
-        right = PassResult("", program(body, wrong=False))
-        prove_equal([right, right])
-        try:
-            prove_equal([right, PassResult("wrong", program(body, wrong=True))])
-        except ProofError:
-            continue
-        missed.append(name)
-    return missed
+def _lines(make: Callable[[_Known], Iterator[str]], known: _Known) -> Iterator[str]:
+    """Yields what is said of a case, with its name; errors are among it."""
+    try:
+        for line in make(known):
+            yield f"{line}: {known.case.name}"
+    except ProofError as error:
+        yield f"{PROOF}: {known.case.name}: {error}"
+    except ComputationCheckError as error:
+        yield f"{CHECKER}: {known.case.name}: {error}"
+    except Exception as error:
+        yield f"{ERROR}: {known.case.name}: {type(error).__name__}: {error}"
+
+
+def _of_programs(known: _Known) -> Iterator[str]:
+    programs = known.case.programs()
+    if [*map(str, programs)] == [*map(str, known.programs)]:
+        yield SAME
+        return
+    yield _RUNS
+    for each in programs:
+        check_computation(each)
+    yield EQUAL if _same_numbers(known.numbers, known.case.numbers(programs)) else HOLE
+
+
+def _of_plans(known: _Known) -> Iterator[str]:
+    plans = known.case.plans(known.programs)
+    if [*map(_text, plans)] == [*map(_text, known.plans)]:
+        yield SAME
+        return
+    yield _RUNS
+    yield EQUAL if _same_numbers(known.numbers, known.case.numbers_again(known.programs)) else HOLE
+
+
+def _of_native_code(known: _Known) -> Iterator[str]:
+    found = known.case.native_numbers(known.programs)
+    yield SAME if _same_numbers(known.native, found, 1e-3) else NUMBERS
+
+
+_STAGES: dict[Stage, Callable[[_Known], Iterator[str]]] = {
+    Stage.PROGRAMS: _of_programs,
+    Stage.PLANS: _of_plans,
+    Stage.NATIVE: _of_native_code,
+}
 
 
 def _verdict(bug: Mutant, lines: Sequence[str], status: int) -> Verdict:
     if status:
-        died = f"the process ended with {status}"
-        return Verdict(HOLE if lines and lines[-1].startswith(_RUNS) else ERROR, f"{died}; {'; '.join(lines[-1:])}")
-    by_state = {line.split(":", 1)[0]: line.split(":", 1)[1].strip() for line in reversed(lines)}
-    for state in (HOLE, PROOF, ERROR, EQUAL):
-        if state in by_state:
+        died = f"the process ended with {status}; {'; '.join(lines[-1:])}"
+        is_hole = lines and lines[-1].startswith(_RUNS) and status != -signal.SIGPROF
+        return Verdict(HOLE if is_hole else ERROR, died)
+    by_state = defaultdict[str, str](str)
+    for line in reversed(lines):
+        state, _, detail = line.partition(":")
+        by_state[state] = detail.strip()
+    is_proof = room_of(bug).is_proof
+    for state in (HOLE, *_NOTICED, EQUAL):
+        if state in by_state and not (is_proof and state in (HOLE, EQUAL)):
             return Verdict(state, by_state[state])
-    return Verdict(MISSED if OF_PROOF in bug.path else SAME)
+    return Verdict(NOT_RUN if not lines and not is_proof else MISSED if is_proof else SAME)
 
 
-def _functions(path: str) -> list[FunctionType]:
-    """Returns all functions there are that are written in a file."""
-    gc.unfreeze()  # frozen objects are not among those that are listed
-    functions = (each for each in gc.get_objects() if type(each) is FunctionType)
-    return [function for function in functions if function.__code__.co_filename.endswith(path)]
+def _text(plan: Plan) -> tuple[str, dict[str, Any]]:
+    header, arrays = plan.to_data()
+    return repr(header), {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield each
-            yield from _codes(each)
-
-
-def _same_programs(one: Sequence[NnetComputation], other: Sequence[NnetComputation]) -> bool:
-    return [*map(str, one)] == [*map(str, other)]
-
-
-def _same_numbers(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+def _same_numbers(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor], rtol: float = 1e-9) -> bool:
     return len(one) == len(other) and all(
-        a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
+        a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=rtol, equal_nan=True)
         for a, b in zip(one, other, strict=True)
     )

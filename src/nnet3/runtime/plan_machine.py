@@ -94,7 +94,7 @@ class PlannedProgram:
         return tuple([view + 1 if view >= 0 and empty[view, 5] else 0 for view in views])
 
     def add_columns(self, columns: Columns) -> None:
-        """Cut the columns of views alike where calls have them beside each other."""
+        """Cut the columns of views alike where calls have them beside each other. ProofError if widths differ."""
         known = set()
         for number, ((kind, args, *_), views) in enumerate(zip(self.calls, self.views_of_call, strict=True)):
             spans = [self.span(view) for view in views]
@@ -112,6 +112,9 @@ class PlannedProgram:
             elif is_port:
                 columns.link(spans[0], ColumnSpan(("name", self.plan.texts[args[1]]), 0, spans[0].width))
             else:
+                widths = {span.width for span in spans}
+                if len(widths) > 1:
+                    raise ProofError(f"call {number} of the plan, '{kind}', has views of {sorted(widths)} columns")
                 for span in spans[1:]:
                     columns.link(spans[0], span)
 

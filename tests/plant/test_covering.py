@@ -1,0 +1,33 @@
+"""The cases that execute a line are known, also of what functions have kept."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nnet3.runtime import loop_turns
+from nnet3.runtime.lanes import lane_of
+from tools.mutation.mutant import Mutant
+from tools.plant.covering import Covering
+from tools.plant.planting import ROOT
+
+LANES, TURNS = "src/nnet3/runtime/lanes.py", "src/nnet3/runtime/loop_turns.py"
+
+
+def at(path: str, text: str) -> Mutant:
+    whole = (ROOT / path).read_text()
+    line = whole.count("\n", 0, whole.index(text)) + 1
+    return Mutant(path, whole, 0, 0, "", "planted", line, line, (line, line))
+
+
+def test_lines_know_their_cases() -> None:
+    covering = Covering([LANES, TURNS])
+    for number, call in enumerate([partial(lane_of, "float32"), partial(loop_turns._learned, b"key")] * 2):
+        with covering.of(number):
+            call()
+    covering.settle()
+    inside = at(TURNS, "return []\n")
+    assert covering.cases_of(inside) == [1, 3]
+    assert covering.cases_of(at(TURNS, "def _counted_from")) == []
+    before = (ROOT / LANES).read_text().splitlines()
+    body = next(line for line in before if line.startswith("    return "))
+    assert covering.cases_of(at(LANES, body)) == [0, 2]
