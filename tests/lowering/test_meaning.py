@@ -6,6 +6,7 @@ them, larger ones, and bugs of lowering that must be noticed.
 
 from __future__ import annotations
 
+import doctest
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import gather, lower, reading, updates
 from nnet3.lowering.generate import _Generator
 from nnet3.lowering.source import GraphSource, LoweringRequest
+from tests import cindex_graph
 from tests.cindex_machine import prove_lowered
 from tests.cn.random_loops import random_loop_graph
 from tests.effort import EFFORT
@@ -54,6 +56,10 @@ EXAMPLES = {
 def prove(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, **changes: Any) -> None:
     source, lowered = NnetSource(nnet), replace(lowering_request(nnet, request), **changes)
     prove_lowered(source, lowered, lower(source, lowered))
+
+
+def test_the_example_of_the_oracle() -> None:
+    assert doctest.testmod(cindex_graph) == (0, 4)
 
 
 @pytest.mark.parametrize("times", [None, (1, 2)])

@@ -1,11 +1,11 @@
-"""Plant bugs in passes, families and the proof, and say which of them the proof of programs notices.
+"""Plant bugs in lowering, passes, families and the proof, and say which of them the proof of programs notices.
 
     python -m tools.plant [--each 5] [--seed 0] [--workers 2] [--seconds 600] [--only passes/merging.py]
 
-Each bug is planted in a process of its own, which compiles some networks, all proved. It is noticed by the proof, or by
-another error, or changes no program, or a program that computes the same, or it is a hole: a program that computes
-something else and is handed out. A bug of the proof itself is noticed if the proof raises a false alarm, or misses one
-of some wrong programs. Exit status 1 if there are holes.
+Each bug is planted in a process of its own, which compiles some networks, all proved, plain programs cindex by cindex.
+It is noticed by the proof, or by another error, or changes no program, or a program that computes the same, or it is a
+hole: a program that computes something else and is handed out. A bug of the proof itself is noticed if the proof raises
+a false alarm, or misses one of some wrong programs. Exit status 1 if there are holes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from rich.console import Console
 from rich.table import Table
 
 from nnet3.driver.proving import PROVE
+from tests.proved_lowering import lowering_proved
 from tools.mutation.mutant import Mutant
 from tools.plant.bugs import bugs_of
 from tools.plant.corpus import corpus
 from tools.plant.trial import EQUAL, HOLE, MISSED, ROOT, STATES, Trial
 
-_FOLDERS = ("ir/passes", "families", "ir/proof")
+_FOLDERS = ("lowering", "ir/passes", "families", "ir/proof")
+_MOST_COMMANDS = 600  # of a plain program that is proved
 
 
 def planted(each: int, seed: int, only: str = "") -> list[Mutant]:
@@ -52,13 +54,14 @@ def main(each: int, seed: int, workers: int, seconds: float, only: str) -> None:
     if not bugs:
         raise SystemExit(f"there is no place for a bug in a file '{only}'")
     counts = defaultdict[str, Counter[str]](Counter)
-    trial = Trial(corpus())
-    end = time.monotonic() + seconds
-    for bug, verdict in itertools.takewhile(lambda _: time.monotonic() < end, trial.all(bugs, workers)):
-        counts[bug.path][verdict.state] += 1
-        click.echo(f"{verdict.state}: {bug.path}:{bug.line} {bug.kind}: {verdict.detail[:150]}")
-        if verdict.state in (HOLE, MISSED, EQUAL):
-            click.echo(f"  - {bug.change[0]}\n  + {bug.change[1]}")
+    with lowering_proved(_MOST_COMMANDS):
+        trial = Trial(corpus())
+        end = time.monotonic() + seconds
+        for bug, verdict in itertools.takewhile(lambda _: time.monotonic() < end, trial.all(bugs, workers)):
+            counts[bug.path][verdict.state] += 1
+            click.echo(f"{verdict.state}: {bug.path}:{bug.line} {bug.kind}: {verdict.detail[:150]}")
+            if verdict.state in (HOLE, MISSED, EQUAL):
+                click.echo(f"  - {bug.change[0]}\n  + {bug.change[1]}")
     _show(counts)
     if any(of_file[HOLE] for of_file in counts.values()):
         raise SystemExit(1)
