@@ -78,7 +78,7 @@ class CindexGraph:
         self.ns = np.unique(named[:, N])
         low, high = named.min(axis=0).astype(np.int64), named.max(axis=0).astype(np.int64)
         probe = np.array([(named[0, N], t, x) for t in (low[T], high[T]) for x in (low[X], high[X])], np.int32)
-        far = sum(self._farthest(number, probe) for number in range(len(self.nodes)))
+        far = np.sum([self._farthest(number, probe) for number in range(len(self.nodes))], axis=0)
         beyond_t, beyond_x = (min(int(far[axis]) + 2, _FARTHEST) if far[axis] else 0 for axis in (T, X))
         self.low = np.array([low[T] - beyond_t, min(low[X], 0) - beyond_x])
         times = np.arange(self.low[0], high[T] + beyond_t + 1)
@@ -225,8 +225,8 @@ class CindexGraph:
             }:
                 rows = self.node_rows(number, self.needed & ~seen)
                 seen[self.first[number] + rows] = True
-                used = self.uses[number][rows]
-                self.needed[used[used >= 0]] = True
+                uses = self.uses[number][rows]
+                self.needed[uses[uses >= 0]] = True
                 for (user, _), ids in self.every.items():
                     if user == number and len(rows):
                         self.needed[ids] = True

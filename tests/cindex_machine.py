@@ -8,7 +8,7 @@ nothing that a layout decides. What is learned is compared as sums over rows, ho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from copy import copy
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class _SumRandoms(Randoms):
         return change
 
 
-Arrays = dict[str, np.ndarray] | None
+Arrays = Mapping[str, np.ndarray] | None
 
 
 class Batch(NamedTuple):

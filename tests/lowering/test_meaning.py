@@ -27,6 +27,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import gather, lower, reading, updates
 from nnet3.lowering.generate import _Generator
 from nnet3.lowering.source import GraphSource, LoweringRequest
+from nnet3.nnet import load_nnet
 from tests import cindex_graph
 from tests.cindex_machine import prove_lowered
 from tests.cn.random_loops import random_loop_graph
@@ -84,7 +85,7 @@ def test_components_of_every_type(name: str) -> None:
 
 @pytest.mark.parametrize("folder", golden_cases("random") + golden_cases("recipe"), ids=lambda folder: folder.name)
 def test_golden_networks(folder: Path) -> None:
-    prove(nnet3.load(folder / "model.raw"), read_request(folder))
+    prove(load_nnet(folder / "model.raw"), read_request(folder))
 
 
 @pytest.mark.parametrize("make", [lambda seed: random_network(seed, layers=ALL_LAYERS), spliced_loop])
