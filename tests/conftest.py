@@ -22,6 +22,7 @@ from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
 from tests.distribution import BriefWorker, FileScheduling, let_loggers_propagate, long_ones_first
 from tests.effort import EFFORT
+from tests.proved_lowering import lowering_proved
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
 
@@ -48,6 +49,7 @@ torch.set_num_threads(1)
 if DEVICE.type == "cpu":  # then verbs take no GPU either, in this process and in programs
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ.setdefault("NNET3_PROVE", "all")  # every program that a test compiles, in this process and in others
+os.environ.setdefault("NNET3_PROVE_SEED", str(SHIFT or ""))
 # Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -133,6 +135,12 @@ def prepared_python(programs: Path) -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random matrices of new networks have no memory: to draw or fill millions of numbers takes longer than tests."""
     monkeypatch.setattr(RandomSource, "normal_tensor", NoNumbers.normal_tensor)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _lowering_proved() -> Iterator[None]:
+    with lowering_proved():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.cn.fusing import ELEMENTS, PRODUCT, VALUE, SumOfProducts, find_sums
+from nnet3.cn import fusing
+from nnet3.cn.fusing import ELEMENTS, PRODUCT, VALUE, SumOfProducts, SumTerm, find_sums
 from nnet3.cn.node import Node
+from nnet3.driver import ComputationCache
+from nnet3.driver.proving import PROVE
+from nnet3.errors import ProofError
 from nnet3.options import CompileOptions
+from tests.cn.random_loops import random_loop_graph
 from tests.cn.reference import compare
-from tests.seeds import RANDOM
+from tests.cn.sums_as_algebra import Lowered, Run, lowered_programs, prove_same_sums
+from tests.effort import EFFORT
+from tests.seeds import RANDOM, shifted
 
 ROWS, DIM, INNER = 4, 3, 5
 TERMS = [[(VALUE, 1.0)], [(PRODUCT, 1.0), (PRODUCT, -1.0)], [(ELEMENTS, 1.0), (ELEMENTS, -1.0)], [(VALUE, -1.0)]]
@@ -171,3 +182,65 @@ def test_natural_gradient_finds_its_products() -> None:
     cn.train(net, [batch], learning_rate=0.1, natural_gradient=True)
     assert all(np.any(net.parameters()[name] != value) for name, value in before.items())
     assert "sum:early" in str(net.program(batch))
+
+
+def runs_random_loop(seed: int) -> Run:
+    criterion, last, inputs = random_loop_graph(random.Random(seed))
+
+    def run(options: CompileOptions, cache: ComputationCache) -> None:
+        net = cn.Network(criterion, {"last": last}, dtype=torch.float64, compile_options=options, cache=cache)
+        batch = {node.name: inputs[node.name] for node in net.inputs}
+        net.criterion_and_gradients(batch, wrt=net.inputs)
+        net.evaluate("last", batch)
+
+    return run
+
+
+def runs_recurrence(options: CompileOptions, cache: ComputationCache) -> None:
+    net, _ = recurrence()
+    net.compile_options, net.cache = options, cache
+    net.criterion_and_gradients({"x": cn.sequences([RANDOM.normal(size=(3, n)) for n in (4, 2)])}, wrt=net.inputs)
+
+
+def pairs(run: Run) -> list[tuple[Lowered, Lowered]]:
+    """Plain programs with every node by itself and with fused sums; none if families ask for others."""
+    apart, together = (lowered_programs(CompileOptions(optimize=fuses), run) for fuses in (False, True))
+    return list(zip(apart, together, strict=True)) if len(apart) == len(together) else []
+
+
+def is_fused(lowered: Lowered) -> bool:
+    return any(len(terms) > 1 and {kind for kind, _ in terms} != {VALUE} for terms in lowered[1].values())
+
+
+def test_fused_sums_are_the_same_polynomials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PROVE, "0")  # but for what is proved here
+    fused_ones = 0
+    for seed in range(shifted(0), shifted(0) + 12 * EFFORT):
+        for apart, together in pairs(runs_random_loop(seed)):
+            prove_same_sums(apart, together)
+            fused_ones += is_fused(together)
+    assert fused_ones > 3
+
+
+def _with_last_negated(root: Node, terms: list[SumTerm]) -> tuple[SumTerm, ...]:
+    *others, last = IN_ORDER(root, terms)
+    return (*others, replace(last, factor=-last.factor))
+
+
+def _without_last(root: Node, terms: list[SumTerm]) -> tuple[SumTerm, ...]:
+    return IN_ORDER(root, terms)[: max(1, len(terms) - 1)]
+
+
+IN_ORDER = fusing._in_order
+
+
+@pytest.mark.parametrize("wrong", [None, _with_last_negated, _without_last])
+def test_a_wrong_sum_is_another_polynomial(wrong: Callable[..., tuple[SumTerm, ...]] | None) -> None:
+    with mock.patch.object(fusing, "_in_order", wrong or IN_ORDER):
+        ((apart, together),) = pairs(runs_recurrence)
+    assert is_fused(together)
+    if wrong is None:
+        prove_same_sums(apart, together)
+        return
+    with pytest.raises(ProofError, match="differs"):
+        prove_same_sums(apart, together)

@@ -48,6 +48,8 @@ class Operation:
             tuple(inputs),
             updatable=self.updatable,
             row_by_row=self.row_by_row,
+            rows_apart=self.row_by_row,
+            backprop_rows_apart=self.row_by_row,
             merges_updates=self.merges_updates,
             backprop_needs_output=self.needs_output,
             uses_memo=self.uses_memo,

@@ -28,6 +28,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
+    Room("lowering", ("lowering/*.py",), (Stage.PROGRAMS,)),
     Room("passes", ("ir/passes/*.py",), (Stage.PROGRAMS,)),
     Room(
         "families and restriction",
@@ -44,7 +45,7 @@ ROOMS = (
     ),
     Room(
         "native operations",
-        ("runtime/native_*.py", "runtime/loop_turns.py", "native/operations.py", "native/ranges.py"),
+        ("runtime/native_*.py", "runtime/view_operations.py", "native/operations.py", "native/ranges.py"),
         (Stage.NATIVE,),
     ),
     Room("proof of programs", ("ir/proof/*.py",), (Stage.PROGRAMS,), is_proof=True),

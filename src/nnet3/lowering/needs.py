@@ -19,8 +19,9 @@ of all pieces, after the last of them. In h(t) = W (x(t) + h(t-1)) + b that is a
 
 Rows with t outside `deriv_times` are dead: their derivatives count as zero, at every node. Rows of padding are dead
 too. All other rows are live, and so are values without samples. The backward pass leaves dead rows out. A kernel that
-treats each row alone runs on the rows of a step from the first live one to the last. Any other kernel runs on whole
-steps, with zeros in dead rows, and its derivatives for dead rows are dropped. Steps without a live row are left out.
+works row by row, without a memo or indexes, runs on the rows of a step from the first live one to the last. Any other
+kernel runs on whole steps, with zeros in dead rows, and its derivatives for dead rows are dropped. Steps without a live
+row are left out.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()

@@ -247,6 +247,27 @@ def test_backward_passes_read_no_more_values_than_declared(case: Case) -> None:
         assert torch.equal(found[wanted[0]], expected[wanted[0]])
 
 
+@pytest.mark.parametrize(
+    "case", [c for c in CASES.values() if c.info().uses_memo], ids=lambda case: case.operation.type
+)
+def test_memos_keep_values_or_draws(case: Case) -> None:
+    """A memo of other values, or of another draw, makes other derivatives of the same values."""
+    kernel, operands, dy = case.operation.in_mode(True).kernel(state(True)), case.operands(), numbers(case.value, 99)
+    info = case.operation.in_mode(True).info("it", case.shapes, case.value, [True] * len(case.shapes))
+    values = [torch.empty_like(dy) for _ in range(3)]
+    memos = [
+        kernel.run_forward(given, value, None)
+        for given, value in zip((operands, operands, case.operands(1)), values, strict=True)
+    ]
+    found = []
+    for memo in memos:
+        derivs = [torch.full_like(x, torch.nan) if place in case.places else None for place, x in enumerate(operands)]
+        kernel.run_backward(operands, values[0], dy, memo, None, derivs, [False] * len(operands), None)
+        found.append(torch.cat([deriv.flatten() for deriv in derivs if deriv is not None]))
+    assert torch.equal(found[0], found[1]) or info.is_random
+    assert not torch.equal(found[0], found[2]) or case.operation.type in NOT_DECLARED
+
+
 @pytest.mark.parametrize("training", [False, True])
 @every_case
 def test_random_operations_give_other_numbers_each_time_and_no_others_do(case: Case, training: bool) -> None:

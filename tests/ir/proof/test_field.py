@@ -83,6 +83,15 @@ def test_keys_are_the_same_in_every_process() -> None:
     assert int(printed) == int(field.key("weights", 3))
 
 
+def test_the_environment_gives_other_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(field.PROVE_SEED, "")
+    keys = [field.key("weights", 3)]
+    for seed in ("1", "2", "any text"):
+        monkeypatch.setenv(field.PROVE_SEED, seed)
+        keys.append(field.key("weights", 3))
+    assert len(set(keys)) == 4
+
+
 def test_a_function_of_elements_is_not_linear_and_zero_is_not_zero() -> None:
     """A function that took zero to zero stopped derivatives wherever a value was zero, and hid what they were."""
     base = field.key("f")

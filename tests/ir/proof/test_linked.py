@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ProofError
-from nnet3.index import T
+from nnet3.index import T, X
 from nnet3.ir.commands import AcceptInput, AllocMatrix, Backprop, CopyRows, DeallocMatrix, Propagate, ProvideOutput
 from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
@@ -86,3 +86,43 @@ def test_without_links_the_order_counts() -> None:
     programs = [PassResult("", program(order)) for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0])]
     with pytest.raises(ProofError, match="output 'y' differs"):
         prove_equal(programs)
+
+
+def distributing(order: list[int], back: list[int]) -> NnetComputation:
+    """x at t = 0..2 -> two rows x = 0, 1 of each, and back, with the rows of the input in this order."""
+    c = NnetComputation(kernels=[KERNEL])
+    given = np.array([(0, t, 0) for t in range(3)], np.int32)
+    wanted = np.array([(0, t, x) for t in range(3) for x in range(2)], np.int32)
+
+    def matrix(node: str, indexes: np.ndarray, is_deriv: bool = False) -> int:
+        return c.new_matrix(len(indexes), 4, MatrixInfo(node, is_deriv, indexes))
+
+    x, inner, y, dy = matrix("x", given), matrix("inner", given[order]), matrix("y", wanted), matrix("y", wanted, True)
+    dinner, dx = matrix("inner", given[order], True), matrix("x", given, True)
+    c.inputs, c.outputs = [IoInfo("x", x, dx)], [IoInfo("y", y, dy)]
+    c.commands = [AllocMatrix(each, zeroed=False) for each in (x, inner, y, dy, dinner, dx)]
+    c.commands += [
+        AcceptInput(x, "x"),
+        CopyRows(inner, x, c.new_index_table(np.array(order))),
+        Propagate(0, "conv", (inner,), y),
+        ProvideOutput(y, "y"),
+        AcceptInput(dy, "y"),
+        Backprop(0, "conv", (0,), 0, dy, (dinner,), (0,), update=False),
+        CopyRows(dx, dinner, c.new_index_table(np.array(back))),
+        ProvideOutput(dx, "x"),
+    ]
+    return c
+
+
+def test_a_kernel_may_look_at_another_x_alone() -> None:
+    """It looks at x = 0 from x = 0 and from x = 1, at its own time: at its own row in half of all cases."""
+
+    def at_first_x(node: str, outputs: np.ndarray) -> np.ndarray:
+        looked = outputs[:, np.newaxis].copy()
+        looked[:, :, X] //= 2
+        return looked
+
+    plain = PassResult("", distributing([0, 1, 2], [0, 1, 2]))
+    prove_equal([plain, PassResult("", distributing([2, 0, 1], [1, 2, 0]))], looks_at=at_first_x)
+    with pytest.raises(ProofError, match="output 'x' differs"):
+        prove_equal([plain, PassResult("", distributing([2, 0, 1], [2, 1, 0]))], looks_at=at_first_x)

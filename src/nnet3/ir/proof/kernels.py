@@ -76,9 +76,9 @@ def propagate(machine: Machine, command: Propagate) -> None:
         machine.memos[command.memo] = memo
     if command.store_stats:
         stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
-        machine.effect(
-            "statistics of kernel", kernel.info.name, field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
-        )
+        change = field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
+        change = machine.randoms.of_call(change, kernel.name, "stored of", count)
+        machine.effect("statistics of kernel", kernel.info.name, change)
     machine.write(command.output, value)
 
 
@@ -130,8 +130,7 @@ def backprop(machine: Machine, command: Backprop) -> None:
     if command.update and info.learns:
         factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
         change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
-        if info.updatable:  # of all rows together, as natural gradients do
-            change = kernel.hashed(change, "learned of", len(gradient))
+        change = machine.randoms.of_call(change, kernel.name, "learned of", len(gradient))
         machine.effect("update of kernel", info.name, change)
     for place, number, deriv in derivs:
         (machine.write if command.input_derivs[place] else machine.add)(number, deriv)

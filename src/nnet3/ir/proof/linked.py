@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nnet3.index import IndexTable, T, find_rows, indexes_at
+from nnet3.index import IndexTable, T, find_rows
 from nnet3.ir.proof import field
 from nnet3.ir.proof.field import Elements, reduced
 from nnet3.ir.proof.randoms import Randoms
@@ -23,7 +23,8 @@ from nnet3.ir.proof.randoms import Randoms
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation, SubMatrix
 
-_PROBED = np.array([0, 1, 7, -2])  # times at which a kernel is asked where it looks
+#: Rows at which a kernel is asked where it looks: at several times and x.
+_PROBED = np.array([(0, 0, 0), (0, 1, 1), (0, 7, 3), (0, -2, -2)], np.int32)
 #: From the name of a node and indexes of its output (rows, 3) to those at which its kernel looks, (rows, slots, 3).
 LooksAt = Callable[[str, IndexTable], IndexTable]
 
@@ -64,8 +65,7 @@ def links_of(
 
     `blocks`: where its input, or the derivative of that, and its output lie.
     """
-    probe = indexes_at(_PROBED)
-    if np.array_equal(looks_at(node, probe), probe[:, np.newaxis]):
+    if np.array_equal(looks_at(node, _PROBED), _PROBED[:, np.newaxis]):
         return _own_rows(computation, randoms, node, blocks[1].num_rows, entry)
     rows = _rows(computation, blocks, entry)
     if rows is None:

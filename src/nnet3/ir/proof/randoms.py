@@ -103,6 +103,13 @@ class Randoms:
         """Returns a random function of elements, of the same shape."""
         return field.hashed(values, self.key(*what))
 
+    def of_call(self, change: Elements, *what: Hashable) -> Elements:
+        """Returns what one call changes: a random function of a sum over its rows.
+
+        What natural gradients learn of rows together is not what they learn of parts, and statistics count calls.
+        """
+        return self.hashed(change, *what)
+
     def hashed_for_blocks(self, values: Elements, what: tuple[Hashable, ...], span: ColumnSpan) -> Elements:
         """Returns a random function of elements (rows, 2) for each block of a span, (rows, blocks, 2)."""
         blocks = self.of_blocks(what, span)
