@@ -9,7 +9,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +26,7 @@ from tests.serve.talk import CONFIG, ask, told
 _PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 _PROGRAM = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 _MAIN = """
-{user} daemon off; pid {folder}/pid; error_log {folder}/errors;
+{user} pid {folder}/pid; error_log {folder}/errors;
 events {{ }}
 http {{
     access_log off;
@@ -98,25 +97,13 @@ def front(tmp_path: Path) -> Iterator[Front]:
         site = _site(tmp_path, server.address[1], *ports)
         (tmp_path / "nginx.conf").write_text(_MAIN.format(folder=tmp_path, site=site, user=user))
         options = ["-p", str(tmp_path), "-e", str(tmp_path / "errors"), "-c", str(tmp_path / "nginx.conf")]
-        process = subprocess.Popen([str(_PROGRAM), *options])
+        command = [str(_PROGRAM), *options]
+        subprocess.run(command, check=True)  # it goes on in another process, and listens by now
         try:
-            _wait_for(ports[0], process)
             trust = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
             yield Front(*ports, trust, server)
         finally:
-            process.terminate()
-            process.wait()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise AssertionError(f"nginx ended with status {process.returncode}")
+            subprocess.run([*command, "-s", "stop"], check=True)
 
 
 def test_what_is_said_through_nginx(front: Front) -> None:
