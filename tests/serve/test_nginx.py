@@ -11,7 +11,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -46,7 +46,7 @@ class Front(NamedTuple):
     trust: ssl.SSLContext
     server: Server
 
-    def connected(self, user: str = "anna:pass", **options: str) -> ClientConnection:
+    def connected(self, user: str = "anna:pass", **options: Any) -> ClientConnection:
         where = f"wss://{user}@127.0.0.1:{self.port}/"
         return connect(where, ssl=self.trust, server_hostname="speech.example", proxy=None, **options)
 
