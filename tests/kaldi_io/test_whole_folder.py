@@ -15,8 +15,8 @@ from nnet3.kaldi_io.whole_folder import whole_folder
 MADE = ("one", "sub/t*")
 
 
-def make(folder: Path, text: str) -> None:
-    with whole_folder(folder, MADE) as place:
+def make(folder: Path, text: str, **options: bool) -> None:
+    with whole_folder(folder, MADE, **options) as place:
         (place / "sub").mkdir()
         for name in ("one", "sub/two"):
             (place / name).write_text(text)
@@ -100,7 +100,7 @@ def test_other_files_are_carried_over(can_link: bool, tmp_path: Path, monkeypatc
     (folder / "link").symlink_to("nowhere")
     (folder / "to folder").symlink_to(tmp_path)
     for text in ("new", "newer"):
-        make(folder, text)
+        make(folder, text, keeps_others=True)
         links = os.readlink(folder / "link"), os.readlink(folder / "to folder")
         assert links == ("nowhere", str(tmp_path))
         assert texts(folder) == {"one": text, "sub/two": text} | {name: name for name in names}
@@ -124,12 +124,30 @@ def test_what_cannot_be_carried_over_stays(tmp_path: Path, monkeypatch: pytest.M
     with monkeypatch.context() as changed:
         changed.setattr(os, "scandir", refuse)
         with pytest.raises(Nnet3Error, match="folder: cannot make this folder: Permission denied"):
-            make(tmp_path / "folder", "new")
+            make(tmp_path / "folder", "new", keeps_others=True)
     assert texts(tmp_path) == whole
     monkeypatch.setattr(room, "_device", lambda path: int(path.name == "deep" and ".tmp" not in str(path)))
     with pytest.raises(Nnet3Error, match="cannot make this folder: it has another file system in it, 'deep'"):
-        make(tmp_path / "folder", "new")
+        make(tmp_path / "folder", "new", keeps_others=True)
     assert texts(tmp_path) == whole
+
+
+@pytest.mark.parametrize("name", ["other", "sub.txt", ".hidden", "deep/one"])
+def test_other_files_are_not_lost(name: str, tmp_path: Path) -> None:
+    make(tmp_path / "folder", "old")
+    (tmp_path / "folder" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "folder" / name).write_text("mine")
+    with pytest.raises(Nnet3Error, match=rf"folder: this folder is replaced as a whole, but it has '{name}'"):
+        make(tmp_path / "folder", "new")
+    assert texts(tmp_path / "folder") == {"one": "old", "sub/two": "old", name: "mine"}
+
+
+def test_what_is_made_takes_the_place_of_others(tmp_path: Path) -> None:
+    """Also if no pattern says so."""
+    make(tmp_path / "folder", "old")
+    with whole_folder(tmp_path / "folder", (), keeps_others=True) as place:
+        (place / "one").write_text("new")
+    assert texts(tmp_path / "folder") == {"one": "new", "sub/two": "old"}
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def write_lang(dictionary: Dictionary, oov: str, folder: str | os.PathLike[str],
         files[f"phones/{name}.int"] = _lines(phones[phone] for phone in members)
     if depends:
         files[_WORD_BOUNDARIES] = _boundaries(phones, dictionary.silence, [*silence, *nonsilence])
-    with whole_folder(folder, [*fsts, *files, *LISTS_OF_PHONES, "topo"]) as target:
+    with whole_folder(folder, [*fsts, *files, *LISTS_OF_PHONES, "topo"], keeps_others=True) as target:
         (target / "phones").mkdir()
         grammar, old_words = (Path(folder) / name for name in ("G.fst", "words.txt"))
         if grammar.exists() and old_words.exists() and not digest_of_grammar(grammar).exists():

@@ -131,7 +131,7 @@ def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions
     check_words(source / "G.fst", source / "words.txt", digest_of_grammar(source / "G.fst"))
     scales = TrainingGraphOptions(options.transition_scale, options.self_loop_scale)
     graph = make_decoding_graph(PhoneHmms(tree, transitions), lexicon, grammar, disambiguation, scales)
-    with whole_folder(folder, _OF_GRAPH) as target:
+    with whole_folder(folder, _OF_GRAPH, keeps_others=True) as target:
         (target / "phones").mkdir()
         of_phones = (f"phones/{path.name}" for path in sorted((source / "phones").iterdir()))
         for name in ("words.txt", "phones.txt", *of_phones):
