@@ -16,7 +16,7 @@ def read_wave(contents: bytes) -> tuple[np.ndarray, int]:
         return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float64), file.getframerate()
 
 
-def resample(samples: np.ndarray, rate: int) -> np.ndarray:
+def resample(samples: np.ndarray, rate: float) -> np.ndarray:
     """At 16 kHz, by a Fourier transform of the whole."""
     spectrum, size = np.fft.rfft(samples), round(len(samples) * RATE / rate)
     return np.fft.irfft(spectrum[: size // 2 + 1], size) * (size / len(samples))

@@ -1,9 +1,12 @@
-"""Minimum Bayes risk, state by state, arc by arc and place by place, as an oracle."""
+"""Minimum Bayes risk, state by state, arc by arc and place by place, as an oracle: sums and comparisons are Kaldi's."""
 
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import NamedTuple
+
+import numpy as np
 
 Sums = list[dict[int, list[float]]]  # by place and word: probability, and this times begin and end
 
@@ -19,14 +22,17 @@ class Arc(NamedTuple):
     end: float
 
 
+def _log_add(one: float, other: float) -> float:
+    return max(one, other) + math.log1p(math.exp(-abs(one - other)))
+
+
 def least_risk(arcs: list[Arc], states: int, words: list[int]) -> list[tuple[int, float, float, float]]:
     """Words with times and confidences, beginning with those of the best path."""
     into = [[number for number, arc in enumerate(arcs) if arc.dst == state] for state in range(states)]
     alpha, share = [0.0] + [-math.inf] * (states - 1), [0.0] * len(arcs)
     for state in range(1, states):
         parts = [alpha[arcs[a].src] - arcs[a].cost for a in into[state]]
-        highest = max(parts)
-        alpha[state] = highest + math.log(sum(math.exp(part - highest) for part in parts))
+        alpha[state] = reduce(_log_add, parts)
         for a, part in zip(into[state], parts, strict=True):
             share[a] = math.exp(part - alpha[state])
     for _ in range(101):
@@ -48,11 +54,11 @@ def least_risk(arcs: list[Arc], states: int, words: list[int]) -> list[tuple[int
         for state in range(1, states):
             for a in into[state]:
                 before, word = distance[arcs[a].src], arcs[a].word
-                deletion = 0 if word == 0 else 1 + 1e-5
+                deletion = 0.0 if word == 0 else 1 + float(np.float32(1e-5))
                 own = [before[0] + deletion]
                 for q in range(1, last + 1):
                     ways = before[q - 1] + (word != r[q]), before[q] + deletion, own[q - 1] + (r[q] != 0)
-                    best = min(range(3), key=lambda way: (round(ways[way], 9), way))
+                    best = min(range(3), key=lambda way: (ways[way], way))
                     choice[a][q] = best + 1
                     own.append(ways[best])
                 for q in range(last + 1):
@@ -77,11 +83,11 @@ def least_risk(arcs: list[Arc], states: int, words: list[int]) -> list[tuple[int
         for q in range(last, 0, -1):
             rest += mass[0][q]
             add(q, 0, rest, 0.0, 0.0)
-        chosen = [max(sums, key=lambda word: (round(sums[word][0], 9), word)) for sums in gamma[1:]]
+        chosen = [max(sums, key=lambda word: (np.float32(sums[word][0]), word)) for sums in gamma[1:]]
         pairs = zip(gamma[1:], chosen, r[1:], strict=True)
-        gain = sum(sums[new][0] - sums.get(old, [0.0])[0] for sums, new, old in pairs)
+        gain = sum(np.float32(sums[new][0]) - np.float32(sums.get(old, [0.0])[0]) for sums, new, old in pairs)
         words = [word for word in chosen if word]
-        if gain < 1e-9:
+        if gain == 0:
             break
     found = [(word, gamma[q][word]) for q, word in enumerate(chosen, 1) if word]
     return [(word, begin / sure, end / sure, sure) for word, (sure, begin, end) in found]

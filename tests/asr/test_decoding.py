@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnet3.asr.decoding import DecodingGraph
-from nnet3.asr.graph_words import write_digest
+from nnet3.asr.graph_words import DIGEST, write_digest
 from nnet3.asr.model_folder import GraphFiles
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
@@ -78,7 +78,7 @@ def lookahead_files(files: GraphFiles, tmp_path: Path) -> GraphFiles:
 @pytest.mark.parametrize("kind", ["files", "lookahead_files"])
 def test_words_of_another_graph(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     files = request.getfixturevalue(kind)
-    write_digest(tmp_path)
+    write_digest(tmp_path / DIGEST, files.words)
     DecodingGraph.load(files, chain_model())
     (tmp_path / "words.txt").write_text((tmp_path / "words.txt").read_text() + "another 99\n")
     with pytest.raises(ModelFormatError, match=r"words\.txt: .* was made of other words, says words\.sha256 beside it"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -46,6 +47,10 @@ ngram 2=2
 """
 
 
+PREPARE = ("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang")
+ARPA2FST = ("arpa2fst", "--disambig-symbol=#0", "--read-symbol-table=lang/words.txt", "lm.arpa", "lang/G.fst")
+
+
 @pytest.fixture
 def folders(cli: Cli) -> Cli:
     """A dictionary and a language model; a folder `lang` with a grammar, and a model without a network."""
@@ -53,9 +58,8 @@ def folders(cli: Cli) -> Cli:
     for name, text in DICTIONARY.items():
         Path("dict", name).write_text(text)
     Path("lm.arpa").write_text(ARPA)
-    cli.good("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang")
-    table = "--read-symbol-table=lang/words.txt"
-    outcome = cli.good("arpa2fst", "--disambig-symbol=#0", table, "lm.arpa", "lang/G.fst")
+    cli.good(*PREPARE)
+    outcome = cli.good(*ARPA2FST)
     assert "1 of 6 words are not in lang/words.txt" in outcome.err
     Path("model").mkdir()
     assert "a tree of 10 pdfs" in cli.good("init-tree", "lang/topo", "model/tree", "model/final.mdl").err
@@ -172,7 +176,7 @@ def contents(folder: str) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("command", "folder"),
     [
-        (("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang"), "lang"),
+        (PREPARE, "lang"),
         (("mkgraph", "lang", "model", "graph"), "graph"),
     ],
 )
@@ -182,10 +186,10 @@ def test_a_folder_is_of_one_age(
     """Wherever the disk is full, the old folder is as it was, and nothing lies beside it."""
     folders.good("mkgraph", "lang", "model", "graph")
     if folder == "lang":
-        Path("lang/G.fst").unlink()
         Path("dict/lexicon.txt").write_text(DICTIONARY["lexicon.txt"] + "abc w ah\n")
     else:
         Path("lang/words.txt").write_text(Path("lang/words.txt").read_text() + "abc 99\n")
+        folders.good(*ARPA2FST)
     old, beside = contents(folder), set(Path().iterdir())
     fsync, left, failures = os.fsync, 0, 0
 
@@ -213,11 +217,55 @@ def test_a_folder_is_of_one_age(
     assert set(Path().iterdir()) == beside
 
 
-def test_files_that_are_not_made_here_are_not_lost(folders: Cli) -> None:
-    outcome = folders("prepare-lang", "--position-dependent-phones=false", "dict", "<UNK>", "lang")
-    assert outcome.status == 1
-    assert "lang: this folder is replaced as a whole, but it has 'G.fst', which is not made here" in outcome.err
-    assert Path("lang/G.fst").exists()
+OF_KALDI = ["tmp/LG.fst", "phones/nonterm_phones_offset.int", "Ha.fst", "disambig_tid.int", "mine.txt"]
+
+
+def test_files_of_others_stay_in_a_folder(folders: Cli) -> None:
+    """Lists that prepare_lang.sh makes of other phones go; what mkgraph.sh makes stays, with its time."""
+    folders.good("mkgraph", "lang", "model", "graph")
+    for folder in ("lang", "graph"):
+        for name in (*OF_KALDI, "phones/align_lexicon.int"):
+            Path(folder, name).parent.mkdir(exist_ok=True)
+            Path(folder, name).write_text(name)
+            os.utime(Path(folder, name), (5, 5))
+    grammar = Path("lang/G.fst").read_bytes()
+    folders.good(*PREPARE)
+    folders.good("mkgraph", "lang", "model", "graph")
+    for folder in ("lang", "graph"):
+        assert all(contents(folder)[name] == name.encode() for name in OF_KALDI)
+        assert all(Path(folder, name).stat().st_mtime == 5 for name in OF_KALDI)
+        assert not Path(folder, "phones/align_lexicon.int").exists()
+    assert Path("lang/G.fst").read_bytes() == grammar
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_grammar_of_other_words(is_ours: bool, folders: Cli) -> None:
+    """Also one that another program made, once its folder is prepared anew."""
+    mkgraph, digest = ("mkgraph", "lang", "model", "graph"), Path("lang/G.words.sha256")
+    said = hashlib.sha256(Path("lang/words.txt").read_bytes()).hexdigest() + "  words.txt\n"
+    assert digest.read_text() == said
+    if not is_ours:
+        digest.unlink()
+    folders.good(*PREPARE)
+    folders.good(*mkgraph)
+    Path("dict/lexicon.txt").write_text("aah w ah\n" + DICTIONARY["lexicon.txt"])
+    for _ in range(2):
+        folders.good(*PREPARE)
+        assert digest.read_text() == said
+        outcome = folders(*mkgraph)
+        assert outcome.status == 1
+        assert "G.fst was made of other words, says G.words.sha256 beside it: make it again (nnet3 arpa" in outcome.err
+    folders.good(*ARPA2FST)
+    folders.good(*mkgraph)
+
+
+def test_the_digest_of_a_grammar_lies_beside_files_alone(cli: Cli) -> None:
+    Path("lm.arpa").write_text(ARPA)
+    cli.good("arpa2fst", "--disambig-symbol=#0", "--write-symbol-table=words.txt", "lm.arpa", "a.fst")
+    assert Path("a.words.sha256").read_text().endswith("  words.txt\n")
+    cli.good("arpa2fst", "--disambig-symbol=#0", "--read-symbol-table=words.txt", "lm.arpa", "/dev/null")
+    cli.good("arpa2fst", "--disambig-symbol=#0", "lm.arpa", "c.fst")
+    assert [path.name for path in Path().glob("*.sha256")] == ["a.words.sha256"]
 
 
 def test_pairs_of_phones(folders: Cli) -> None:

@@ -238,8 +238,8 @@ def _assert_is_the_oracles(nnet: nnet3.Nnet, streams: nnet3.StreamComputer, feat
         rows.append(stream.accept(left[:count]))
         left = left[count:]
     found, expected = torch.cat([*rows, stream.finish()]), SlowStream(nnet, *sizes).utterance(features)
-    exact = found.dtype == torch.float64  # a network without parameters computes in float32
-    np.testing.assert_allclose(found, expected, rtol=1e-6 if exact else 1e-4, atol=1e-9 if exact else 1e-5)
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_a_constant_time_that_is_looked_at_for_a_while() -> None:

@@ -16,7 +16,7 @@ from tools.real_model import install, plain_folder
 from tools.vosk_comparison.agreement import Agreement, compare
 from tools.vosk_comparison.corpus import Recording, make_corpus
 
-_SPEAKER = "espeakng-loader==0.2.4"
+_SPEAKER, _READER = ["--no-deps", "espeakng-loader==0.2.4"], ["soundfile==0.14.0"]
 _PAGE = Path(__file__).parents[2] / "docs" / "recognizer.md"
 _TABLE = re.compile(r"(<!-- words: begin -->\n).*?(<!-- words: end -->)", re.DOTALL)
 _LISTEN = Path(__file__).with_name("listen.py")
@@ -54,9 +54,10 @@ def main() -> None:
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     source, python = install(folder), folder / "env" / "bin" / "python"
-    if not (folder / "speaker").exists():
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", _SPEAKER], check=True)
-        (folder / "speaker").touch()
+    for name, packages in (("speaker", _SPEAKER), ("reader", _READER)):
+        if not (folder / name).exists():
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+            (folder / name).touch()
     model = plain_folder(source, source / "am" / "final.mdl", folder / "original")
     recordings = make_corpus(folder / "corpus", python, arguments.recordings)
     theirs, ours = [], []

@@ -1,18 +1,19 @@
-"""Recordings to compare recognizers on: synthetic Korean of several voices and speeds, noise, pauses, other rates, and
-English digits, for which the model is not made."""
+"""Recordings to compare recognizers on: synthetic Korean of several voices and speeds, noise, pauses, English digits,
+for which the model is not made, other rates and formats, clipped ones, and long ones."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import soundfile
 
 from tools.real_model_speech import RATE, read_wave, resample, write_wave
 
@@ -35,6 +36,17 @@ SPEEDS = (110, 145, 180)
 DIGITS = ("31415", "92653", "67890", "58979", "20481", "77345")
 SPEAKERS = ("george", "jackson", "nicolas", "theo", "yweweler", "lucas")
 _CLEAN, _NOISY, _LONG, _OTHER_RATE, _DIGITS = 36, 12, 6, 6, 12
+RATES = (11025, 22050, 32000, 44100, 48000)
+#: Kinds of files: the end of the name, the rate, and soundfile's names of format and type.
+FORMATS = {
+    "24 bits": [("wav", RATE, "WAV", "PCM_24"), ("wav", 44100, "WAVEX", "PCM_24")],
+    "32 bits": [("wav", RATE, "WAV", "PCM_32"), ("wav", 48000, "WAVEX", "PCM_32")],
+    "\u00b5-law": [("wav", 8000, "WAV", "ULAW"), ("wav", RATE, "WAV", "ULAW")],
+    "Ogg Vorbis": [("ogg", RATE, "OGG", "VORBIS"), ("ogg", 48000, "OGG", "VORBIS")],
+    "MP3": [("mp3", RATE, "MP3", "MPEG_LAYER_III"), ("mp3", 44100, "MP3", "MPEG_LAYER_III")],
+}
+_LOUDER = (6.0, 12.0, 25.0)  # times as loud as 16 bits hold
+_SECONDS = {"75 seconds": (75, 75), "5 minutes": (300,)}
 
 Samples = npt.NDArray[np.float64]
 
@@ -61,13 +73,40 @@ def make_corpus(folder: Path, python: Path, digits: Path) -> list[Recording]:
         made.append((f"long{number:02}", "with pauses", _with_pauses(pieces, generator), RATE))
     for number, samples in enumerate(islice(clean, 1, 6 * _OTHER_RATE, 6)):
         made.append((f"rate{number:02}", "8 kHz", resample(samples, 2 * RATE), RATE // 2))
-    made += [(f"digits{number:02}", "English digits", samples, RATE) for number, samples in enumerate(_digits(digits))]
+    spelled = list(_digits(digits))
+    made += [(f"digits{number:02}", "English digits", samples, RATE) for number, samples in enumerate(spelled)]
+    for number, rate in enumerate(RATES):
+        made.append((f"rate{rate}", "11 to 48 kHz", _at_rate(clean[7 * number], rate), rate))
+    for number, times in enumerate(_LOUDER):
+        made.append((f"clipped{number}", "clipped", clean[5 * number + 2] * times, RATE))
+    generator = np.random.default_rng(1)
+    for kind, all_seconds in _SECONDS.items():
+        for number, seconds in enumerate(all_seconds):
+            name = f"{kind.replace(' ', '')}{number}"
+            made.append((name, kind, _long([*clean, *spelled], seconds, generator), RATE))
     recordings = []
     for name, kind, samples, rate in made:
-        path = folder / f"{name}.wav"
-        write_wave(path, samples, rate)
-        recordings.append(Recording(name, kind, path))
+        recordings.append(Recording(name, kind, folder / f"{name}.wav"))
+        write_wave(recordings[-1].path, samples, rate)
+    for row, (kind, formats) in enumerate(FORMATS.items()):
+        for column, (end, rate, form, subtype) in enumerate(formats):
+            name = f"format{row}{column}"
+            recordings.append(Recording(name, kind, folder / f"{name}.{end}"))
+            samples = _at_rate(clean[2 * row + 11 * column + 1], rate) / 32768
+            soundfile.write(recordings[-1].path, samples.clip(-1, 1), rate, format=form, subtype=subtype)
     return recordings
+
+
+def _at_rate(samples: Samples, rate: int) -> Samples:
+    return resample(samples, RATE * RATE / rate)
+
+
+def _long(pieces: Sequence[Samples], seconds: float, generator: np.random.Generator) -> Samples:
+    """Pieces in a random order, with pauses, until it is so long."""
+    parts: list[Samples] = []
+    while sum(map(len, parts)) < seconds * RATE:
+        parts.append(_with_pauses([pieces[int(generator.integers(len(pieces)))]], generator))
+    return np.concatenate(parts) + generator.normal(scale=10.0, size=sum(map(len, parts)))
 
 
 def _spoken(folder: Path, python: Path) -> list[Samples]:

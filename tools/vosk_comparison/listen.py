@@ -1,19 +1,35 @@
-"""Lets a recognizer with Vosk's Python API listen: `vosk` or `nnet3.asr`, a model directory and WAV files as arguments.
+"""Lets a recognizer with Vosk's Python API listen: arguments are `vosk` or `nnet3.asr`, a model directory, recordings.
 
-Writes a line of JSON with the seconds up to a loaded model, one for each recording with the results of its segments and
-the seconds that they took, and one with the largest memory.
+`nnet3` reads them itself; Vosk gets samples of 16 bits, as libsndfile makes them. Writes a line of JSON with the
+seconds up to a loaded model, one for each recording with the results of its segments and the seconds that they took,
+and one with the largest memory.
 """
 
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import resource
 import sys
 import time
-import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 PIECE_SECONDS = 0.2
+
+
+def opened(path: str, module: str) -> tuple[int, float, Iterator[Any]]:
+    """Returns the rate of a recording, its seconds, and its pieces."""
+    if module == "vosk":
+        file = importlib.import_module("soundfile").SoundFile(path)
+        rate, samples = file.samplerate, file.read(dtype="int16")
+        piece = int(PIECE_SECONDS * rate)
+        pieces = (samples[first : first + piece].tobytes() for first in range(0, len(samples), piece))
+        return rate, len(samples) / rate, pieces
+    recording = importlib.import_module("nnet3.asr.audio_file").open_audio(io.BytesIO(Path(path).read_bytes()), path)
+    return recording.rate, recording.seconds, recording.pieces(PIECE_SECONDS)
 
 
 def main() -> None:
@@ -23,19 +39,17 @@ def main() -> None:
     model = vosk.Model(sys.argv[2])
     print(json.dumps({"start": time.perf_counter() - begin}), flush=True)
     for path in sys.argv[3:]:
-        with wave.open(path) as file:
-            rate, audio = file.getframerate(), file.readframes(file.getnframes())
+        rate, audio, pieces = opened(path, sys.argv[1])
         begin = time.perf_counter()
         recognizer = vosk.KaldiRecognizer(model, rate)
         recognizer.SetWords(True)
         segments = []
-        piece = 2 * int(PIECE_SECONDS * rate)
-        for first in range(0, len(audio), piece):
-            if recognizer.AcceptWaveform(audio[first : first + piece]):
+        for piece in pieces:
+            if recognizer.AcceptWaveform(piece):
                 segments.append(json.loads(recognizer.Result()))
         segments.append(json.loads(recognizer.FinalResult()))
         seconds = time.perf_counter() - begin
-        print(json.dumps({"segments": segments, "seconds": seconds, "audio": len(audio) / 2 / rate}), flush=True)
+        print(json.dumps({"segments": segments, "seconds": seconds, "audio": audio}), flush=True)
     print(json.dumps({"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 
 

@@ -19,8 +19,7 @@ from nnet3.asr.timed_lattice import TimedLattice
 
 _MOST_ROUNDS = 101
 _LEAST_STATES = 1000  # of a part: memory grows with states times words
-_TIE = 1e-12  # edit distances this close are equal; in Kaldi rounding decides
-_DELETION = 1 + 1e-5  # of a word of the lattice: a little more than the other edits
+_DELETION = 1 + float(np.float32(1e-5))  # of a word of the lattice: a little more than the other edits, as in Kaldi
 _MATCH, _DELETE, _INSERT = 1, 2, 3
 
 
@@ -68,6 +67,7 @@ class _Recursion:
         order = np.argsort(depth[self.dst], kind="stable")
         edges = np.searchsorted(depth[self.dst][order], np.arange(1, int(depth.max(initial=0)) + 2))
         self.levels = [order[first:end] for first, end in pairwise(edges.tolist())]
+        self.level_of_arc = depth[self.dst][order] - 1
         self.probability = self._probabilities(lattice.cost)
         self.best = self._best_words(lattice.cost)
 
@@ -144,22 +144,34 @@ class _Recursion:
         return share, begin, end
 
     def _edits(self, chosen: Integers) -> npt.NDArray[np.int8]:
-        """Returns how each arc's word is taken to come about at each place of the chosen words, (arcs, places)."""
-        edits = np.zeros((len(self.src), len(chosen)), np.int8)
-        insertions = np.append(0, np.cumsum(chosen != 0)).astype(np.float64)
-        distance = np.zeros((self.num_states, len(chosen) + 1))
-        distance[self.start] = insertions
-        for arcs in self.levels:
-            before, word = distance[self.src[arcs]], self.word[arcs, None]
-            deleted = before + np.where(word == 0, 0, _DELETION)
-            matched = before[:, :-1] + (word != chosen)
-            least = np.minimum(matched, deleted[:, 1:])
-            least = np.concatenate([deleted[:, :1], least], axis=1)
-            behind = np.minimum.accumulate(least - insertions, axis=1) + insertions
-            inserted = behind[:, :-1] + (chosen != 0)
-            without = np.where(matched <= deleted[:, 1:] + _TIE, _MATCH, _DELETE)
-            edits[arcs] = np.where(inserted < least[:, 1:] - _TIE, _INSERT, without)
-            np.add.at(distance, self.dst[arcs], self.probability[arcs, None] * behind)
+        """Returns how each arc's word is taken to come about at each place of the chosen words, (arcs, places).
+
+        Sums are those of Kaldi, in its order: where two ways are equally far, their last bits decide. What depends on
+        no other goes at once: place q of the arcs of level d - q, for each d.
+        """
+        places, insertion = len(chosen), (chosen != 0).astype(np.float64)
+        edits = np.zeros((len(self.src), places), np.int8)
+        distance = np.zeros((self.num_states, places + 1))
+        distance[self.start, 1:] = np.cumsum(insertion)
+        arcs, level = np.concatenate([*self.levels, np.zeros(0, np.int64)]), self.level_of_arc
+        src, dst, word, probability = (each[arcs] for each in (self.src, self.dst, self.word, self.probability))
+        deletion = np.where(word == 0, 0, _DELETION)
+        behind = np.zeros(len(arcs))  # distance behind each arc at the last place that was reached
+        for step in range(len(self.levels) + places):
+            first, end = np.searchsorted(level, [step - places, step + 1])
+            first_place = step - level[first:end]
+            begun = first + int(np.count_nonzero(first_place))  # arcs from here on are at place 0
+            here, place = slice(first, begun), first_place[: begun - first]
+            deleted = distance[src[here], place] + deletion[here]
+            matched = distance[src[here], place - 1] + (word[here] != chosen[place - 1])
+            inserted = behind[here] + insertion[place - 1]
+            least = np.minimum(matched, deleted)
+            without = np.where(matched <= deleted, _MATCH, _DELETE)
+            edits[arcs[here], place - 1] = np.where(least <= inserted, without, _INSERT)
+            behind[here] = np.minimum(least, inserted)
+            behind[begun:end] = distance[src[begun:end], 0] + deletion[begun:end]
+            now = slice(first, end)
+            np.add.at(distance, (dst[now], first_place), probability[now] * behind[now])
         return edits
 
 

@@ -1,4 +1,4 @@
-"""The digest of the words that a decoding graph was made of, which lies beside it: other words would be wrong ones."""
+"""The digest of the words that a graph was made of, which lies beside it: other words would be wrong ones."""
 
 from __future__ import annotations
 
@@ -8,24 +8,31 @@ from pathlib import Path
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import write_atomically
 
-DIGEST = "words.sha256"  # as sha256sum has it
+DIGEST = "words.sha256"  # as sha256sum has it; of a folder's decoding graph
 
 
-def write_digest(folder: Path) -> None:
-    """Write the digest of a folder's words.txt."""
-    write_atomically(folder / DIGEST, f"{_digest_of(folder / 'words.txt')}  words.txt\n".encode())
+def digest_of_grammar(grammar: Path) -> Path:
+    """Returns the file for the digest of a grammar's words; a decoding graph may lie in the same folder."""
+    return grammar.with_suffix(f".{DIGEST}")
 
 
-def check_words(graph: Path, words: Path) -> None:
+def write_digest(digest: Path, words: Path) -> None:
+    """Write the digest of the words that a graph was made of."""
+    write_atomically(digest, f"{_digest_of(words)}  {words.name}\n".encode())
+
+
+def check_words(graph: Path, words: Path, digest: Path | None = None) -> None:
     """Check that a graph was made of these words, if that lies beside it. Raises ModelFormatError for other words."""
+    digest = digest or graph.parent / DIGEST
     try:
-        known = (graph.parent / DIGEST).read_text(errors="replace").split()
+        known = digest.read_text(errors="replace").split()
     except OSError:
         return
     if known[:1] != [_digest_of(words)]:
+        maker = "mkgraph" if digest.name == DIGEST else "arpa2fst"
         raise ModelFormatError(
-            f"{graph} was made of other words, says {DIGEST} beside it: make the graph again (nnet3 mkgraph), "
-            f"or remove {DIGEST} if only their names have changed",
+            f"{graph} was made of other words, says {digest.name} beside it: make it again (nnet3 {maker}), "
+            f"or remove {digest.name} if only their names have changed",
             str(words),
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nnet3.asr.graph_words import digest_of_grammar, write_digest
 from nnet3.chain.graphs.fst_changes import sorted_by_label
 from nnet3.chain.graphs.lexicon import (
     OptionalSilence,
@@ -29,6 +30,15 @@ from nnet3.text import decode_config, words_of
 EPSILON, BACK_OFF = "<eps>", "#0"
 _RESERVED = (EPSILON, BACK_OFF, "<s>", "</s>")
 _WORD_BOUNDARIES = "phones/word_boundary.int"  # where phones know their positions
+#: Those of prepare_lang.sh, of which some are made here: all go with the phones that they are of.
+LISTS_OF_PHONES = [
+    f"phones/{name}.{kind}"
+    for name in (
+        *("silence", "nonsilence", "optional_silence", "disambig", "context_indep", "word_boundary", "align_lexicon"),
+        *("sets", "roots", "extra_questions", "wdisambig", "wdisambig_phones", "wdisambig_words"),
+    )
+    for kind in ("txt", "int", "csl")
+]
 _POSITIONS = ("_B", "_E", "_I", "_S")
 _BOUNDARY = {"_B": "begin", "_E": "end", "_I": "internal", "_S": "singleton"}
 #: A frame of one pdf where a phone begins, then any number of another one.
@@ -85,7 +95,7 @@ def write_lang(dictionary: Dictionary, oov: str, folder: str | os.PathLike[str],
     """Writes a folder with `L.fst`, `L_disambig.fst`, `words.txt`, `phones.txt`, `topo` and lists of phones.
 
     `oov` is the word that unknown ones become. The topology is that of chain models. ModelFormatError if the lexicon
-    has no such word.
+    has no such word. A grammar that was there stays, with the digest of its words.
     """
     lexicon, depends = dictionary.lexicon, options.position_dependent_phones
     if oov not in {each.word for each in lexicon}:
@@ -113,8 +123,11 @@ def write_lang(dictionary: Dictionary, oov: str, folder: str | os.PathLike[str],
         files[f"phones/{name}.int"] = _lines(phones[phone] for phone in members)
     if depends:
         files[_WORD_BOUNDARIES] = _boundaries(phones, dictionary.silence, [*silence, *nonsilence])
-    with whole_folder(folder, [*fsts, *files, _WORD_BOUNDARIES, "topo"]) as target:
+    with whole_folder(folder, [*fsts, *files, *LISTS_OF_PHONES, "topo"], keeps_others=True) as target:
         (target / "phones").mkdir()
+        grammar, old_words = (Path(folder) / name for name in ("G.fst", "words.txt"))
+        if grammar.exists() and old_words.exists() and not digest_of_grammar(grammar).exists():
+            write_digest(target / digest_of_grammar(grammar).name, old_words)
         for name, fst in fsts.items():
             save_fst(sorted_by_label(fst), str(target / name))
         for name, text in files.items():

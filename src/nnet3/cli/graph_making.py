@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nnet3.asr.arpa import arpa_fst, parse_arpa, with_ends
-from nnet3.asr.graph_words import DIGEST, write_digest
-from nnet3.asr.lang_folder import Dictionary, write_lang
+from nnet3.asr.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
+from nnet3.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
 from nnet3.chain.denominator_graph import DenominatorGraph
 from nnet3.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.chain.graphs.fst_changes import sorted_by_label
@@ -40,7 +41,7 @@ from nnet3.kaldi_io.whole_folder import whole_folder
 from nnet3.options import DecodingGraphOptions, LangOptions, PhoneLmOptions, SupervisingOptions, TrainingGraphOptions
 
 #: What a folder of a graph has.
-_OF_GRAPH = ("HCLG.fst", "words.txt", "phones.txt", DIGEST, "num_pdfs", "phones/*")
+_OF_GRAPH = ("HCLG.fst", "words.txt", "phones.txt", DIGEST, "num_pdfs", *LISTS_OF_PHONES)
 
 
 def prepare_lang(dictionary: str, oov: str, folder: str, options: LangOptions) -> None:
@@ -87,6 +88,8 @@ def arpa_to_fst(
     save_fst(fst, output or "-", symbols)
     if write_table:
         write_atomically(write_table, "".join(f"{name}\t{label}\n" for name, label in labels.items()).encode())
+    if os.path.isfile(output) and os.path.isfile(read_table or write_table):
+        write_digest(digest_of_grammar(Path(output)), Path(read_table or write_table))
     say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")
 
 
@@ -125,15 +128,16 @@ def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions
     lexicon, grammar = (load_fst(str(source / name)) for name in ("L_disambig.fst", "G.fst"))
     _check_labels(lexicon.olabel.max(initial=0), words.names, source / "L_disambig.fst")
     _check_labels(grammar.largest_label, words.names, source / "G.fst")
+    check_words(source / "G.fst", source / "words.txt", digest_of_grammar(source / "G.fst"))
     scales = TrainingGraphOptions(options.transition_scale, options.self_loop_scale)
     graph = make_decoding_graph(PhoneHmms(tree, transitions), lexicon, grammar, disambiguation, scales)
-    with whole_folder(folder, _OF_GRAPH) as target:
+    with whole_folder(folder, _OF_GRAPH, keeps_others=True) as target:
         (target / "phones").mkdir()
         of_phones = (f"phones/{path.name}" for path in sorted((source / "phones").iterdir()))
         for name in ("words.txt", "phones.txt", *of_phones):
             if (source / name).is_file():
                 write_atomically(target / name, (source / name).read_bytes())
-        write_digest(target)
+        write_digest(target / DIGEST, target / "words.txt")
         write_atomically(target / "num_pdfs", f"{transitions.num_pdfs}\n".encode())
         save_fst(graph, str(target / "HCLG.fst"))
     say(f"a graph of {graph.num_states} states and {graph.num_arcs} arcs")

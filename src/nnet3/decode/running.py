@@ -35,9 +35,14 @@ _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its las
 
 @dataclass(frozen=True)
 class NetworkKernels:
-    """A network's components without its fingerprint: who runs them knows that programs hold for the network."""
+    """A network's components and type without its fingerprint: who runs them knows that programs hold for it."""
 
     components: Mapping[str, Component]
+    given_dtype: torch.dtype | None = None
+
+    @classmethod
+    def of(cls, nnet: Nnet) -> NetworkKernels:
+        return cls(nnet.components, nnet.given_dtype)
 
 
 class EditGuard:
@@ -74,7 +79,7 @@ class ChunkRunner:
         self.edits = EditGuard(nnet)
         self.nnet, self.options, self.device = nnet.in_test_mode(), options, device
         self.overlaps = overlaps and options.frames_per_chunk > 0
-        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._kernels, self._compile_options, self._debug = NetworkKernels.of(self.nnet), compile_options, debug
         self._lock = threading.RLock()
         # Whole utterances rarely have the same length.
         self._computers = ChangedComputers(32 if options.frames_per_chunk else 1)

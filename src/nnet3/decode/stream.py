@@ -45,7 +45,8 @@ class StreamComputer:
     Row i belongs to frame i * frame_subsampling_factor. A chunk is computed as soon as its frames and those of the
     network's right context are there. The first frame and the last one are repeated beyond the ends. Every value is
     computed once: a node that can do without frames that are not there yet does without them for good, as in Kaldi's
-    looped computation. So outputs do not depend on the sizes of the pieces in which frames come.
+    looped computation. So outputs do not depend on the sizes of the pieces in which frames come. Frames get the type
+    of the parameters, in a network without any that which `Nnet.to` gave it last, or float32.
 
     Streams that are equally far run together; they come and go at any chunk. The network runs in test mode, and
     neighbouring components are merged: use another computer after a change of its parameters, which is an error here
@@ -86,7 +87,7 @@ class StreamComputer:
             nnet if self.device == own else nnet.copy().to(device=self.device), self.options
         )
         self.scoring = Scoring(priors_of(model) if use_priors else None, acoustic_scale)
-        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._kernels, self._compile_options, self._debug = NetworkKernels.of(self.nnet), compile_options, debug
         self._dtype, self._takes_ivectors = model_dtype(nnet, None) or torch.float32, "ivector" in nnet.input_names
         self._computers = RecentComputers(_MOST_COMPUTERS)
         self._lock = threading.Lock()

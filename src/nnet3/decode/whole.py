@@ -122,6 +122,6 @@ def _state(nnet: Nnet) -> tuple[list[object], list[object]]:
     """
     flat = with_parts(nnet.components.values())
     values = list(chain.from_iterable(vars(each).values() for each in flat))
-    facts: list[object] = [*nnet.components, *chain.from_iterable(map(vars, flat))]
+    facts: list[object] = [nnet.given_dtype, *nnet.components, *chain.from_iterable(map(vars, flat))]
     facts += [(each.dtype, each.device, each.data_ptr()) for each in values if isinstance(each, Tensor)]
     return [nnet.parts.nodes, *flat, *values], facts

@@ -150,7 +150,7 @@ class XvectorComputer:
                 f"inputs {nnet.input_names} and outputs {nnet.output_names}"
             )
         self.nnet, self.device = nnet.in_test_mode(), device
-        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._kernels, self._compile_options, self._debug = NetworkKernels.of(self.nnet), compile_options, debug
         self._cache = default_cache() if cache is None else cache
         self._computers, self._most = RecentComputers(), _MOST_SEQUENCES
         self._lock = threading.Lock()

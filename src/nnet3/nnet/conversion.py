@@ -93,7 +93,7 @@ def converted(nnet: N, dtype: torch.dtype | None, device: torch.device | None) -
         component.check_target(dtype, device)
     for component in nnet.components.values():
         component.to(dtype=dtype, device=device)
-    nnet._given_dtype = dtype or nnet._given_dtype
+    nnet.given_dtype = dtype or nnet.given_dtype
     return nnet
 
 

@@ -39,7 +39,8 @@ class Nnet(RunsUtterances, Shown):
     """
 
     def __init__(self, nodes: Sequence[NnetNode], components: dict[str, Component], warnings: Sequence[str] = ()):
-        self._parts, self._given_dtype = NetworkParts(tuple(nodes), dict(components)), torch.float32
+        self._parts = NetworkParts(tuple(nodes), dict(components))
+        self.given_dtype: torch.dtype | None = None  # by the last `to`
         self.warnings = list(warnings)
         self._flat_parameters, self._digests = FlatParameters(), ComponentDigests()
 
@@ -272,7 +273,7 @@ class Nnet(RunsUtterances, Shown):
     @property
     def dtype(self) -> torch.dtype:
         """The widest type of parameters and constants; where there are none that of the last `to`, or float32."""
-        return widest_type(self.components.values()) or self._given_dtype
+        return widest_type(self.components.values()) or self.given_dtype or torch.float32
 
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""

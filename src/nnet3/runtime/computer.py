@@ -80,9 +80,9 @@ class NnetComputer:
 
         The backward part changes `nnet_to_update` in place. Statistics go to `nnet_to_store_stats`, by default to
         `nnet_to_update`, or if there is none to `nnet`. `dtype` is that of the parameters, of `nnet` or bound from
-        outside; a network without any computes in that of its inputs, unless it is given. With `check_finite` outputs
-        are looked at after each run; with `debug` every command is printed to `debug_file` (default: stderr), and the
-        first NaN or infinity stops the run.
+        outside; a network without any computes in that which `Nnet.to` gave it last, else in that of its inputs,
+        unless it is given. With `check_finite` outputs are looked at after each run; with `debug` every command is
+        printed to `debug_file` (default: stderr), and the first NaN or infinity stops the run.
 
         `outside` binds memory by name: what the computation declares as outside matrices (parameters, gradients), and
         if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), which are then read and written where they
@@ -128,7 +128,7 @@ class NnetComputer:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the computation; without parameters it is float32 until inputs have another."""
+        """The dtype of the computation; where nothing gives it, float32 until inputs have another."""
         return LANES[self.plan.dtype]
 
     def _prepare(self, dtype: torch.dtype) -> None:

@@ -16,13 +16,14 @@ _MAX_SHOWN = 5  # aspects in a message
 
 
 def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
-    """Returns the dtype of a network's first parameter; None if it has no parameters and none is wanted.
+    """Returns the dtype of a network's first parameter, of one without parameters the dtype that its `to` gave it last;
+    None if there is neither and none is wanted.
 
     Raises ExecutionError for a wanted type that the network does not have.
     """
     dtypes = (tensor.dtype for tensor in _tensors(nnet) if tensor.is_floating_point())
     if wanted is None:
-        return next(dtypes, None)
+        return next(dtypes, getattr(nnet, "given_dtype", None))
     found = dict.fromkeys(dtypes)
     lane_of(wanted)
     if found and wanted not in found:

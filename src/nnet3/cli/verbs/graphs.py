@@ -28,7 +28,8 @@ def arpa2fst(**given: Any) -> None:
     out; without a table labels are those of Kaldi: back-off symbol, ends of sentences, words in the order of the file.
 
     With --disambig-symbol sentences are only words; without, symbols of their ends come before and behind these, and
-    arcs that back off have no label.
+    arcs that back off have no label. G.words.sha256 beside G.fst has the digest of the symbol table, so that mkgraph
+    refuses a grammar of other words.
 
     nnet3 arpa2fst --disambig-symbol=#0 --read-symbol-table=lang/words.txt lm.arpa lang/G.fst
     """
@@ -69,7 +70,8 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
 @arguments(lang="LANG-FOLDER", model="MODEL-FOLDER", folder="GRAPH-FOLDER")
 def mkgraph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
     """Make HCLG.fst, from transition-ids to words, of L_disambig.fst and G.fst in LANG-FOLDER and of tree and final.mdl
-    in MODEL-FOLDER. Symbols and lists of phones are copied beside it. Chain models take --self-loop-scale=1.0.
+    in MODEL-FOLDER. Symbols and lists of phones are copied beside it; other files of GRAPH-FOLDER stay. Chain models
+    take --self-loop-scale=1.0.
 
     nnet3 mkgraph --self-loop-scale=1.0 data/lang_test exp/chain/tdnn exp/chain/tdnn/graph
     """
@@ -84,7 +86,7 @@ def prepare_lang(names: tuple[str, ...], options: LangOptions) -> None:
 
     The dictionary has lexicon.txt (or lexiconp.txt), silence_phones.txt, nonsilence_phones.txt and
     optional_silence.txt. Unknown words become OOV-WORD, which the lexicon must have. The third of four names is for the
-    scripts of Kaldi, which put temporary files there.
+    scripts of Kaldi, which put temporary files there. Other files of LANG-FOLDER, such as G.fst, stay.
 
     nnet3 prepare-lang --position-dependent-phones=false data/local/dict "<UNK>" data/lang
     """
