@@ -179,7 +179,8 @@ class OutputStream:
         """
         if self._temporary is not None:
             if size is not None:
-                self._file.truncate(size)
+                with self._naming_failures():
+                    self._file.truncate(size)
             self._target = self._target.with_name(self._target.name + suffix)
         if self._standard:
             self.flush()
