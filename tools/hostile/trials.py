@@ -118,7 +118,7 @@ class Trials:
     def _over_input(self, sample: Sample, verdict: Verdict) -> None:
         paths = sample.paths()
         inputs = [path for path in paths if sample.has(path) and path not in sample.made]
-        outputs = [path for path in paths if not sample.has(path)]
+        outputs = [path for path in paths if path in sample.made or not sample.has(path)]
         for old, new in product(inputs, outputs):
             is_folder = (sample.folder / old).is_dir()
             for way in ("itself", "symbolic link", *(() if is_folder else ("hard link",))):
@@ -133,11 +133,12 @@ class Trials:
         if way == "itself":
             words = tuple(re.sub(rf"(?<![^\s=:,|]){re.escape(new)}(?![^\s=:,|])", old, word) for word in words)
         with self._folder(sample) as folder:
+            if way != "itself":
+                (folder / new).parent.mkdir(parents=True, exist_ok=True)
+                (folder / new).unlink(missing_ok=True)
             if way == "hard link":
-                (folder / new).parent.mkdir(parents=True, exist_ok=True)
-                os.link(folder / old, folder / new)
+                os.link((folder / old).resolve(), folder / new)
             elif way == "symbolic link":
-                (folder / new).parent.mkdir(parents=True, exist_ok=True)
                 (folder / new).symlink_to(folder / old)
             before = contents(folder)
             outcome = self._programs.run(words, folder, Harm())
