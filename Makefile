@@ -17,7 +17,7 @@ RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test native-check cuda soak lint bench bench-parts fuzz kill mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test native-check cuda soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ fuzz: $(VENV)/installed  ## damage models, examples, graphs, settings, checkpoin
 
 kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at random moments, compare how they end bit for bit
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.kill_training --kills $(N) --processes $(PROCESSES)
+
+hostile: $(VENV)/installed  ## try each verb on a full disk, killed at each change of a file, with its output over its input, in a read-only folder (VERBS="copy train": these)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.hostile --shared $(SHARED) $(VERBS)
 
 mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)

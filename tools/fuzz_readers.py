@@ -11,34 +11,48 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+import click
 import numpy as np
+import onnx
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidHeaderValue
 
 from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, cn
 from nnet3.asr.arpa import arpa_fst, parse_arpa
 from nnet3.asr.audio_file import open_audio
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
+from nnet3.asr.ivectors import IvectorModel
+from nnet3.asr.lang_folder import Dictionary
+from nnet3.asr.model_settings import read_extractor_settings, read_kaldi_settings, read_vosk_settings
+from nnet3.asr.speaker_state import SpeakerState
 from nnet3.asr.word_times import WordBoundaries
 from nnet3.chain.graphs.lexicon import parse_lexicon
 from nnet3.cli.files import read_integers
+from nnet3.cli.kaldi_arguments import read_arguments
+from nnet3.cli.registry import find_verb
 from nnet3.driver.cache_file import MAGIC
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.examples.xvector_making import read_ranges
+from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata
 from nnet3.hmm.topology import read_topology
 from nnet3.hmm.tree import ContextDependency
-from nnet3.kaldi_io import Reader, load_matrix
+from nnet3.kaldi_io import Reader, load_matrix, open_matrix_table, open_vector_table, open_words_table
 from nnet3.kaldi_io.script import read_script
 from nnet3.kaldi_io.symbols import load_symbols
 from nnet3.nnet.load import read_transition_model
-from nnet3.options import HearingOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions
+from nnet3.options import HearingOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions, ServeOptions, SpliceOptions
 from nnet3.runs.checkpoints import Checkpoints
 from nnet3.runs.events import read_events
 from nnet3.runs.kinds import KINDS
-from nnet3.runs.packing import put_together, take_apart
+from nnet3.runs.packing import load_parts, put_together, save_parts, take_apart
 from nnet3.runs.settings_text import parse_toml, parse_yaml
+from nnet3.serve.access import AccessRules
 from nnet3.serve.session import Session
 from tools.fuzz_kinds import FuzzKind
 
@@ -99,6 +113,20 @@ _EVENTS = """{"event": "start", "time": 1.5, "step": 0}
 {"event": "checkpoint", "step": 3, "path": "x"}
 {"event": "resume", "step": 3}
 """
+_MODEL_CONF = """--min-active=20
+--acoustic-scale=1.0  # of chain models
+--frame-subsampling-factor=3
+--endpoint.silence-phones=1:2:3
+--endpoint.rule2.min-trailing-silence=0.25
+"""
+_ONLINE_CONF = """--feature-type=mfcc
+--mfcc-config=conf/mfcc.conf
+--ivector-extraction-config=conf/ivector_extractor.conf
+--endpoint.silence-phones=1:2
+--ivector-silence-weighting.silence-weight=0.01
+"""
+_EXTRACTOR_CONF = "--ivector-extractor=final.ie\n--diag-ubm=final.dubm\n--ivector-period=10\n--max-count=100.5\n"
+_TABLE = "a  [\n  1 2.5\n  3 4 ]\nb  [ 5 6 ]\n"
 _STATE = {"progress": {"step": 4, "done": 0.5, "best": None}, "w": np.arange(3.0), "x": [(1, b"\0"), "text", True]}
 _HOSTILE = (b"9" * 5000, b"[" * 1000, b"{" * 1000, b"1e999", b"-1", b"nan", b"\xff\xfe", "\u00b2\u0663\u3000".encode())
 
@@ -224,6 +252,65 @@ def _run_json(_: Path) -> Iterator[bytes]:
     yield from _of(json.dumps({**facts, "files": {}}), json.dumps({**facts, "files": {"x": [3, 4]}}))(Path())
 
 
+def _kept_state(_: Path) -> Iterator[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rank-0.safetensors"
+        save_parts(*take_apart(_STATE), path)
+        yield path.read_bytes()
+
+
+@cache
+def _golden_model() -> IvectorModel:
+    folder = _ROOT / "tests/asr/golden"
+    splice = read_conf(folder / "splice.conf", {"": SpliceOptions()})[""]
+    assert isinstance(splice, SpliceOptions)
+    extractor, gmm = load_ivector_extractor(folder / "final.ie"), load_diagonal_gmm(folder / "final.dubm")
+    stats = load_cmvn_stats(folder / "global_cmvn.stats")
+    return IvectorModel(extractor, gmm, load_matrix(folder / "final.mat"), stats, splice)
+
+
+def _metadata(_: Path) -> Iterator[bytes]:
+    """Yields a small ONNX file with what an exported one says of itself."""
+    facts = {each.name: each.default for each in fields(OnnxMetadata) if each.default is not MISSING}
+    kinds = get_type_hints(OnnxMetadata)
+    facts |= {each.name: kinds[each.name]() for each in fields(OnnxMetadata) if each.default is MISSING}
+    model = onnx.helper.make_model(onnx.helper.make_graph([], "graph", [], []))
+    model.metadata_props.extend(
+        onnx.StringStringEntryProto(key=key, value=value)
+        for key, value in OnnxMetadata(**facts).to_properties().items()
+    )
+    yield model.SerializeToString()
+
+
+def _access(text: str) -> str | None:
+    """Returns what is said to a request whose Host and Origin are two lines of a text."""
+    host, _, origin = text.partition("\n")
+    try:
+        headers = Headers([("Host", host), ("Origin", origin)])
+    except InvalidHeaderValue as error:
+        raise ModelFormatError(str(error)) from None
+    return AccessRules(ServeOptions(allow_origin="https://a.example")).refusal(headers, is_connection=True)
+
+
+def _factor_file(path: Path) -> None:
+    path.with_name("online.conf").write_text(_ONLINE_CONF)
+    read_kaldi_settings(path.with_name("online.conf"), path)
+
+
+def _dictionary(path: Path) -> None:
+    folder = path.parent
+    for name, text in (("lexicon.txt", "a p\nb s\n"), ("silence_phones.txt", "s\n"), ("optional_silence.txt", "s\n")):
+        (folder / name).write_text(text)
+    Dictionary.load(folder)
+
+
+def _read_options(path: Path) -> None:
+    try:
+        read_arguments(find_verb("copy"), [f"--config={path}", "a", "b"])
+    except click.ClickException as error:
+        raise ModelFormatError(error.message) from None
+
+
 def _nothing(_: Any) -> None:
     return
 
@@ -246,6 +333,21 @@ _READERS: tuple[tuple[str, Callable[[Path], Iterator[bytes]], Callable[[bytes], 
             lambda path: read_conf(path, {"": MfccOptions(), "cmvn": OnlineCmvnOptions(), "ivector": IvectorOptions()})
         ),
     ),
+    ("model.conf", _of(_MODEL_CONF), _by_path(read_vosk_settings)),
+    ("online.conf", _of(_ONLINE_CONF), _by_path(lambda path: read_kaldi_settings(path, path.with_name("none")))),
+    ("ivector_extractor.conf", _of(_EXTRACTOR_CONF), _by_path(read_extractor_settings)),
+    ("frame_subsampling_factor", _of("3\n"), _by_path(_factor_file)),
+    ("options of --config", _of("--scale=2\n--binary=false # x\n"), _by_path(_read_options)),
+    (
+        "speaker state",
+        _files("speaker.state", "speaker.txt"),
+        _by_path(lambda path: SpeakerState.load(path, _golden_model())),
+    ),
+    ("dictionary", _of("p\np1 p2\n"), _by_path(_dictionary, "nonsilence_phones.txt")),
+    ("table in text", _of(_TABLE), _by_path(lambda path: dict(open_matrix_table(f"ark:{path}")))),
+    ("table of vectors", _of("a [ 1 2 ]\nb [ ]\n"), _by_path(lambda path: dict(open_vector_table(f"ark:{path}")))),
+    ("transcripts", _of("u one two\nv won\n"), _by_path(lambda path: dict(open_words_table(f"ark:{path}")))),
+    ("ONNX metadata", _metadata, _by_path(load_onnx_metadata)),
     ("integers", _of("1\n2 3\n"), _by_path(lambda path: read_integers(str(path)))),
     ("script", _of("a x.ark:17\nb y.ark:3[0:4,1:2]\nc cat z |\n"), _by_path(lambda path: read_script(str(path)))),
     ("x-vector ranges", _of("a 0 0 5 30 1\nb 1 1 0 20 2\n"), _by_text(lambda text: read_ranges(text, "ranges", 2))),
@@ -254,9 +356,11 @@ _READERS: tuple[tuple[str, Callable[[Path], Iterator[bytes]], Callable[[bytes], 
     ("tree", _files("chain/*/tree"), _by_reader(ContextDependency.read)),
     ("transition model", _files("chain/*/0.trans_mdl"), _by_reader(read_transition_model)),
     ("message", _of(*_MESSAGES), _by_text(lambda text: Session(None, None, HearingOptions()).command(text))),  # type: ignore[arg-type]
+    ("Host and Origin", _of("localhost:2700\nhttp://localhost:2700", "[::1]:1\nhttps://a.example"), _by_text(_access)),
     ("settings in TOML", _of(_TOML), _by_text(lambda text: KINDS.read(parse_toml(text, "run.toml")))),
     ("settings in YAML", _of(_YAML), _by_text(lambda text: KINDS.read(parse_yaml(text, "run.yaml")))),
     ("run.json", _run_json, _by_path(lambda path: Checkpoints(path.parents[1], 1).latest(), "000000005/run.json")),
+    ("rank-0.safetensors", _kept_state, _by_path(lambda path: load_parts(path), "rank-0.safetensors")),
     ("state of a run", _of(take_apart(_STATE)[0]), _load_state),
     ("events", _of(_EVENTS), _by_path(lambda path: read_events(path.parent), "log.jsonl")),
     ("cache", _cache_file, _load_cached),

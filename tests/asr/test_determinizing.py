@@ -79,5 +79,24 @@ def test_a_beam_narrows_in_few_steps(beam: float, monkeypatch: pytest.MonkeyPatc
     assert min(paths_of(raw)[next(iter(paths_of(found.lattice())))])[0] == pytest.approx(raw.labelled().best_cost)
     *steps, last = tried
     assert last == 0
-    assert steps[:5] == pytest.approx([beam * 0.75**step for step in range(len(steps[:5]))])
+    narrowest = min(beam, raw.labelled().widest_beam)
+    assert steps[:5] == pytest.approx([beam, *(narrowest * 0.75**step for step in range(1, len(steps[:5])))])
     assert len(steps) <= 13
+
+
+@pytest.mark.parametrize("beam", [30.0, 4e9, 1e38])
+@pytest.mark.parametrize("rows", [12, 16])
+def test_the_work_has_a_bound(beam: float, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many sets as there are words of so many rows: all attempts together do little more than the memory allows."""
+    work, hold = [0], Memory.hold
+
+    def counting(memory: Memory, rows: int, columns: int) -> None:
+        hold(memory, rows, columns)
+        work[0] += rows * columns
+
+    monkeypatch.setattr(Memory, "hold", counting)
+    lattice = random_lattice(rows=rows).labelled()
+    most_bytes, of_best_path = 1_000_000, 1000 * rows
+    found, _ = word_lattice.within_memory(lattice, beam, most_bytes)
+    assert work[0] <= 2 * (most_bytes + 4000 * len(lattice.src)) + of_best_path
+    assert found.best_cost == pytest.approx(lattice.best_cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -216,3 +217,17 @@ def test_a_copy_to_its_own_name_is_made(files: Cli) -> None:
     files.good("copy", "--binary=false", "net.raw", "net.raw")
     assert Path("net.raw").read_bytes().startswith(b"<Nnet3>")
     assert Path("net.raw").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("other", ["ark:x", "ark,t:./x", "ark,scp:y,x", "ark,scp:x,y"])
+def test_two_outputs_of_one_name(cli: Cli, other: str, is_there: bool) -> None:
+    with matrix_writer("ark:feats.ark") as writer:
+        writer.write("utt", np.ones((5, 3), np.float32))
+    if is_there:
+        cli.good("copy-feats", "ark:feats.ark", "ark:x")
+    outcome = cli("copy-feats", f"--write-num-frames={other}", "ark:feats.ark", "ark:x")
+    assert outcome.status == 1
+    assert "x: two outputs are to be written here: give each a name of its own" in outcome.err
+    assert not [name for name in os.listdir() if name.endswith(".tmp")]
+    cli.good("copy-feats", "--write-num-frames=ark:y", "ark:feats.ark", "ark:x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,16 @@ def test_statistics_take_memory_too() -> None:
     cn.from_text(text, max_numbers=12)
     with pytest.raises(ModelFormatError, match="line 4: 6 x 1 numbers are more than there can be"):
         cn.from_text(text, max_numbers=11)
+
+
+def test_what_does_not_fit_into_memory_is_refused() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 34, hard))
+    try:
+        with pytest.raises(ModelFormatError, match="line 2: a value of this size does not fit into memory"):
+            cn.from_text(HEADER + "W = parameter(rows=1, cols=2147483647)", "net.txt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
 
 
 NAMES = ["my scores", "a = b", "it's", "\"quoted\" and 'quoted'", "two\nlines", " ", "softmax(x, 1)", "1", "ü\u2028\\"]

@@ -84,7 +84,7 @@ def test_binary_ends_at_damage() -> None:
 
 def test_pipes_of_a_script_need_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no object, what goes on behind one, and what is one that does not end; a command that fails is named."""
-    monkeypatch.setattr("nnet3.kaldi_io.archive._MOST_OF_OBJECT", 1 << 20)
+    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
     entries = {
         "text": ("yes |", "expected a matrix"),
         "zeros": ("cat /dev/zero |", "this begins with a zero byte"),
@@ -104,3 +104,28 @@ def test_pipes_of_a_script_need_not_end(monkeypatch: pytest.MonkeyPatch) -> None
         else:
             name, matrix = next(table)
             assert (name, np.asarray(matrix).tolist()) == (key, [[1, 23]])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("echo 'a [ 1 ]'; echo 'b ['; yes '1 2' |", "the entry 'b' does not end within 1048576 bytes of a stream"),
+        (
+            "echo 'a [ 1 ]'; printf 'b \\0BFM \\4\\0\\0\\0\\1\\4\\0\\0\\0\\1'; yes |",
+            "the entry 'b' does not end within",
+        ),
+    ],
+)
+def test_entries_of_a_pipe_end(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
+    table = open_matrix_table(f"ark:{command}")
+    assert next(table)[0] == "a"
+    with pytest.raises(TableError, match=message):
+        next(table)
+    table.close()
+
+
+def test_a_pipe_is_as_long_as_it_likes_if_its_entries_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 16)
+    command = "for k in $(seq 200); do echo \"$k [\"; yes '1 2 3 4 5 6 7 8' | head -n 100; echo ']'; done |"
+    assert len(list(open_matrix_table(f"ark:{command}"))) == 200

@@ -95,6 +95,24 @@ def test_text_may_be_replaced_unless_it_is_named_twice(write: Callable[[Path, by
 
 
 @write
+@pytest.mark.parametrize("is_there", [False, True])
+def test_two_outputs_have_two_names(is_there: bool, write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    if is_there:
+        path.write_bytes(TEXT[0])
+    with keeping_inputs([], [str(path), str(tmp_path / "other")]):
+        write(path, TEXT[1])
+        write(tmp_path / "third", TEXT[2])
+        write(tmp_path / "third", TEXT[2])
+        with pytest.raises(Nnet3Error, match="file: two outputs are to be written here: give each a name of its own"):
+            write(path, TEXT[2])
+        assert path.read_bytes() == TEXT[1]
+        write(tmp_path / "other", TEXT[1])
+    write(path, TEXT[2])
+    assert sorted(os.listdir(tmp_path)) == ["file", "other", "third"]
+
+
+@write
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o666])
 def test_permissions_stay(write: Callable[[Path, bytes], None], mode: int, tmp_path: Path) -> None:
     path = tmp_path / "file"

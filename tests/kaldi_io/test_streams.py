@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from nnet3.errors import ModelFormatError, TableError
+from nnet3.cli.files import read_network_or_config
+from nnet3.errors import ModelFormatError, Nnet3Error, TableError
+from nnet3.kaldi_io import open_matrix_table
+from nnet3.kaldi_io.files import map_file
+from nnet3.kaldi_io.load import open_rxfilename
+from nnet3.kaldi_io.script import read_script
 from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
 from nnet3.kaldi_io.streams import InputStream, OutputStream, open_input, read_whole
 
@@ -107,6 +115,30 @@ def test_standard_input_and_output_stay_open(monkeypatch: pytest.MonkeyPatch) ->
 def test_zeros_without_end_are_refused_at_once() -> None:
     with pytest.raises(ModelFormatError, match=r"cat /dev/zero : this begins with a zero byte"):
         read_whole(parse_rxfilename("cat /dev/zero |"))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: read_whole(parse_rxfilename("yes |")),
+        lambda: open_rxfilename("yes |"),
+        lambda: read_script("yes |"),
+        lambda: open_matrix_table("scp:yes |"),
+        lambda: read_network_or_config("yes |"),
+        lambda: map_file("pipe"),
+        lambda: read_network_or_config("pipe"),
+    ],
+)
+def test_text_without_end_is_refused(
+    read: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with subprocess.Popen(["bash", "-c", "exec yes > pipe"]) as writer:
+        with pytest.raises(Nnet3Error, match=r"does not end within 1048576 bytes: .* name a file instead"):
+            read()
+        writer.kill()
 
 
 def test_a_command_that_is_not_read_to_its_end_is_ended() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnet3.errors import TableError
@@ -69,6 +73,46 @@ def test_a_table_without_its_script_is_not_written() -> None:
     with pytest.raises(TableError, match=r"cannot write none/x\.scp"):
         matrix_writer("ark,scp:x.ark,none/x.scp")
     assert list(Path().iterdir()) == []
+
+
+def test_behind_an_entry_that_was_not_written_there_is_none(small_files: Callable[[int], None]) -> None:
+    """Its key may be there already, or half of it: what is kept ends before it."""
+    writer = matrix_writer("ark,scp:x.ark,x.scp")
+    matrices = {key: np.full((100, 100), number, np.float32) for number, key in enumerate("abc")}
+    writer.write("a", matrices["a"])
+    small_files(60_000)
+    with pytest.raises(TableError, match=r"cannot write x\.ark: File too large"):
+        writer.write("b", matrices["b"])
+    small_files(1_000_000)
+    with pytest.raises(TableError, match="an entry before 'c' could not be written"):
+        writer.write("c", matrices["c"])
+    assert writer.keep() == "x.ark"
+    assert same(open_matrix_table("scp:x.scp"), {"a": matrices["a"]})
+    assert same(open_matrix_table("ark:x.ark"), {"a": matrices["a"]})
+
+
+@pytest.mark.parametrize("end", ["close", "keep"])
+@pytest.mark.parametrize("most", [0, 9, 100])
+def test_a_table_whose_end_cannot_be_written_leaves_nothing(
+    end: str, most: int, small_files: Callable[[int], None]
+) -> None:
+    """Neither of its two files, of which one may be whole."""
+    writer = matrix_writer("ark,scp:x.ark,x.scp")
+    for key in MATRICES:
+        writer.write(key, np.zeros((3, 3), np.float32))
+    small_files(most)
+    with pytest.raises(TableError, match=r"ark,scp:x\.ark,x\.scp: cannot write x\.(ark|scp): File too large"):
+        getattr(writer, end)()
+    small_files(resource.RLIM_INFINITY)
+    assert not [path for path in os.listdir() if path.endswith(".tmp")]
+
+
+@pytest.fixture
+def small_files() -> Iterator[Callable[[int], None]]:
+    """Lets files have so many bytes, as on a disk that is full."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
 
 
 def test_bad_keys_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,14 @@ def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:
     for _ in range(2):
         prepare_folder(tmp_path / "a" / "b")
         assert os.listdir(tmp_path / "a" / "b") == []
-    (tmp_path / "a" / "b" / ".probe").mkdir()
-    with pytest.raises(Nnet3Error, match=r"b: the run's folder cannot be written: Is a directory"):
-        prepare_folder(tmp_path / "a" / "b")
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # as on a disk that is full
+    try:
+        with pytest.raises(Nnet3Error, match=r"b: the run's folder cannot be written: File too large"):
+            prepare_folder(tmp_path / "a" / "b")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+    assert os.listdir(tmp_path / "a" / "b") == []
 
 
 @pytest.mark.parametrize(("wanted", "taken"), [(0, []), (1, [1]), (3, [3]), (4, [3]), (10_000, [3])])

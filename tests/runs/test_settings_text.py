@@ -9,6 +9,7 @@ import pytest
 
 from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.runs.settings_text import parse_toml, parse_yaml, read_settings_text
+from tests.call_count import count_calls
 
 TOML = """# a run
 [training]
@@ -118,7 +119,11 @@ def test_wrong_toml_is_refused_with_its_place(contents: str, place: str) -> None
         ("a:\n  x: 2001-01-01 01:01:01 +99:99\n", "run.yaml:2:6: this is not YAML: offset must be"),
         (f"a:\n  x: {'9' * 5000}\n", "run.yaml:2:6: this is not YAML: Exceeds the limit (4300 digits)"),
         (f"a: 0x{'f' * 5000}\n", "run.yaml:1:1: [a]: expected a section with keys, got an int"),
-        (f"a: {'[' * 5000}", "run.yaml: this is not YAML: the values are nested too deeply"),
+        (f"a: {'[' * 5000}", "run.yaml:1:104: this is not YAML: the values are nested too deeply"),
+        (
+            "a:\n" + "".join(f"{' ' * k}- \n" for k in range(1, 500)),
+            "run.yaml: this is not YAML: the values are nested",
+        ),
         ("a: !!python/object:os.system {}\n", "run.yaml:1:4: this is not YAML"),
         ("a: 1\n", "run.yaml:1:1: [a]: expected a section"),
         ("a:\n  x: 1\n  y: \0\n", "run.yaml:3:6: this is not YAML: special characters are not allowed"),
@@ -179,6 +184,19 @@ def test_aliases_take_no_time(form: str) -> None:
 def test_values_that_cannot_be_made(parse: Callable[[str, str], object], text: str) -> None:
     with pytest.raises(ConfigError, match=r"this is not (TOML|YAML): "):
         parse(text, "a")
+
+
+@pytest.mark.parametrize("opened", ["[", "{", "[a,", "{a: ", "[{a: [b, {"])
+def test_the_work_grows_as_the_brackets_that_are_open(opened: str) -> None:
+    """Not as their square."""
+
+    def refused(text: str) -> None:
+        with pytest.raises(ConfigError, match="the values are nested too deeply"):
+            parse_yaml(text, "a")
+
+    calls = [count_calls(refused, "a: " + opened * count) for count in (1000, 10000)]
+    assert calls[1] < 1.1 * calls[0]
+    assert parse_yaml("a: {b: " + "[" * 90 + "]" * 90 + "}", "a").sections.keys() == {"a"}
 
 
 @pytest.mark.parametrize("suffix", ["toml", "yaml"])

@@ -25,18 +25,18 @@ from tools.command_lines.masking import Mask
 ROOT = Path(__file__).resolve().parents[2]
 
 # The same for everybody: widths of help, one thread, no GPU, no colours; a variable that is not here is not passed on.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "COLUMNS": "80",
     "CUDA_VISIBLE_DEVICES": "",
     "LC_ALL": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
     "TERM": "dumb",
     "TZ": "UTC",
 }
-_PASSED_ON = ("HOME", "PATH", "TMPDIR")
-_QUOTED = re.compile(r"'[^']*'")
-_FOR_A_SHELL = re.compile(r"""[|&;<>()$`\\"'*?\[\]#~{}!]|^\w+=""")
+PASSED_ON = ("HOME", "PATH", "TMPDIR")
+QUOTED = re.compile(r"'[^']*'")
+FOR_A_SHELL = re.compile(r"""[|&;<>()$`\\"'*?\[\]#~{}!]|^\w+=""")
 _LONGEST = 300.0  # seconds of one command line
 
 Record = list[str]
@@ -45,9 +45,9 @@ Record = list[str]
 
 def run_groups(groups: Mapping[str, list[str]], shared: Path, workers: int) -> Iterator[tuple[str, dict[str, Record]]]:
     """Runs groups, so many at once, and gives the records of each by command line."""
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     os.environ.clear()
-    os.environ.update({**passed_on, **_ENVIRONMENT})
+    os.environ.update({**passed_on, **ENVIRONMENT})
     socket.setdefaulttimeout(_LONGEST)
     with prepared_programs(installed_scripts(), "nnet3") as programs, ThreadPoolExecutor(workers) as pool:
         os.environ["PATH"] = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -65,7 +65,7 @@ def _run_group(programs: Path, shared: Path, lines: list[str]) -> dict[str, Reco
 def _record(line: str, folder: Path, programs: Path, mask: Mask) -> Record:
     before, places = _states(folder), installed_scripts()
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        words = [] if _FOR_A_SHELL.search(_QUOTED.sub("", line)) else shlex.split(line)
+        words = [] if FOR_A_SHELL.search(QUOTED.sub("", line)) else shlex.split(line)
         if words and words[0] in places:
             place, words[0] = places[words[0]], str(programs / words[0])
             address = str(programs.parent / "socket")

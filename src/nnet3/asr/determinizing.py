@@ -60,18 +60,20 @@ class _Ends(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """Determinizing a lattice needs more memory than it may have."""
+    """Determinizing a lattice needs more memory or work than it may have."""
 
 
 class Memory:
-    """Counts the rows and columns that are held, against a limit in Kaldi's bytes, which may be infinite."""
+    """Counts the rows and columns that are held, against a limit in Kaldi's bytes, and all that ever were, which is the
+    work, against another one. Both may be infinite."""
 
-    def __init__(self, most_bytes: float):
-        self._left = most_bytes
+    def __init__(self, most_bytes: float, most_work: float = np.inf):
+        self._left, self._work_left = most_bytes, most_work
 
     def hold(self, rows: int, columns: int) -> None:
         self._left -= _BYTES * rows * columns
-        if self._left < 0:
+        self._work_left -= rows * columns
+        if self._left < 0 or self._work_left < 0:
             raise TooLargeError
 
     def release(self, rows: int, columns: int) -> None:
@@ -89,7 +91,7 @@ def determinized(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLat
     A state of the result is a set of states to which the same labels lead; each member has its cost beyond that of the
     best one, and its ids beyond those that all share. An arc stays if the best path through its set and the arc is
     within the beam. Worse paths may consist of such arcs; they stay too, as in Kaldi's lattices. Raises TooLargeError
-    if it needs more than the memory.
+    if it needs more than the memory, or more work.
     """
     return _Sets(lattice, beam, memory).result()
 

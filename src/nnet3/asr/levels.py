@@ -73,6 +73,12 @@ class Levels:
     def best_cost(self) -> float:
         return float(self.backward[0])
 
+    @property
+    def widest_beam(self) -> float:
+        """What the worst arc on a path costs more than the best path: no wider beam keeps more; 0 without arcs."""
+        through = self.forward[self.src] + self.cost + self.backward[self.dst]
+        return float(np.max(through[through < np.inf], initial=self.best_cost) - self.best_cost)
+
     def within(self, beam: float) -> tuple[Flags, Flags, Flags]:
         """Marks states, arcs and ends on paths that cost at most `beam` more than the best one."""
         most = min(self.best_cost + beam + _ROUNDING, np.finfo(np.float64).max)

@@ -19,6 +19,7 @@ from nnet3.kaldi_io.lattice import Lattice
 _NARROWER = 0.75
 _SMALL_STEPS = 4  # by which a beam narrows; each further step is twice as large, so that there are few
 _NARROWEST_BEAM = 0.01
+_WORK_PER_ARC = 4000  # numbers per arc of a lattice of any length; beyond them there are as many as bytes of memory
 
 
 class WordLattice(NamedTuple):
@@ -87,8 +88,9 @@ def within_memory(
 ) -> tuple[LabelLattice, float]:
     """Determinizes a lattice of words whose arcs have one id at most, by phones and words first if `phones` are given.
 
-    Sets can be exponentially many. Where they need more than `most_bytes`, the beam is narrowed; the best path is left
-    in any case. Returns the lattice and the beam.
+    Sets can be exponentially many. Where they need more than `most_bytes`, or more work than is usual for these bytes
+    and the arcs, the beam is narrowed, each time with half of the work: all take twice the first at most. The best path
+    is left in any case. Returns the lattice and the beam.
     """
     whole = lattice if phones is None else replace(lattice, label=phones.of(lattice, from_start=phones_alone))
 
@@ -99,12 +101,14 @@ def within_memory(
         return lattice if phones_alone else determinized(lattice, beam, memory)
 
     narrowed, failures = beam, 0
+    most_work = most_bytes + _WORK_PER_ARC * len(whole.src)
     while narrowed >= _NARROWEST_BEAM:
+        memory = Memory(most_bytes, most_work / 2**failures)
         try:
-            return made(whole if narrowed == beam else whole.pruned(narrowed), narrowed, Memory(most_bytes)), narrowed
+            return made(whole if narrowed == beam else whole.pruned(narrowed), narrowed, memory), narrowed
         except (TooLargeError, MemoryError):
             failures += 1
-            narrowed *= _NARROWER**2.0 ** max(failures - _SMALL_STEPS, 0)
+            narrowed = min(narrowed, whole.widest_beam) * _NARROWER**2.0 ** max(failures - _SMALL_STEPS, 0)
     return made(whole.best_path(), 0.0, Memory(np.inf)), 0.0
 
 

@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -187,7 +188,8 @@ def compute_share(tables: ComputedTables, run: Worker, share: Container[str] | N
             with tally.shown():
                 _compute_all(features, finished.keys if finished else set(), share, ivectors, run, writer, tally)
         except BaseException:
-            _keep(writer)
+            with suppress(Nnet3Error):  # the first error is told
+                _keep(writer)
             raise
         if tally.damaged or tally.done + tally.resumed == 0:
             _keep(writer)

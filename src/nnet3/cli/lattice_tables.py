@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -152,11 +152,21 @@ class _Outputs:
         self.count += 1
 
     def close(self) -> None:
-        for writer in self._all:
-            writer.close()
+        with self._all_or_none():
+            for writer in self._all:
+                writer.close()
 
     def keep(self) -> str:
-        return ", ".join(name for writer in self._all if (name := writer.keep()) != os.devnull)
+        with self._all_or_none():
+            return ", ".join(name for writer in self._all if (name := writer.keep()) != os.devnull)
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         for writer in self._all:

@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -60,10 +61,18 @@ class Verb(click.Command):
 
 
 def _keeping_inputs(values: Iterable[Any]) -> AbstractContextManager[None]:
-    """Returns a context in which a file that parameters name twice is an input."""
+    """Returns a context in which a file that parameters name twice is an input, and is written once at most."""
     flat = [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
-    files = [each for each in flat if isinstance(each, str) and os.path.isfile(each)]
-    return later.kaldi_io.keeping_inputs(files) if len(files) > 1 else nullcontext()
+    words = [each for each in flat if isinstance(each, str)]
+    files = [word for word in words if os.path.isfile(word)]
+    named = Counter(path for word in words for path in {os.path.realpath(name) for name in _names_in(word)})
+    twice = [path for path, count in named.items() if count > 1]
+    return later.kaldi_io.keeping_inputs(files, twice) if len(files) > 1 or twice else nullcontext()
+
+
+def _names_in(word: str) -> set[str]:
+    """Returns what may be names of files in a word: the word, and what follows the colon of a specifier."""
+    return {name for name in (word, *word.partition(":")[2].split(",")) if name}
 
 
 def verb(

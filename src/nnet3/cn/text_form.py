@@ -27,7 +27,7 @@ from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.options import checked_option
 from nnet3.cn.registry import OPERATIONS, check_is_registered, is_stored, make_node
-from nnet3.errors import ModelFormatError, NetworkError, Nnet3Error, check_kind
+from nnet3.errors import ModelFormatError, NetworkError, Nnet3Error, check_kind, is_out_of_memory
 from nnet3.text import did_you_mean
 
 HEADER = "# computational network 1"
@@ -164,6 +164,10 @@ class _Reader:
             return make()
         except Nnet3Error as error:
             raise self._error(str(error).split("\n")[0]) from None
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise self._error("a value of this size does not fit into memory") from None
 
     def _error(self, message: str) -> ModelFormatError:
         return ModelFormatError(message, self.source, self.place)

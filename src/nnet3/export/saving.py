@@ -34,12 +34,12 @@ def save_checked(model: ir.Model, target: Path, check: Callable[[Path], Path]) -
     """
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
     data = f"{target.name}{_DATA}" if size > MOST_BYTES else None
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.") as folder:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp") as folder:
         file = Path(folder) / target.name
         ir.save(model, file, external_data=data)
         kept = check(file)
         with open(kept, "rb") as written:
             os.fsync(written.fileno())
         if data is not None and kept == file:
-            os.replace(Path(folder) / data, target.with_name(data))
+            put_in_place(Path(folder) / data, target.with_name(data))
         put_in_place(kept, target)

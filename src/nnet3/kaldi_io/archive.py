@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from nnet3.errors import ModelFormatError, TableError
+from nnet3.kaldi_io import files
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.script import ScriptEntry, cut
@@ -23,7 +24,6 @@ _END_OF_TEXT = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
 _END_OF_LINE = re.compile(rb"\n")
 _KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")
 _LONGEST_KEY = 4096
-_MOST_OF_OBJECT = 1 << 30  # bytes of a stream
 _MOST_BEHIND = 1 << 20  # bytes of a stream that may follow an object
 
 
@@ -126,10 +126,15 @@ class Archive:
         return self.key, read(self._reader)
 
     def _refill(self, start: int) -> bool:
-        """Reads on in the stream, behind the data from `start` on; returns False at its end."""
+        """Reads on in the stream, behind the data from `start` on; returns False at its end.
+
+        TableError if more is held than may be: of the data behind `start` no entry ends.
+        """
         if self._stream is None:
             return False
         rest = self._reader.data[start:]
+        if len(rest) > files.MOST_OF_STREAM:
+            raise TableError(f"the entry '{self.key}' does not end within {files.MOST_OF_STREAM} bytes of a stream")
         more = self._stream.read(len(rest))  # at least twice as much, lest long entries be read over and over
         if not more:
             stream, self._stream = self._stream, None
@@ -192,8 +197,8 @@ class ScriptObjects:
                 if not reader.ran_out or not (more := stream.read(len(data))):
                     break
                 data += more
-                if len(data) > _MOST_OF_OBJECT:
-                    raise TableError(f"{name}: the first object does not end within {_MOST_OF_OBJECT} bytes")
+                if len(data) > files.MOST_OF_STREAM:
+                    raise TableError(f"{name}: the first object does not end within {files.MOST_OF_STREAM} bytes")
             if error is not None and not reader.ran_out:
                 raise error
             if len(stream.exactly(_MOST_BEHIND)) == _MOST_BEHIND:

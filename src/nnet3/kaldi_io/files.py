@@ -13,6 +13,9 @@ from typing import BinaryIO
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.kaldi_io.replacing import put_in_place
 
+#: So many bytes, at most, are held of what is no file, and may have no end.
+MOST_OF_STREAM = 1 << 30
+_CHUNK = 1 << 16
 ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files"
 
 
@@ -52,14 +55,28 @@ def is_device(descriptor: int) -> bool:
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """Reads to the end of what is no regular file. ModelFormatError for a device, and for zeros out of a pipe."""
+    """Reads to the end of what is no regular file. ModelFormatError for a device, for zeros out of a pipe, and for more
+    bytes than are held."""
     if is_device(file.fileno()):
         raise ModelFormatError("this is a device, not a file", str(file.name))
     first = file.read(1)
     second = file.read(1)
     if first == b"\0" and second != b"B":
         raise ModelFormatError(ZERO_BYTE, str(file.name))
-    return first + second + file.read()
+    return first + second + joined(iter(lambda: file.read(_CHUNK), b""), str(file.name))
+
+
+def joined(pieces: Iterable[bytes], source: str) -> bytes:
+    """Returns the bytes of a stream whose pieces these are. ModelFormatError if they are more than are held."""
+    left = MOST_OF_STREAM
+    kept = []
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            message = f"this does not end within {MOST_OF_STREAM} bytes: if it is to be longer, name a file instead"
+            raise ModelFormatError(message, source)
+        kept.append(piece)
+    return b"".join(kept)
 
 
 def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> None:

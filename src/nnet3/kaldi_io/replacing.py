@@ -35,6 +35,7 @@ _KINDS = {
 }
 _PATTERNS = {kind: re.compile(pattern, re.DOTALL) for kind, pattern in _KINDS.items()}
 _named_twice: set[tuple[int, int]] = set()  # device and inode
+_written: dict[str, bool] = {}  # of the paths that are named twice: has a file been put there?
 
 
 def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
@@ -59,28 +60,41 @@ def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
 
 
 @contextmanager
-def keeping_inputs(files: Iterable[str]) -> Iterator[None]:
-    """Take a file that is named twice for an input, whatever its kind. `files`: those of a command line."""
+def keeping_inputs(files: Iterable[str], paths: Iterable[str] = ()) -> Iterator[None]:
+    """Take a file that is named twice for an input, whatever its kind, and put no two files at one path.
+
+    `files`: those of a command line. `paths`: what is named there more than once, as `os.path.realpath` has it.
+    """
     found: Counter[tuple[int, int]] = Counter()
     for name in files:
         status = os.stat(name)
         found[status.st_dev, status.st_ino] += 1
-    before = _named_twice.copy()
+    before, written = _named_twice.copy(), _written.copy()
     _named_twice.update(file for file, count in found.items() if count > 1)
+    _written.update(dict.fromkeys(paths, False))
     try:
         yield
     finally:
         _named_twice.clear()
         _named_twice.update(before)
+        _written.clear()
+        _written.update(written)
 
 
 def put_in_place(temporary: Path, target: Path, text_is: str = "") -> None:
-    """Let a complete file take the place of its target, with whose permissions. Raises OSError, Nnet3Error."""
+    """Let a complete file take the place of its target, with whose permissions. Raises OSError, Nnet3Error.
+
+    `target` is no symbolic link.
+    """
+    if _written.get(str(target)):
+        raise Nnet3Error(f"{target}: two outputs are to be written here: give each a name of its own")
     with open(temporary, "rb") as file:
         check_may_replace(target, file.read(HEAD), text_is)
     if target.exists():
         os.chmod(temporary, target.stat().st_mode & 0o777)
     os.replace(temporary, target)
+    if str(target) in _written:
+        _written[str(target)] = True
 
 
 def _kind_of(head: bytes) -> str:

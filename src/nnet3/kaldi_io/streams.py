@@ -6,6 +6,7 @@ A command runs only if its name was given by the user or stands in a script file
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from nnet3.errors import ModelFormatError, Nnet3Error, TableError
-from nnet3.kaldi_io.files import ZERO_BYTE, is_device, is_special, map_file, open_beside
+from nnet3.kaldi_io.files import ZERO_BYTE, is_device, is_special, joined, map_file, open_beside
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.replacing import ARCHIVE, HEAD, check_may_replace, put_in_place
 from nnet3.kaldi_io.specifiers import FileName
@@ -96,19 +97,19 @@ def open_input(name: FileName) -> Buffer | InputStream:
 
 
 def read_whole(name: FileName) -> Buffer:
-    """All bytes behind a name, of which `name.offset` is not yet skipped."""
+    """All bytes behind a name, of which `name.offset` is not yet skipped. ModelFormatError for a stream without end."""
     source = open_input(name)
     if not isinstance(source, InputStream):
         return source
     try:
-        pieces = [source.read(2)]
-        if pieces[0][:1] == b"\0" and pieces[0][:2] != b"\0B":
-            raise ModelFormatError(ZERO_BYTE, name.name or "standard input")
-        pieces += iter(lambda: source.read(_CHUNK), b"")
+        first, shown = source.read(2), name.name or "standard input"
+        if first[:1] == b"\0" and first[:2] != b"\0B":
+            raise ModelFormatError(ZERO_BYTE, shown)
+        contents = joined(itertools.chain([first], iter(lambda: source.read(_CHUNK), b"")), shown)
         source.finish()
     finally:
         source.close()
-    return b"".join(pieces)
+    return contents
 
 
 class OutputStream:
@@ -178,7 +179,8 @@ class OutputStream:
         """
         if self._temporary is not None:
             if size is not None:
-                self._file.truncate(size)
+                with self._naming_failures():
+                    self._file.truncate(size)
             self._target = self._target.with_name(self._target.name + suffix)
         if self._standard:
             self.flush()

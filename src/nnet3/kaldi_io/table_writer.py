@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -61,6 +62,7 @@ class TableWriter(Generic[T]):
         self._names: dict[str, str] = {}
         self._positions: list[tuple[str, int]] = []  # of the entries of the archive, for the script
         self._complete = 0  # bytes of the archive that are whole entries
+        self._has_failed = False
         self._resumed = finished is not None
         with naming(wspecifier):
             if self.specifier.archive is None:
@@ -95,9 +97,11 @@ class TableWriter(Generic[T]):
             self._write_position(key, position)
 
     def write(self, key: str, value: T) -> None:
-        """Add an entry."""
+        """Add an entry. After one that could not be written there can be no other: TableError."""
         if not is_word(key):
             raise TableError(f"{self.specifier.text}: '{key}' cannot be a key, which is a word without blanks")
+        if self._has_failed:
+            raise TableError(f"{self.specifier.text}: an entry before '{key}' could not be written")
         writer = Writer(self._binary)
         if self._header:
             writer.header()
@@ -107,6 +111,7 @@ class TableWriter(Generic[T]):
                 self._write_by_script(key, writer)
                 self.count += 1
                 return
+            self._has_failed = True
             self._archive.write(key.encode("utf-8", "surrogateescape") + b" ")
             position = self._archive.written
             self._archive.write(writer.getvalue())
@@ -114,6 +119,7 @@ class TableWriter(Generic[T]):
             self._write_position(key, position)
             if self.specifier.flush:
                 self.flush()
+        self._has_failed = False
         self.count += 1
 
     def _write_position(self, key: str, position: int, suffix: str = "") -> None:
@@ -138,7 +144,7 @@ class TableWriter(Generic[T]):
 
     def close(self) -> None:
         """Finish; TableError if a command that was written to failed."""
-        with naming(self.specifier.text):
+        with self._all_or_none():
             for stream in (self._archive, self._script):
                 if stream is not None:
                     stream.close()
@@ -156,7 +162,7 @@ class TableWriter(Generic[T]):
         """
         streams = [stream for stream in (self._archive, self._script) if stream is not None]
         suffix = PARTIAL if not self._resumed and any(stream.replaces for stream in streams) else ""
-        with naming(self.specifier.text):
+        with self._all_or_none():
             if self._archive is not None:
                 self._archive.close(suffix, self._complete)
             if self._script is not None and self._script.is_file:
@@ -168,6 +174,16 @@ class TableWriter(Generic[T]):
             if self._script is not None:
                 self._script.close()
         return f"{self.specifier.archive or self.specifier.text}{suffix}"
+
+    @contextlib.contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """Names the table in an error, after which neither archive nor script is open or left behind half-written."""
+        try:
+            with naming(self.specifier.text):
+                yield
+        except BaseException:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Gives up after an error, and removes an archive or script that is a file."""

@@ -205,8 +205,8 @@ class SearchOptions(Options):
     max_mem: int = option(
         50_000_000,
         _COUNT,
-        "Most memory of determinizing a lattice, as Kaldi counts it (here up to 8 times as much); beyond it its beam "
-        "narrows (0: any).",
+        "Most memory of determinizing a lattice, as Kaldi counts it (here up to 8 times as much); beyond it, or beyond "
+        "the work that it allows, its beam narrows (0: any).",
         unit="bytes",
     )
 

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -125,9 +126,8 @@ def prepare_folder(folder: Path) -> None:
     """Make the folder of the run. Raises Nnet3Error if nothing can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.write_bytes(b"x")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+            probe.write(b"x")
     except OSError as error:
         raise Nnet3Error(
             f"{folder}: the run's folder cannot be written: {error.strerror}: choose another one, or "

@@ -32,6 +32,12 @@ else:
             is_number = kind is yaml.ScalarNode and tag.endswith((":int", ":float"))
             return self.DEFAULT_SCALAR_TAG if is_number and ":" in value else tag
 
+        def fetch_flow_collection_start(self, kind: type) -> None:
+            """Refuses brackets that are nested deep: for each token PyYAML looks at all that are open."""
+            if self.flow_level == _MOST_BRACKETS:
+                raise yaml.scanner.ScannerError(None, None, _TOO_DEEP, self.get_mark())
+            super().fetch_flow_collection_start(kind)
+
         def construct_object(self, node: Any, deep: bool = False) -> Any:
             """Returns a node's value. Raises ConstructorError where PyYAML trips over the value, as over `!!int ''`."""
             try:
@@ -49,6 +55,7 @@ _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\
 _TRIPLE_QUOTES = re.compile(r"'''|\"\"\"")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 _MOST_BYTES = 1 << 18
+_MOST_BRACKETS = 100  # of YAML, one in the other
 _MOST_VALUES = 10_000  # of YAML, where what an alias stands for counts each time
 _TOO_DEEP = "the values are nested too deeply"
 
