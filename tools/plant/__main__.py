@@ -3,10 +3,10 @@
     python -m tools.plant [--each 5] [--seed 0] [--workers 2] [--seconds 3600] [--most 6] [--only planner]
 
 Each bug is planted in a process of its own, which makes what executes a line of it: programs, plans or numbers of some
-small networks, all proved, plain programs cindex by cindex. It is noticed by a proof, by the checker, by another error or, in native code, by numbers;
-or it changes nothing, or what it changes computes the same, or it is a hole: something else is computed and handed out.
-A bug of a proof is noticed if it raises a false alarm, or misses something that is wrong. Exit status 1 if there are
-holes.
+small networks, all proved, plain programs cindex by cindex. It is noticed by a proof, by the checker, by another error
+or, in native code, by numbers; or it changes nothing, or what it changes computes the same, or it is a hole: something
+else is computed and handed out. A bug of a proof is noticed if it raises a false alarm, or misses something that is
+wrong. Exit status 1 if there are holes.
 """
 
 from __future__ import annotations
