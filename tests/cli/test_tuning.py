@@ -27,7 +27,7 @@ OBJECTIVES = re.compile(r"objective per frame: (\S+) before, (\S+) after")
 def folder(cli: Cli, tmp_path: Path) -> Path:
     """A folder with a model that hears tones as several words, and data."""
     spoil(write_recognizer(tmp_path / "model") / "am/final.mdl")
-    write_data(Path("data"), {f"u{number}": random_words(4) for number in range(12)})
+    write_data(Path("data"), {f"u{number}": random_words(3) for number in range(12)})
     return tmp_path
 
 
@@ -62,8 +62,8 @@ def test_a_tuned_model_hears_better(cli: Cli, folder: Path, lookahead: bool) -> 
     outcome = cli.good("tune", *QUICK, "--work=work", model, "data", "tuned")
     rates = RATES.search(outcome.out)
     assert rates is not None, outcome.out
-    assert int(rates[4]) <= max(0, int(rates[3]) - 8)
-    assert int(rates[5]) == 12  # three utterances of four words
+    assert int(rates[4]) <= max(0, int(rates[3]) - 4)
+    assert int(rates[5]) == 9  # three utterances of three words
     assert "9 utterances to train on" in outcome.err
     assert "3 held out" in outcome.err
     assert OBJECTIVES.search(outcome.out) is not None

@@ -83,7 +83,7 @@ class SpeechData:
 
     @cached_property
     def _parts(self) -> dict[str, dict[str, Seconds | None]]:
-        """By recording: its utterances, and where each begins and ends. Empty without segments."""
+        """The utterances of each recording, and where each begins and ends. Empty without segments."""
         found: dict[str, dict[str, Seconds | None]] = {}
         if self.segments:
             with open_words_table(f"ark:{self.segments}") as table:

@@ -1,4 +1,4 @@
-"""What a network is to answer, made of alignments: sequences of pdfs for LF-MMI, or the pdf of each row."""
+"""Supervision made of alignments: sequences of pdfs for LF-MMI, or the pdf of each row."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TOLERANCE = 2  # rows by which an allophone may come earlier or later
 
 @dataclass(frozen=True)
 class Cutting:
-    """How utterances are cut into chunks, with ivectors one every so many frames."""
+    """The lengths and contexts of chunks, the frames of an ivector, and the seed of what is drawn at random."""
 
     chunks: ChunkOptions
     ivector_period: int
