@@ -132,10 +132,14 @@ MISTAKES = {
     "inside the model": (["model", "data", "model/tuned"], "this is the model directory model, or inside it"),
     "data as output": (["model", "data", "data"], "this folder is replaced as a whole, but it has"),
     "work with files": (["--work=data", "model", "data", "tuned"], "data: this folder is not empty"),
+    "work is a file": (["--work=data/text", "model", "data", "tuned"], "data/text: cannot make this folder"),
     "no epochs": (["--epochs=0", "model", "data", "tuned"], "--epochs"),
     "rates": (["--final-learning-rate=1", "model", "data", "tuned"], "must be at most initial_learning_rate"),
     "beams": (["--retry-beam=1", "model", "data", "tuned"], "retry_beam must be 0 or more than beam"),
-    "device": (["--device=nowhere", "model", "data", "tuned"], "expected cpu, cuda or cuda:N, got 'nowhere'"),
+    "device": (
+        ["--device=nowhere", "model", "data", "tuned"],
+        "--device=nowhere is not a device such as cpu",
+    ),
 }
 
 

@@ -14,8 +14,10 @@ import click
 
 from nnet3.asr import Model
 from nnet3.asr.pronouncing import shown_words
+from nnet3.cli.device import choose_device
 from nnet3.cli.messages import say
 from nnet3.cli.speech_data import SpeechData
+from nnet3.cli.verb import take_use_gpu
 from nnet3.errors import Nnet3Error
 from nnet3.options import TuningOptions
 from nnet3.runs.packing import check_can_save
@@ -25,7 +27,14 @@ from nnet3.tuning.tuned_folder import new_folder, write_model_folder
 
 
 def tune(
-    model: str, data: str, output: str, options: TuningOptions, held_out: str, work: str, graph: str | None
+    model: str,
+    data: str,
+    output: str,
+    options: TuningOptions,
+    held_out: str,
+    work: str,
+    graph: str | None,
+    device_name: str | None,
 ) -> int:
     """Writes the folder of a tuned model; returns the exit status, which is not 0 if a signal has stopped training.
 
@@ -33,12 +42,13 @@ def tune(
     way, "" for one that goes at the end.
     """
     check_can_save()
+    device = choose_device(device_name, take_use_gpu())
     training = SpeechData.of(data)
     compared = SpeechData.of(held_out) if held_out else training
     texts = [each.transcripts for each in dict.fromkeys((training, compared))]
-    loaded = Model(model, graph)
     try:
-        with new_folder(output, loaded.folder) as folder, _work_folder(work, folder) as working:
+        with new_folder(output, model) as folder, _work_folder(work, folder) as working:
+            loaded = Model(model, graph)
             words = chain.from_iterable(said for text in texts for said in text.values())
             graphs = SpokenGraphs(loaded.graph, words)
             if graphs.unknown:
@@ -48,7 +58,7 @@ def tune(
                 others = _known(compared, graphs)
             else:
                 keys, others = _drawn(keys, options)
-            tuned = Tuner(loaded, graphs, options, working, say).tune(
+            tuned = Tuner(loaded, graphs, options, working, say, device).tune(
                 partial(training.utterances, keys), partial(compared.utterances, others)
             )
             write_model_folder(loaded.folder, tuned.model, folder)
@@ -68,7 +78,10 @@ def _work_folder(name: str, beside: Path) -> Iterator[Path]:
             yield Path(folder)
         return
     working = Path(name).absolute()
-    working.mkdir(parents=True, exist_ok=True)
+    try:
+        working.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Nnet3Error(f"{name}: cannot make this folder: {error.strerror}") from None
     if any(working.iterdir()):
         raise Nnet3Error(f"{name}: this folder is not empty: name a new one for what is made on the way")
     yield working

@@ -9,7 +9,7 @@ from nnet3.errors import TrainingError
 from nnet3.options.alignment import WordTimesOptions
 from nnet3.options.declaring import Options, again, option
 from nnet3.options.utterances import UtteranceOptions
-from nnet3.text.values import Integer, Number, Text, above, at_least, bounds
+from nnet3.text.values import Integer, Number, above, at_least, bounds
 
 _RATE, _SIZE = Number(above(0)), Integer(at_least(1))
 
@@ -31,7 +31,6 @@ class TuningOptions(Options, error=TrainingError):
     beam: float = again(WordTimesOptions, "beam", 15.0)
     retry_beam: float = again(WordTimesOptions, "retry_beam", 60.0)
     seed: int = option(0, Integer(at_least(0), bits=64), "Of all that is drawn at random.", flag="srand")
-    device: str = option("cpu", Text(), "Where to train: cpu, cuda, cuda:1.")
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if self.final_learning_rate > self.initial_learning_rate:

@@ -63,13 +63,14 @@ class Tuned:
 @dataclass(frozen=True, eq=False)
 class Tuner:
     """Tunes a model. `graphs` are those of all transcripts, `folder` takes what is made on the way, `say` is told how
-    far it is."""
+    far it is, `device` is where training runs."""
 
     model: Model
     graphs: SpokenGraphs
     options: TuningOptions
     folder: Path
     say: Callable[[str], None]
+    device: str = "cpu"
 
     def tune(self, training: Utterances, held_out: Utterances) -> Tuned:
         """Returns the tuned model. Raises Nnet3Error if nothing can be trained on, StoppedError for a signal."""
@@ -153,7 +154,7 @@ class Tuner:
                 "initial-learning-rate": options.initial_learning_rate,
                 "final-learning-rate": options.final_learning_rate or _LAST_RATE * options.initial_learning_rate,
                 "seed": options.seed,
-                "device": options.device,
+                "device": self.device,
             },
             "combination": {"models": 0},
             "priors": {"adjust": False},

@@ -14,13 +14,13 @@ from nnet3.nnet import AcousticModel
 
 
 @contextmanager
-def new_folder(path: str, source: ModelFolder) -> Iterator[Path]:
+def new_folder(path: str, model: str) -> Iterator[Path]:
     """Yields a folder that has its name at the end; nothing is left if something fails before.
 
     Raises Nnet3Error if the name is that of a folder with files, or lies inside the model directory.
     """
-    if Path(path).resolve().is_relative_to(source.path.resolve()):
-        raise ArgumentError(f"{path}: this is the model directory {source.path}, or inside it: name another folder")
+    if Path(path).resolve().is_relative_to(Path(model).resolve()):
+        raise ArgumentError(f"{path}: this is the model directory {model}, or inside it: name another folder")
     with whole_folder(path, ()) as folder:
         yield folder
 
@@ -28,7 +28,7 @@ def new_folder(path: str, source: ModelFolder) -> Iterator[Path]:
 def write_model_folder(source: ModelFolder, model: AcousticModel, folder: Path) -> None:
     """Copies a model directory, with this network in the place of its own. Raises Nnet3Error."""
     try:
-        shutil.copytree(source.path, folder, dirs_exist_ok=True, ignore=lambda *_: [], ignore_dangling_symlinks=True)
+        shutil.copytree(source.path, folder, dirs_exist_ok=True, ignore_dangling_symlinks=True)
     except shutil.Error as error:
         name, _, reason = error.args[0][0]
         raise Nnet3Error(f"{name}: cannot be copied: {reason}") from None

@@ -25,6 +25,7 @@ from nnet3.cli.options import (
     arguments,
     binary_option,
     caching_options,
+    device_option,
     flag,
     gradient_option,
     graph_folder_option,
@@ -332,6 +333,7 @@ def transcribe(**given: Any) -> None:
     "--held-out", metavar="DATA", help="Other utterances, on which both models are compared, instead of a share."
 )
 @text_option("--work", metavar="DIR", help="A new folder that keeps what is made on the way, such as run.toml.")
+@device_option
 @graph_folder_option
 @arguments(model="MODEL-DIR", data="DATA", output="OUT-DIR")
 def tune(**given: Any) -> int:
