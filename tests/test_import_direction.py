@@ -12,7 +12,7 @@ ROOT = Path(nnet3.__file__).parent
 ROOMS = [
     *("errors", "text", "options", "drawing", "index", "kaldi_io", "native", "ir", "schedule", "lowering", "families"),
     *("driver", "components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "train", "chain", "runs", "asr", "export", "serve", "cn", "explore", "cli"),
+    *("examples", "train", "chain", "runs", "asr", "tuning", "export", "serve", "cn", "explore", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {

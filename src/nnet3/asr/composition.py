@@ -96,6 +96,12 @@ class LookaheadSearch:
     def _new(self) -> Composition:
         return Composition(self._graph, self._model, self._ahead, self._columns)
 
+    @property
+    def fst(self) -> Fst:
+        """The look-ahead graph alone, without the language model; disambiguation symbols are epsilons."""
+        fst = self._graph.fst
+        return Fst(fst.start, fst.final, fst.offsets, self._graph.input_labels, fst.olabel, fst.cost, fst.dst)
+
     def begin(self) -> Composition:
         """Returns the composition for a new search."""
         if self._composition.num_states > _MOST_STATES:

@@ -28,6 +28,7 @@ from nnet3.asr.word_lattice import PhoneLabels, narrowed_notices
 from nnet3.asr.word_times import WordBoundaries, rows_of_states
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.hmm import TransitionModel
+from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.graph_file import GraphFile, load_graph
 from nnet3.kaldi_io.lattice import Lattice
@@ -59,6 +60,11 @@ class DecodingGraph:
         grammar = load_graph(files.files["Gr.fst"])
         search = LookaheadSearch(_load_lookahead(files), BackoffModel(grammar.fst), columns)
         return cls(search, _words(files, grammar), boundaries, phones)
+
+    @property
+    def fst(self) -> Fst:
+        """The graph from transition-ids to words; that for look-ahead, without the language model."""
+        return self.search.fst
 
     @property
     def takes_phrases(self) -> bool:

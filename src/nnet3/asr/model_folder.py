@@ -148,6 +148,11 @@ class ModelFolder:
         return self._layout.name
 
     @property
+    def network(self) -> str:
+        """The place of the acoustic model in the folder, such as am/final.mdl."""
+        return self._layout.model
+
+    @property
     def has_ivectors(self) -> bool:
         return (self.path / self._ivector_files().extractor).exists()
 

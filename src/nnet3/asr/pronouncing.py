@@ -103,13 +103,9 @@ class Lexicon:
         """Returns the words with `unknown` for those that the lexicon lacks. Raises ArgumentError with all of them."""
         missing = Counter(word for word in words if word not in self.pronunciations)
         if missing and self.unknown is None:
-            shown = ", ".join(
-                f"'{word}'{f' ({times} times)' if times > 1 else ''}"
-                for word, times in missing.most_common(_MOST_SHOWN)
-            )
-            more = f" and {len(missing) - _MOST_SHOWN} more" if len(missing) > _MOST_SHOWN else ""
             raise ArgumentError(
-                f"the lexicon lacks {shown}{more}: add how they are said, or name a word that stands for unknown ones"
+                f"the lexicon lacks {shown_words(missing)}: add how they are said, or name a word that stands for "
+                "unknown ones"
             )
         return [word if word in self.pronunciations else str(self.unknown) for word in words]
 
@@ -176,6 +172,14 @@ class Lexicon:
                 raise ArgumentError(
                     f"{what} has the phone '{name}', which the model lacks{'; ' + hint if hint else ''}"
                 )
+
+
+def shown_words(counts: Counter[str]) -> str:
+    """Returns the commonest of some words, with how often each is there, for a message."""
+    shown = ", ".join(
+        f"'{word}'{f' ({times} times)' if times > 1 else ''}" for word, times in counts.most_common(_MOST_SHOWN)
+    )
+    return shown + (f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else "")
 
 
 def _entries(

@@ -49,6 +49,11 @@ class SearchGraph:
     def num_states(self) -> int:
         return len(self.final)
 
+    @property
+    def fst(self) -> Fst:
+        """The graph as an FST; arcs of a state that take no row come first."""
+        return Fst(self.start, self.final, self._first, self.ilabel, self.olabel, self.cost, self.dst)
+
     def begin(self) -> SearchGraph:
         """Returns the graph for a new search: itself."""
         return self

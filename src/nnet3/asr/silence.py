@@ -85,15 +85,23 @@ class SilenceWeighting:
         self._forget(begin)
         return frames.reshape(-1), np.repeat(change[changed], self.factor)
 
-    def _wanted(self, begin: int) -> Doubles:
-        ids = self._ids[begin:]
-        if ids[0] == _NONE:
-            return np.full(len(ids), self._weights[begin - 1] if begin else self._silence_weight)
+    def of_path(self, transition_ids: npt.ArrayLike) -> Doubles:
+        """Returns the weight of each frame, (rows * frame_subsampling_factor,), of a whole path, (rows,)."""
+        return np.repeat(self._of_rows(np.asarray(transition_ids, np.int64)), self.factor)
+
+    def _of_rows(self, ids: Integers) -> Doubles:
         weights = self._weight_of_id[ids]
         if self._most_rows > 0:
             first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
             lengths = np.diff(np.append(first, len(ids)))
             weights[np.repeat(lengths >= self._most_rows, lengths)] = self._silence_weight
+        return weights
+
+    def _wanted(self, begin: int) -> Doubles:
+        ids = self._ids[begin:]
+        if ids[0] == _NONE:
+            return np.full(len(ids), self._weights[begin - 1] if begin else self._silence_weight)
+        weights = self._of_rows(ids)
         source = np.maximum.accumulate(np.where(ids == _NONE, 0, np.arange(len(ids))))  # the last row with an arc
         return weights[source]
 

@@ -39,6 +39,7 @@ from nnet3.cli import (
     shared_tables as shared_tables,
     show_stages as show_stages,
     transcribing as transcribing,
+    tuning as tuning,
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import click
 
@@ -12,6 +13,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Reader, TableReader, read_alignment
 from nnet3.text import words_of
 
+T = TypeVar("T")
 Words = tuple[str, ...] | tuple[int, ...]
 
 
@@ -19,10 +21,10 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     """Prints Kaldi's lines. `mode`: what becomes of sentences that were not heard: strict, all or present."""
     read: Callable[[Reader], Words] = _read_words if text else _read_integers
     with TableReader(heard, read) as table:
-        known = dict(_each_once(table, heard))
+        known = dict(each_once(table, heard))
     total, absent = WordErrors(), 0
     with TableReader(said, read) as table:
-        for key, reference in _each_once(table, said):
+        for key, reference in each_once(table, said):
             if key not in known:
                 absent += 1
                 if mode == "strict":
@@ -41,14 +43,14 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     click.echo(f"Scored {total.sentences} sentences, {absent} not present in hyp.")
 
 
-def _each_once(table: Iterable[tuple[str, Words]], name: str) -> Iterator[tuple[str, Words]]:
+def each_once(table: Iterable[tuple[str, T]], name: str) -> Iterator[tuple[str, T]]:
     """Passes entries on. Raises Nnet3Error for a key that comes a second time."""
     seen: set[str] = set()
-    for key, words in table:
+    for key, entry in table:
         if key in seen:
             raise Nnet3Error(f"{name}: the sentence '{key}' is there twice: leave one of them out")
         seen.add(key)
-        yield key, words
+        yield key, entry
 
 
 def _read_words(reader: Reader) -> tuple[str, ...]:

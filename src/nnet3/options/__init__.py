@@ -44,6 +44,7 @@ from nnet3.options.recognizer import (
 )
 from nnet3.options.serve import HearingOptions, ServeOptions
 from nnet3.options.training import FeatureTransformOptions, LdaStatsOptions, StepOptions, TrainerOptions
+from nnet3.options.tuning import TuningOptions
 from nnet3.options.utterances import (
     BatchOptions,
     EqualXvectorOptions,

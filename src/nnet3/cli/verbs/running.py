@@ -25,6 +25,7 @@ from nnet3.cli.options import (
     arguments,
     binary_option,
     caching_options,
+    device_option,
     flag,
     gradient_option,
     graph_folder_option,
@@ -33,6 +34,7 @@ from nnet3.cli.options import (
     max_evaluations_option,
     port_option,
     test_mode_options,
+    text_option,
     whole_number,
 )
 from nnet3.cli.verb import take_use_gpu, verb
@@ -44,6 +46,7 @@ from nnet3.options import (
     ServeOptions,
     StreamOptions,
     TrainerOptions,
+    TuningOptions,
     UtteranceOptions,
     WordTimesOptions,
     XvectorOptions,
@@ -322,6 +325,28 @@ def transcribe(**given: Any) -> None:
     if given["output_format"] not in ("json", "jsonl") and given["alternatives"]:
         raise click.UsageError("--alternatives are for --json and --json-lines")
     later.transcribing.transcribe(**given)
+
+
+@verb("tune a recognizer's model on one's own recordings")
+@takes("options", TuningOptions)
+@text_option(
+    "--held-out", metavar="DATA", help="Other utterances, on which both models are compared, instead of a share."
+)
+@text_option("--work", metavar="DIR", help="A new folder that keeps what is made on the way, such as run.toml.")
+@device_option
+@graph_folder_option
+@arguments(model="MODEL-DIR", data="DATA", output="OUT-DIR")
+def tune(**given: Any) -> int:
+    """Train a model directory of Vosk or Kaldi further on recordings with transcripts, and write a new one.
+
+    DATA is a folder with wav.scp (KEY FILE a line) and text (KEY WORD... a line), and segments where recordings have
+    several utterances, as in Kaldi; or SCP,TEXT. The model's own graph aligns the recordings: no lexicon is needed, but
+    utterances with words that it lacks are left out. Chain models are trained by LF-MMI, others by cross-entropy. Both
+    models are compared on utterances that are held out. OUT-DIR has all that MODEL-DIR has, with another network.
+
+    nnet3 tune vosk-model-small-ko-0.22 data tuned
+    """
+    return later.tuning.tune(**given)
 
 
 @verb("compute x-vectors of utterances", program="nnet3-xvector-compute")

@@ -1,0 +1,112 @@
+"""Recordings with transcripts: a data folder of Kaldi's, or its files wav.scp and text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.audio import PcmReader
+from nnet3.asr.audio_file import open_audio
+from nnet3.asr.audio_source import AudioSource
+from nnet3.cli.messages import say
+from nnet3.cli.recordings import recordings_of_table
+from nnet3.cli.scoring import each_once
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import open_words_table
+from nnet3.text import read_number
+from nnet3.tuning.speech_aligner import Spoken
+
+_FILES = ("wav.scp", "text", "segments")
+_PIECE_SECONDS = 10.0
+_FORM = "a folder with wav.scp and text (and segments, where a recording has several utterances), or SCP,TEXT"
+Seconds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class SpeechData:
+    """Utterances: recordings that `recordings`, a script, names, the words in the file `text`, and where the utterances
+    lie in longer recordings, if `segments` says so."""
+
+    recordings: str
+    text: str
+    segments: str = ""
+
+    @classmethod
+    def of(cls, name: str) -> SpeechData:
+        """Returns the data of a folder, or of two files `SCP,TEXT`. Raises Nnet3Error if they are not there."""
+        if Path(name).is_dir():
+            recordings, text, segments = (str(Path(name) / file) for file in _FILES)
+            found = cls(recordings, text, segments if Path(segments).exists() else "")
+        else:
+            recordings, comma, text = name.rpartition(",")
+            if not comma:
+                raise Nnet3Error(f"{name}: there is no such folder: expected {_FORM}")
+            found = cls(recordings, text)
+        for file in (found.recordings, found.text):
+            if not Path(file).is_file():
+                raise Nnet3Error(f"{file}: there is no such file: expected {_FORM}")
+        return found
+
+    @cached_property
+    def transcripts(self) -> dict[str, tuple[str, ...]]:
+        """The words of each utterance. Raises Nnet3Error for a text that has none, or an utterance twice."""
+        with open_words_table(f"ark:{self.text}") as table:
+            found = {key: tuple(words) for key, words in each_once(table, self.text)}
+        if not found:
+            raise Nnet3Error(f"{self.text}: there is no transcript: expected lines KEY WORD...")
+        return found
+
+    def utterances(self, keys: Collection[str]) -> Iterator[Spoken]:
+        """Yields these utterances in the order of their recordings; names those that cannot be read."""
+        left = {key: self.transcripts[key] for key in keys}
+        parts = self._parts
+        for recording, source in recordings_of_table(f"scp:{self.recordings}", open_audio):
+            wanted = {key: part for key, part in parts.get(recording, {recording: None}).items() if key in left}
+            if not wanted:
+                continue
+            try:
+                if isinstance(source, Nnet3Error):
+                    raise source
+                samples = _samples(source)
+            except Nnet3Error as error:
+                say(f"warning: {recording}: {error}; left out")
+                continue
+            for key, part in wanted.items():
+                yield Spoken(key, _cut(samples, source.rate, part), source.rate, left.pop(key))
+        if left:
+            say(f"warning: {self.recordings} has no recording of {len(left)} utterances, such as '{next(iter(left))}'")
+
+    @cached_property
+    def _parts(self) -> dict[str, dict[str, Seconds | None]]:
+        """The utterances of each recording, and where each begins and ends. Empty without segments."""
+        found: dict[str, dict[str, Seconds | None]] = {}
+        if self.segments:
+            with open_words_table(f"ark:{self.segments}") as table:
+                for key, fields in each_once(table, self.segments):
+                    try:
+                        recording, begin, end = fields[0], *map(read_number, fields[1:])
+                        is_good = 0 <= begin < end
+                    except (ValueError, IndexError):
+                        is_good = False
+                    if not is_good:
+                        raise Nnet3Error(
+                            f"{self.segments}: expected KEY RECORDING BEGIN END, in seconds, got "
+                            f"'{' '.join([key, *fields])[:80]}'"
+                        )
+                    found.setdefault(recording, {})[key] = begin, end
+        return found
+
+
+def _samples(recording: AudioSource) -> npt.NDArray[np.float32]:
+    """Returns all samples, (n,); channels are averaged."""
+    reader = PcmReader(recording.channels)
+    return np.concatenate([reader.read(part) for part in recording.pieces(_PIECE_SECONDS)])
+
+
+def _cut(samples: npt.NDArray[np.float32], rate: float, part: Seconds | None) -> npt.NDArray[np.float32]:
+    return samples if part is None else samples[round(part[0] * rate) : round(part[1] * rate)]

@@ -1,0 +1,52 @@
+"""SpokenGraphs: graphs of transcripts, which are the paths of a recognizer's graph that say them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from nnet3.asr.decoding import DecodingGraph
+from nnet3.chain.graphs.fst_changes import trimmed
+from nnet3.chain.graphs.openfst import OpenFst, need_openfst
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Fst
+
+
+class SpokenGraphs:
+    """Makes the graph of one transcript after the other, from transition-ids to words.
+
+    The recognizer's graph knows how words are said and which pdfs phones have beside others, so that neither lexicon
+    nor tree is needed. `words`: all that transcripts may have. `unknown` counts those that the recognizer lacks.
+    """
+
+    def __init__(self, graph: DecodingGraph, words: Iterable[str]):
+        need_openfst("aligning transcripts")
+        counts = Counter(words)
+        labels = {word: graph.words.labels.get(word, 0) for word in counts}
+        self._labels = {word: label for word, label in labels.items() if label > 0}
+        self.unknown = Counter({word: count for word, count in counts.items() if word not in self._labels})
+        self._fst = _with_words(graph.fst, self._labels.values())
+
+    def make(self, words: Sequence[str]) -> Fst:
+        """Returns the graph of known words, with the costs that it has in the recognizer.
+
+        Raises TrainingError if the recognizer cannot hear them in this order.
+        """
+        labels = [self._labels[word] for word in words]
+        states = np.arange(len(labels) + 1)
+        said = Fst.from_arcs(0, np.where(states == len(labels), 0, np.inf), states[:-1], states[1:], labels)
+        graph = OpenFst.of(_with_words(self._fst, labels)).composed(OpenFst.of(said))
+        if not graph.has_states:
+            raise TrainingError("the model's graph has no path with these words")
+        return graph.fst()
+
+
+def _with_words(fst: Fst, labels: Iterable[int]) -> Fst:
+    """Returns the part of a graph in which no other words are said."""
+    is_kept = np.zeros(fst.largest_label + 1, bool)
+    is_kept[[0, *(label for label in labels if label < len(is_kept))]] = True
+    arcs = np.flatnonzero(is_kept[fst.olabel])
+    columns = (fst.src[arcs], fst.dst[arcs], fst.ilabel[arcs], fst.cost[arcs], fst.olabel[arcs])
+    return trimmed(Fst.from_arcs(fst.start, fst.final, *columns))
