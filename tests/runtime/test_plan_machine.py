@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from nnet3.errors import ProofError
+from nnet3.ir import commands as cmd
 from nnet3.runtime import Plan, plan
 from nnet3.runtime.proof import prove_plan
+from tests.runtime.programs import Program
 from tests.runtime.wrong_plans import WRONG_PLANS, small_program
 
 
