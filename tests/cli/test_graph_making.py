@@ -233,7 +233,8 @@ def test_files_of_others_stay_in_a_folder(folders: Cli) -> None:
     folders.good("mkgraph", "lang", "model", "graph")
     for folder in ("lang", "graph"):
         assert all(contents(folder)[name] == name.encode() for name in OF_KALDI)
-        assert all(Path(folder, name).stat().st_mtime == 5 for name in OF_KALDI)
+        own = [name for name in OF_KALDI if folder == "lang" or not name.startswith("phones/")]  # or copied
+        assert all(Path(folder, name).stat().st_mtime == 5 for name in own)
         assert not Path(folder, "phones/align_lexicon.int").exists()
     assert Path("lang/G.fst").read_bytes() == grammar
 
