@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnet3.runtime import loop_turns
+from nnet3.native import library
 from nnet3.runtime.lanes import lane_of
 from tools.mutation.mutant import Mutant
 from tools.plant.covering import Covering
 from tools.plant.planting import ROOT
 
-LANES, TURNS = "src/nnet3/runtime/lanes.py", "src/nnet3/runtime/loop_turns.py"
+LANES, LIBRARY = "src/nnet3/runtime/lanes.py", "src/nnet3/native/library.py"
 
 
 def at(path: str, text: str) -> Mutant:
@@ -20,14 +20,14 @@ def at(path: str, text: str) -> Mutant:
 
 
 def test_lines_know_their_cases() -> None:
-    covering = Covering([LANES, TURNS])
-    for number, call in enumerate([partial(lane_of, "float32"), partial(loop_turns._learned, b"key")] * 2):
+    covering = Covering([LANES, LIBRARY])
+    for number, call in enumerate([partial(lane_of, "float32"), library.is_amd] * 2):
         with covering.of(number):
             call()
     covering.settle()
-    inside = at(TURNS, "return []\n")
+    inside = at(LIBRARY, "return _CPU_INFO.exists()")
     assert covering.cases_of(inside) == [1, 3]
-    assert covering.cases_of(at(TURNS, "def _counted_from")) == []
+    assert covering.cases_of(at(LIBRARY, "raise RuntimeError")) == []
     before = (ROOT / LANES).read_text().splitlines()
     body = next(line for line in before if line.startswith("    return "))
     assert covering.cases_of(at(LANES, body)) == [0, 2]

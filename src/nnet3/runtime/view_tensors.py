@@ -37,8 +37,9 @@ class Places(NamedTuple):
     tables: Sequence[np.ndarray]
 
 
+_NONE = np.zeros(1, np.int64)
 #: Where there are no views.
-NO_PLACES = Places(*(np.zeros(1, np.int64) for _ in range(4)), np.array([-1]), np.array([False]), [])
+NO_PLACES = Places(_NONE, _NONE, _NONE, _NONE, _NONE - 1, _NONE > 0, [])
 
 
 class ViewTensors:
