@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from nnet3.driver.proving import PROVE
 from nnet3.ir.computation import NnetComputation
+from nnet3.native.library import library
 from nnet3.options import CompileOptions
 from tests.random_networks import computable_request, random_network
 from tools.mutation.mutant import Mutant
@@ -17,7 +20,7 @@ from tools.plant.trial import EQUAL, HOLE, PROOF, SAME, Trial, missed_programs
 from tools.plant.wrong_programs import WRONG
 
 ROOT = Path(__file__).resolve().parents[2]
-MACHINE = "src/nnet3/ir/proof/machine.py"
+MACHINE, TAPE = "src/nnet3/ir/proof/machine.py", "src/nnet3/ir/proof/tape.py"
 SIZING = "src/nnet3/ir/passes/move_sizing.py"
 ZEROING = "src/nnet3/ir/passes/remove_unneeded_zeroing.py"
 
@@ -51,12 +54,25 @@ ZEROES_NOTHING = bug(ZEROING, "and not needs_zeros[matrix]", "")
 MOVES_NO_ALLOCATION = bug(SIZING, "place[number], turn[number] = analysis.first_access[matrix], _BEFORE", "pass")
 
 
-def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
-    """Sums that overwrite; memory that nobody wrote is the same in each program."""
-    adds = bug(MACHINE, "field.reduced(place + values)", "values")
-    undefined = bug(MACHINE, "self._undefined.next(shape)", "np.zeros(shape, np.uint64)")
+def check_noticed(adds: Mutant, undefined: Mutant) -> None:
+    """Check that bugs of a pass and of the proof are noticed: sums that overwrite; undefined memory that is zero."""
     found = states(NnetCase, ZEROES_NOTHING, MOVES_NO_ALLOCATION, adds, undefined)
     assert found == {each.replacement: PROOF for each in (ZEROES_NOTHING, adds, undefined)} | {"pass": EQUAL}
+
+
+def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
+    check_noticed(
+        bug(MACHINE, "field.reduced(place + values)", "values"),
+        bug(MACHINE, "self._undefined.next(shape)", "np.zeros(shape, np.uint64)"),
+    )
+
+
+@pytest.mark.skipif(library() is None, reason="there is no native code")
+def test_bugs_of_the_proof_by_native_code_are_noticed() -> None:
+    check_noticed(
+        bug(TAPE, "_recording.add(self.read(submatrix), values)", "_recording.write(self.read(submatrix), values)"),
+        bug(TAPE, "_recording.randomize(place, self.randoms.asked(_UNDEFINED))", "_recording.write(place, field.ZERO)"),
+    )
 
 
 def test_what_nothing_notices_is_said() -> None:

@@ -19,6 +19,7 @@ import torch
 
 from nnet3.errors import ProofError
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.proof import equal
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from tools.mutation.child import MOST_MEMORY
 from tools.mutation.mutant import Mutant
@@ -28,6 +29,7 @@ from tools.plant.wrong_programs import WRONG, program
 PROOF, ERROR, SAME, EQUAL, HOLE, MISSED = "proof", "error", "no program", "equal", "HOLE", "not noticed"
 STATES = (PROOF, ERROR, SAME, EQUAL, MISSED, HOLE)
 OF_PROOF = "nnet3/ir/proof/"  # where a bug is one of the proof itself
+_BY_NUMPY = "ir/proof/machine.py"
 _MOST_SECONDS = 60
 ROOT = Path(__file__).resolve().parents[2]
 _RUNS = "runs"
@@ -114,6 +116,8 @@ class Trial:
 
     def _plant(self, bug: Mutant) -> None:
         """Give the functions of the file, wherever they are kept, the code of the file with the bug."""
+        if bug.path.endswith(_BY_NUMPY):  # native code would prove without it
+            vars(equal)["library"] = lambda: None
         codes = defaultdict[str, list[CodeType]](list)
         for code in _codes(compile(bug.mutated, str(ROOT / bug.path), "exec")):
             codes[code.co_qualname].append(code)

@@ -25,7 +25,7 @@ from nnet3.native.operations import BYTES
 from nnet3.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c", "elements.c"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -153,6 +153,9 @@ def _load(contents: bytes) -> ctypes.CDLL:
             size, size, size, place, size, place, size, size, place, size, size, place, size, ctypes.c_float, size
         ]  # fmt: skip
         found.nnet3_product.restype = None
+        # Spaces, instructions, templates, their places, calls and how long these are, tables.
+        found.nnet3_run_elements.argtypes = [place] * 5 + [size, place]
+        found.nnet3_run_elements.restype = None
         found.nnet3_columns_of_panel.restype = ctypes.c_int64
         found.nnet3_size_of_operation.restype = ctypes.c_int64
         num_bytes = found.nnet3_size_of_operation()
