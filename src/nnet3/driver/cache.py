@@ -30,7 +30,7 @@ from nnet3.driver.cache_file import (
     to_bytes,
 )
 from nnet3.driver.family_shelf import FamilyShelf
-from nnet3.driver.proving import prove_made_of_others
+from nnet3.driver.proving import prove_made_of_others, proves_all, proves_forms
 from nnet3.driver.ragged import RaggedFamily, program_of_frames
 from nnet3.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
@@ -153,14 +153,17 @@ class ComputationCache:
                 self._keep_continued(digest, program)
         return program
 
-    def _member(self, task: CompileTask) -> NnetComputation:
-        """The program of a member of a family; unlike `program` it waits for nobody, and continues nothing."""
+    def _member(self, task: CompileTask, is_draft: bool = False) -> NnetComputation:
+        """The program of a member of a family, made at once; a draft that is not proved has a key of its own."""
         digest = _digest_of(task)
+        is_alone = is_draft and proves_forms(task.options) and not proves_all(task.options)
         with self._lock:
+            if digest not in self._entries and is_alone:
+                digest = _digest((digest, "draft"))
             entry = self._entries.get(digest)
         if entry is not None:
             return entry.computation
-        computation = self._read(digest) or self._make(digest, lambda: compile_task(task))
+        computation = self._read(digest) or self._make(digest, lambda: compile_task(task, is_draft))
         with self._lock:
             self._insert(digest, computation)
         return computation
@@ -197,14 +200,13 @@ class ComputationCache:
             family = self._ragged_of(form.longer, partial(self._ragged_family, form), form.unit)
             if family is None:
                 return None
-            program = family.program(form, task)
+            return family.program(form, task)
         except (NotRaggedError, RequestError, ComputationCheckError) as error:
             with self._lock:
                 self._not_restricted[str(error)] = None
                 while len(self._not_restricted) > _MOST_RAGGED:
                     self._not_restricted.popitem(last=False)
             return None
-        return program
 
     def _ragged_family(self, form: RaggedForm) -> RaggedFamily:
         try:

@@ -33,6 +33,8 @@ _MOST_OF_KIND = 4  # of which families are looked for by the indexes alone
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
+#: From a task, and whether the program is a draft (see `compile_task`), to its program.
+Compile = Callable[[CompileTask, bool], NnetComputation]
 #: Identifies index tables: the rows of each, and a digest of their contents.
 _Digest = tuple[tuple[int, ...], str]
 
@@ -48,10 +50,11 @@ class FamilyPlace:
     `rows`: the indexes that the members of the family name. `first`: the shortest member. `is_proved`: all longer ones
     go on likewise; None before that was looked at, False if a family reaches as far as the longest program alone.
     `short`: what is known of programs below `first`. Only the cache keeps the longest program in memory: when it has
-    dropped that, the next one that is compiled is the longest. `compile` makes members.
+    dropped that, the next one that is compiled is the longest. `compile` makes members, those that say how the family
+    goes on as drafts: what confirms it is proved.
     """
 
-    compile: Callable[[CompileTask], NnetComputation] = compile_task
+    compile: Compile = compile_task
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
@@ -124,7 +127,7 @@ class FamilyPlace:
             self.longest_k = -1
             return
         try:
-            family = ProgramFamily([self.compile(self._member(form, self.first + j)) for j in range(_MEMBERS)])
+            family = ProgramFamily([self.compile(self._member(form, self.first + j), True) for j in range(_MEMBERS)])
         except NotAffineError:
             if self.first >= _LATER:
                 raise
@@ -132,7 +135,7 @@ class FamilyPlace:
             return self._find_family(form)
         if program is None:
             k = min(form.k, self.first + _CONFIRMING)
-            program = self.compile(self._member(form, k))
+            program = self.compile(self._member(form, k), False)
         self._confirm(family, k, program)
 
     def _member(self, form: LengthForm, k: int) -> CompileTask:
@@ -209,10 +212,11 @@ class SequencesPlace:
             self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
-        members = [[self.place.compile(self._member(others, first + j, n)) for j in few] for n in few]
+        members = [[self.place.compile(self._member(others, first + j, n), True) for j in few] for n in few]
         family = ShapeFamily(members, (self.n, known.family))
         if self.n in few:  # the known family confirms nothing
-            family.at(others.n).check(_MEMBERS, self.place.compile(self._member(others, first + _MEMBERS, others.n)))
+            program = self.place.compile(self._member(others, first + _MEMBERS, others.n), False)
+            family.at(others.n).check(_MEMBERS, program)
         self.family = family
 
     def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
@@ -238,7 +242,7 @@ class FamilyShelf:
     number must get its own family back; families of other numbers reach as far as that one.
     """
 
-    def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
+    def __init__(self, compile: Compile = compile_task) -> None:
         """`compile` makes the members of families."""
         self._compile = compile
         self._places: OrderedDict[str, FamilyPlace] = OrderedDict()

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nnet3.driver.proving import proves_forms
+from nnet3.driver.proving import proves_all, proves_forms
 from nnet3.errors import check_kind
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
@@ -129,8 +129,10 @@ class CompileTask:
 
 
 @many_objects()
-def compile_task(task: CompileTask) -> NnetComputation:
+def compile_task(task: CompileTask, is_draft: bool = False) -> NnetComputation:
     """The program of a task: lowered, optimized, checked and proved if its options say so.
+
+    A draft is not handed out: it says with others how a family goes on, which a proved program then confirms.
 
     Raises RequestError for a request that cannot be, NotComputableError for outputs out of reach.
     """
@@ -139,7 +141,7 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        prove = proves_forms(options)
+        prove = proves_all(options) if is_draft else proves_forms(options)
         computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
     computation.fingerprint = dict(task.fingerprint)
     return computation
