@@ -23,6 +23,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is built, and what is built goes to a folder of the test."""
     monkeypatch.setattr(room, "_found", [])
+    monkeypatch.setattr(room, "_problems", [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("CC", "NNET3_NATIVE"):
         monkeypatch.delenv(name, raising=False)
@@ -33,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def small_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The library is one that is built at once; its functions do nothing."""
     source = tmp_path / "small.c"
-    functions = ("nnet3_run", "nnet3_panel_product", "nnet3_product", "nnet3_columns_of_panel")
+    functions = ("nnet3_run", "nnet3_panel_product", "nnet3_product", "nnet3_columns_of_panel", "nnet3_run_elements")
     text = "".join(f"void {name}(void) {{}}\n" for name in functions)
     source.write_text(f"{text}long long nnet3_size_of_operation(void) {{ return {BYTES}; }}\n")
     monkeypatch.setattr(room, "_SOURCES", (source,))

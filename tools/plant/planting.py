@@ -10,13 +10,17 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from nnet3.ir.proof import equal
 from tools.mutation.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
+_BY_NUMPY = "ir/proof/machine.py"
 
 
 def plant(bug: Mutant) -> None:
     """Give the functions of the file, wherever they are kept, the code of the file with the bug."""
+    if bug.path.endswith(_BY_NUMPY):  # native code would prove without it
+        vars(equal)["library"] = lambda **_: None
     codes = defaultdict[str, list[CodeType]](list)
     for code in _codes(compile(bug.mutated, str(ROOT / bug.path), "exec")):
         codes[code.co_qualname].append(code)

@@ -16,22 +16,25 @@ from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.ir.repeats import Positions
 from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
+from nnet3.native.library import library
 from nnet3.options import CompileOptions
 
 #: The variable of the environment that says which programs are proved: "forms" are all that are compiled, "all" also
-#: those that are made of them for other lengths; "0", or nothing, those alone whose options say so.
+#: those that are made of them for other lengths; "0" those alone whose options say so. Without it it is
+#: "forms" where native code makes proofs cheap, else "0".
 PROVE = "NNET3_PROVE"
 _MOST_COMMANDS = 20_000  # of a program that is proved because of "all"
 
 
 def proves_forms(options: CompileOptions) -> bool:
     """Tells whether a program that is compiled is to be proved."""
-    return options.prove or os.environ.get(PROVE) in ("forms", "all")
+    asked = os.environ.get(PROVE)
+    return proves_all(options) or asked == "forms" or (asked is None and library(warns=False) is not None)
 
 
-def proves_all() -> bool:
-    """Tells whether the environment wants a proof of all that runs, plans and what is linked too."""
-    return os.environ.get(PROVE) == "all"
+def proves_all(options: CompileOptions | None = None) -> bool:
+    """Tells whether programs that are made of others are to be proved; without options, plans and links as well."""
+    return (options is not None and options.prove) or os.environ.get(PROVE) == "all"
 
 
 def prove_made_of_others(
@@ -41,7 +44,7 @@ def prove_made_of_others(
 
     The environment's "all" leaves out very long ones. Raises ProofError.
     """
-    if not (options.prove or proves_all()):
+    if not proves_all(options):
         return
     made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
     if not options.prove and int(Positions(made).turns.sum()) > _MOST_COMMANDS:

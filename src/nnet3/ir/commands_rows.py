@@ -17,7 +17,7 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.formatting import format_submatrix, index_list, multi_list, range_list
-from nnet3.ir.proof.field import scaled, sums_of_ranges
+from nnet3.ir.proof.field import scaled, sums_of_ranges, taken
 from nnet3.ir.shape_rules import (
     Problems,
     no_row_twice,
@@ -96,9 +96,7 @@ class _FromIndexes(Command):
     def rows(self, machine: Machine) -> Elements:
         """Returns what each row takes, zeros for none."""
         indexes = machine.computation.index_tables[self.indexes]
-        taken = scaled(machine.read(self.source)[indexes], self.scale)
-        taken[indexes < 0] = 0
-        return taken
+        return scaled(taken(machine.read(self.source), indexes), self.scale)
 
     def text(self, computation: NnetComputation) -> str:
         rows = format_submatrix(computation, self.source) + index_list(computation, self.indexes)

@@ -145,6 +145,8 @@ class Form:
         self.lives = tuple((f.name, life) for f in self.operand_fields if (life := getattr(f.declared, "life", None)))
         #: The field that numbers the memo which a command makes, or uses; empty if it has none.
         self.makes_memo, self.uses_memo = map(self._memo_field, (AccessKind.WRITE, AccessKind.READ))
+        #: The field that numbers a kernel; empty if it has none.
+        self.kernel = next((f.name for f in self.reference_fields if getattr(f.declared, "to", "") == "kernels"), "")
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)

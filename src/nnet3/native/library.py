@@ -25,7 +25,7 @@ from nnet3.native.operations import BYTES
 from nnet3.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c"))
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c", "elements.c"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -41,12 +41,13 @@ _ABOUT_CPU = 4096  # bytes of it, which tell of the first core
 
 _lock = threading.Lock()
 _found: list[ctypes.CDLL | None] = []  # when it has been looked for
+_problems: list[str] = []  # why there is none, until that is said
 
 
-def library() -> ctypes.CDLL | None:
+def library(*, warns: bool = True) -> ctypes.CDLL | None:
     """Returns the functions, which are built if nobody has built them; None where that cannot be.
 
-    Who asks would gain by them: the first time, a warning says why there are none.
+    Who asks would gain by them: unless `warns` is False, the first time a warning says why there are none.
     """
     with _lock:
         if not _found and os.environ.get("NNET3_NATIVE", "") == "0":
@@ -55,8 +56,12 @@ def library() -> ctypes.CDLL | None:
             try:
                 _found.append(_kept_or_built())
             except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
-                _LOG.warning("PyTorch computes all, which takes longer: %s (NNET3_NATIVE=0: no such warning)", error)
                 _found.append(None)
+                _problems.append(str(error))
+        if warns and _problems:
+            _LOG.warning(
+                "PyTorch computes all, which takes longer: %s (NNET3_NATIVE=0: no such warning)", _problems.pop()
+            )
         return _found[0]
 
 
@@ -153,6 +158,9 @@ def _load(contents: bytes) -> ctypes.CDLL:
             size, size, size, place, size, place, size, size, place, size, size, place, size, ctypes.c_float, size
         ]  # fmt: skip
         found.nnet3_product.restype = None
+        # Spaces, instructions, templates, their places, calls and how long these are, tables.
+        found.nnet3_run_elements.argtypes = [place] * 5 + [size, place]
+        found.nnet3_run_elements.restype = None
         found.nnet3_columns_of_panel.restype = ctypes.c_int64
         found.nnet3_size_of_operation.restype = ctypes.c_int64
         num_bytes = found.nnet3_size_of_operation()

@@ -59,7 +59,8 @@ class DerivTimes(Options):
 class CompileOptions(DerivTimes):
     """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between.
 
-    `prove`: prove before the program is handed out that passes have not changed what it computes.
+    `prove`: prove each program before it is handed out, those too that are made of others. Without it one program of
+    each form is proved where a C compiler makes that cheap, or as NNET3_PROVE says (docs/proofs.md).
     """
 
     optimize: bool = option(True, Boolean(), "Run the passes.")

@@ -72,7 +72,15 @@ class Columns:
         cuts = self._sorted[span.space]
         return slice(bisect_left(cuts, span.first), bisect_left(cuts, span.first + span.width))
 
+    def num_blocks_of(self, span: ColumnSpan) -> int:
+        """Returns into how many blocks a span is cut."""
+        blocks = self.blocks(span)
+        return blocks.stop - blocks.start
+
+    def first_columns(self, span: ColumnSpan) -> list[int]:
+        """Returns the first column of each block of a span."""
+        return self._sorted[span.space][self.blocks(span)]
+
     def cuts(self, span: ColumnSpan) -> np.ndarray:
         """Returns the first column of each block of a span, (blocks,)."""
-        blocks = self.blocks(span)
-        return np.array(self._sorted[span.space][blocks], np.int64)
+        return np.array(self.first_columns(span), np.int64)

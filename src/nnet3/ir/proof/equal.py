@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from nnet3.errors import ProofError
+from nnet3.ir.commands_control import Repeat
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Role
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.linked import LooksAt
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import Randoms
+from nnet3.ir.proof.tape import Notes, Tape
+from nnet3.native.library import library
 
 _MOST_ROWS = 8
 
@@ -36,10 +39,10 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
     for number, result in enumerate(results):
         add_columns(columns, number, result.computation)
     columns.settle()
-    randoms = Randoms(columns, seed, looks_at)
+    machine_of = _machines(columns, seed, looks_at, results)
     plain: Machine | None = None
     for number, (name, computation) in enumerate(results):
-        machine = Machine(computation, number, randoms)
+        machine = machine_of(computation, number)
         try:
             with np.errstate(over="ignore"):
                 machine.run()
@@ -48,6 +51,18 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
         except ProofError as error:
             raise ProofError(f"after pass '{name}': {error}" if name else str(error)) from None
         plain = machine if plain is None else plain
+
+
+def _machines(
+    columns: Columns, seed: int, looks_at: LooksAt | None, results: Sequence[PassResult]
+) -> Callable[[NnetComputation, int], Machine]:
+    """Returns what makes the machine of a program: a tape, where there is native code and programs are written out."""
+    has_loops = any(isinstance(command, Repeat) for _, each in results for command in each.commands)
+    if has_loops or looks_at is not None or library(warns=False) is None:
+        randoms = Randoms(columns, seed, looks_at)
+        return lambda computation, number: Machine(computation, number, randoms)
+    notes = Notes(columns, seed)
+    return lambda computation, number: Tape(computation, number, notes)
 
 
 def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:

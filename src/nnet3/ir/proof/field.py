@@ -2,16 +2,25 @@
 
 An element is two numbers below the prime 2^31 - 1, drawn and computed apart: arrays (..., 2) of uint64. Two programs
 that differ agree in one number by a chance of about 2^-31, in both by one of about 2^-62.
+
+Functions that are marked as primitive do so with NumPy at once. Of elements that are `Recorded` they note instructions
+for native code, which does the same.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.ir.proof.recording import Recorded
+
+F = TypeVar("F", bound=Callable[..., Any])
 Elements = npt.NDArray[np.uint64]
 
 #: The variable of the environment that gives all proofs other random elements; it holds any text.
@@ -24,12 +33,28 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 ZERO, ONE = np.zeros(2, np.uint64), np.ones(2, np.uint64)
 
 
+def primitive(function: F) -> F:
+    """Returns a function that leaves elements that are `Recorded` to the method of its name of their recording."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def by_kind(*operands: Any) -> Any:
+        for operand in operands:
+            if isinstance(operand, Recorded):
+                return getattr(operand.recording, name)(*operands)
+        return function(*operands)
+
+    return cast(F, by_kind)
+
+
+@primitive
 def reduced(values: Elements) -> Elements:
     """Returns values modulo the prime; each is below 2^64."""
     result: Elements = values % _PRIME
     return result
 
 
+@primitive
 def product(one: Elements, other: Elements) -> Elements:
     """Returns one * other, element by element."""
     return reduced(one * other)
@@ -46,6 +71,7 @@ def element(number: float) -> Elements:
     return np.full(2, numerator * pow(denominator, -1, PRIME) % PRIME, np.uint64)
 
 
+@primitive
 def combined(values: Elements, coefficients: Elements) -> Elements:
     """Returns sum_b coefficients[b, o] * values[r, b]: (rows, outputs, 2) from (rows, blocks, 2), (blocks, outputs, 2).
 
@@ -60,15 +86,37 @@ def combined(values: Elements, coefficients: Elements) -> Elements:
     return reduced(np.add.reduce(reduced(values[:, :, None] * coefficients), 1))
 
 
+@primitive
 def total(values: Elements) -> Elements:
     """Returns the sum over the first axis."""
     return reduced(np.add.reduce(values, 0))
 
 
+@primitive
 def sums_of_ranges(values: Elements, ranges: npt.NDArray[np.int32]) -> Elements:
     """Returns the sums of rows [first, end): (ranges, ...) from (rows, ...)."""
     sums = np.concatenate([np.zeros_like(values[:1]), values.cumsum(0, dtype=np.uint64)])  # below 2^64: 2^33 rows
     return reduced(sums[ranges[:, 1]] - sums[ranges[:, 0]])
+
+
+@primitive
+def taken(values: Elements, rows: npt.NDArray[np.int32]) -> Elements:
+    """Returns the rows that are named, zeros for -1."""
+    found: Elements = values[rows]
+    found[rows < 0] = 0
+    return found
+
+
+@primitive
+def zero_or(values: Elements, others: Elements) -> Elements:
+    """Returns others, but zero where values are zero."""
+    return np.where((values == 0).all(axis=-1, keepdims=True), values, others)
+
+
+@functools.lru_cache(maxsize=1000)
+def zeros(*lengths: int) -> Elements:
+    """Returns zeros (*lengths, 2), of which only one lies in memory; they cannot be written to."""
+    return np.broadcast_to(ZERO, (*lengths, 2))
 
 
 def key(*parts: object) -> np.uint64:
@@ -79,7 +127,7 @@ def key(*parts: object) -> np.uint64:
     return np.uint64(int.from_bytes(digest, "little"))
 
 
-def drawn(base: np.uint64, *numbers: npt.NDArray[np.int64]) -> Elements:
+def drawn(base: np.uint64 | npt.NDArray[np.uint64], *numbers: npt.NDArray[np.int64]) -> Elements:
     """Returns a random element for each combination of integers, which are broadcast: (..., 2)."""
     state = np.asarray(base)
     with np.errstate(over="ignore"):
@@ -92,22 +140,29 @@ class Drawing:
     """Random elements one after the other; other `names` give others."""
 
     def __init__(self, *names: object) -> None:
-        self._base, self._count = key("drawing", *names), 0
+        self.base, self._count = key("drawing", *names), 0
 
     def next(self, shape: tuple[int, ...]) -> Elements:
         """Returns elements of this shape, whose last axis is the two numbers of an element."""
         count = int(np.prod(shape[:-1]))
         numbers = np.arange(self._count, self._count + count)
         self._count += count
-        return drawn(self._base, numbers).reshape(shape)
+        return drawn(self.base, numbers).reshape(shape)
 
 
+@primitive
 def hashed(values: Elements, base: np.uint64 | npt.NDArray[np.uint64]) -> Elements:
     """Returns a random function of elements; `base` (broadcast to them without their last axis) chooses which."""
     with np.errstate(over="ignore"):
-        state = values[..., 1] << _HALF
-        state |= values[..., 0]
-        return _split(_mixed((state + base) * _ODD))
+        return _split(_mixed((words(values) + base) * _ODD))
+
+
+@primitive
+def words(values: Elements) -> npt.NDArray[np.uint64]:
+    """Returns both numbers of each element in one of 64 bits, (...,)."""
+    state: npt.NDArray[np.uint64] = values[..., 1] << _HALF
+    state |= values[..., 0]
+    return state
 
 
 def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

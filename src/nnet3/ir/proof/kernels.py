@@ -67,13 +67,12 @@ def propagate(machine: Machine, command: Propagate) -> None:
     if not kernel.part.is_whole:
         machine.write(command.output, _part(kernel.randoms, kernel.part, inputs, output, count))
         return
-    draws = np.zeros((count, 2), np.uint64)
+    draws = field.zeros(count)
     if kernel.info.is_random and machine.randoms.looks_at is None:
-        numbers = machine.draws((kernel.info.name, command.node), count)
-        draws = field.drawn(machine.randoms.key(kernel.info.name, command.node, "draws"), numbers)
+        draws = machine.draws(kernel.info.name, command.node, count)
     value, memo = kernel.forward(inputs, output, count, draws)
     if command.memo >= 0:
-        machine.memos[command.memo] = memo
+        machine.keep(command.memo, memo)
     if command.store_stats:
         stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
         change = field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
@@ -89,7 +88,7 @@ def propagate_again(machine: Machine, command: Propagate) -> None:
     kernel.link(command.inputs, command.output, command.precomputed)
     count = machine.num_rows(command.output)
     memo = machine.memo(command.memo, count)
-    draws = np.zeros((count, 2), np.uint64) if memo is None else memo.draws
+    draws = field.zeros(count) if memo is None else memo.draws
     together = None if memo is None else memo.together
     value, _ = kernel.forward(inputs, kernel.output(command.output, len(inputs)), count, draws, together)
     machine.write(command.output, value)
@@ -106,7 +105,7 @@ def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: Colum
     if len(inputs) > 1 + part.adds:
         packed = inputs[-1]
         right = _part(randoms, part, [], packed.span, len(packed.elements))
-        wrong = reduced(packed.elements + np.uint64(field.PRIME) - right)
+        wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
         value = reduced(value + randoms.digest_of_matrix((part.name, "packed"), wrong, packed.span))
     return value
 
@@ -190,11 +189,12 @@ class _Call:
             for value, promises in zip(inputs, info.inputs, strict=True)
         ]
         seen = self._seen("forward", inputs, count, [not is_linear for is_linear in linear])
-        state = reduced(seen.rows + draws + (seen.together if together is None else together))
-        if linear and all(linear) and not info.is_random:
+        is_affine = bool(linear) and all(linear) and not info.is_random
+        if is_affine:
             bias = self.randoms.of_blocks((self.name, "bias"), output)
-            result = np.broadcast_to(bias, (count, *bias.shape))
+            result = reduced(bias + field.zeros(count, 1))
         else:
+            state = reduced(seen.rows + draws + (seen.together if together is None else together))
             result = self.randoms.hashed_for_blocks(state, (self.name, "value"), output)
         for place in np.flatnonzero(linear).tolist():
             added = inputs[place].elements
@@ -213,7 +213,7 @@ class _Call:
         """Returns what the backward pass sees of values, and whether it needs any."""
         info = self.info
         if not self.part.is_whole:
-            return Seen(np.zeros((count, 2), np.uint64), field.ZERO, {}), False
+            return Seen(field.zeros(count), field.ZERO, {}), False
         values = [self.value(place, number) for place, number in enumerate(command.inputs)]
         used = [
             promises.backprop_needs_value and number != 0
@@ -251,7 +251,7 @@ class _Call:
         is_linear = info.rows_apart and info.backprop_rows_apart and all(promises.is_linear for promises in info.inputs)
         needs_values = needs_values and not is_linear
         state = reduced(seen.rows + seen.together)
-        result = np.zeros(shown.elements.shape, np.uint64)
+        result = field.zeros(*shown.elements.shape[:-1])
         if is_row:
             result = field.combined(gradient, weights)
             if needs_values:
@@ -266,15 +266,14 @@ class _Call:
             together = field.total(field.product(factor, self.sent(place, gradient, output)))
             own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
             own = reduced(own + (field.ZERO if info.row_by_row and not is_row else seen.together))
-            at = self.hashed(np.broadcast_to(own, (len(result), 2)), "from others", place)
+            at = self.hashed(reduced(own + field.zeros(len(result))), "from others", place)
             if not shown.has_samples:
                 at = field.product(at, self.randoms.of_rows((self.name, "at", place), len(result)))
             where = self.randoms.of_blocks((self.name, "where", place), span)
             result = reduced(result + field.product(field.product(at[:, None], where), together))
         if info.backprop_is_linear:
             return result
-        bent = self.hashed(result, "bent", place)
-        return np.where((result == 0).all(axis=-1, keepdims=True), result, bent)
+        return field.zero_or(result, self.hashed(result, "bent", place))
 
     def _seen(
         self, what: str, values: list[KernelValue], count: int, used: list[bool], counts: dict[int, int] | None = None
@@ -285,7 +284,7 @@ class _Call:
         numbers if it has indexes.
         """
         info, name = self.info, self.name
-        rows, together = np.zeros((count, 2), np.uint64), np.zeros(2, np.uint64)
+        rows, together = field.zeros(count), field.ZERO
         beside: dict[int, Elements] = {}
         for place, (value, is_used) in enumerate(zip(values, used, strict=True)):
             if not is_used:
@@ -309,7 +308,7 @@ class _Call:
             looked_at = self.links.gathered(digests, self.randoms.key(name, what, "slots"))
             return Seen(reduced(looked_at + self.links.of_outputs), together, dict.fromkeys(counts or {}, digests))
         for size in {*beside, *(counts or {}).values()}:
-            joined = beside.get(size, np.zeros((size, 2), np.uint64))
+            joined = beside.get(size, field.zeros(size))
             if info.needs_indexes:
                 joined = reduced(joined + self.randoms.of_rows((name, what, "number"), size))
             if size in beside:

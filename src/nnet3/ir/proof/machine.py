@@ -210,13 +210,17 @@ class Machine:
             raise ProofError(f"memo {number} {got}, where one of {num_rows} rows is used")
         return memo
 
+    def keep(self, number: int, memo: Memo) -> None:
+        """Keep a memo for the backward pass."""
+        self.memos[number] = memo
+
     def effect(self, kind: str, name: str, change: Elements) -> None:
         """Add to what a kernel has learned or counted."""
         what = kind, name, 0
         self.effects[what] = field.reduced(self.effects.get(what, field.ZERO) + change)
 
-    def draws(self, what: Hashable, count: int) -> np.ndarray:
-        """Returns the numbers of the next random draws of a kernel, (count,)."""
-        first = self._times["draw", what]
-        self._times["draw", what] += count
-        return np.arange(first, first + count)
+    def draws(self, kernel: str, node: str, count: int) -> Elements:
+        """Returns the next random numbers of a kernel of a node, (count, 2)."""
+        first = self._times["draw", kernel, node]
+        self._times["draw", kernel, node] += count
+        return field.drawn(self.randoms.key(kernel, node, "draws"), np.arange(first, first + count))

@@ -79,9 +79,11 @@ class Randoms:
         """Returns an element for each combination of blocks of spans, (blocks, ..., 2)."""
         found = self._drawn.get((what, spans))
         if found is None:
-            axes = np.ix_(*(self.columns.cuts(span) for span in spans))
-            found = self._drawn[what, spans] = field.drawn(self.key(*what), *axes)
+            found = self._drawn[what, spans] = self._draw(self.key(*what), *map(self.columns.first_columns, spans))
         return found
+
+    def _draw(self, base: np.uint64, *axes: list[int]) -> Elements:
+        return field.drawn(base, *np.ix_(*axes))
 
     def of_rows(self, what: tuple[Hashable, ...], count: int) -> Elements:
         """Returns an element for each number of a row, (count, 2)."""
@@ -112,11 +114,10 @@ class Randoms:
 
     def hashed_for_blocks(self, values: Elements, what: tuple[Hashable, ...], span: ColumnSpan) -> Elements:
         """Returns a random function of elements (rows, 2) for each block of a span, (rows, blocks, 2)."""
-        blocks = self.of_blocks(what, span)
-        return field.hashed(values[:, None], blocks[:, 0] | (blocks[:, 1] << np.uint64(32)))
+        return field.hashed(values[:, None], field.words(self.of_blocks(what, span)))
 
 
-_SIGN, _MARK = field.key("sign"), field.key("mark of a sign")
+_SIGN_KEYS = np.array([field.key("sign"), field.key("mark of a sign")])
 
 
 def signs(values: Elements) -> Elements:
@@ -124,13 +125,18 @@ def signs(values: Elements) -> Elements:
 
     A sign is an element whose second number is a function of its first.
     """
-    made = field.hashed(values, _SIGN)
-    made[..., 1] = _mark(made)
-    is_sign = (values[..., 1] == _mark(values)) | (values == 0).all(axis=-1)
+    return signed(values, _SIGN_KEYS)
+
+
+@field.primitive
+def signed(values: Elements, keys: np.ndarray) -> Elements:
+    made = field.hashed(values, keys[0])
+    made[..., 1] = _mark(made, keys[1])
+    is_sign = (values[..., 1] == _mark(values, keys[1])) | (values == 0).all(axis=-1)
     return np.where(is_sign[..., None], values, made)
 
 
-def _mark(values: Elements) -> Elements:
+def _mark(values: Elements, key: np.uint64) -> Elements:
     alone = values.copy()
     alone[..., 1] = 0
-    return field.hashed(alone, _MARK)[..., 1]
+    return field.hashed(alone, key)[..., 1]

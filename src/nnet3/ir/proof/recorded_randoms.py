@@ -1,0 +1,110 @@
+"""RecordedRandoms: random elements for commands that are noted, drawn all at once when all have been noted.
+
+What is random for a kernel has its name. A template that was noted for one kernel asks for it by requests without the
+name, so that it also does for other kernels that promise the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nnet3.ir.proof import field
+from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.ir.proof.field import Elements
+from nnet3.ir.proof.randoms import Randoms
+from nnet3.ir.proof.recording import DRAWN, OPERANDS, Recorded, Recording, Words
+
+KERNEL = "kernel"  # stands for the name of one
+
+
+class Request(NamedTuple):
+    """Asks for random elements, one for each combination of blocks, or for a word that chooses a random function."""
+
+    what: tuple[Hashable, ...]
+    spans: tuple[ColumnSpan, ...] = ()
+    is_zero: bool = False  # a zero instead, to which a program adds: (kind, name, number)
+
+    def renamed(self, old: str, new: str) -> Request:
+        """Returns the request with another name of the kernel."""
+        place = 1 if self.is_zero else 0
+        spans = tuple([ColumnSpan(_renamed(span.space, 1, old, new), *span[1:]) for span in self.spans])
+        return Request(_renamed(self.what, place, old, new), spans, self.is_zero)
+
+
+def _renamed(parts: Any, place: int, old: str, new: str) -> Any:
+    if not isinstance(parts, tuple) or len(parts) <= place or parts[place] != old:
+        return parts
+    return (*parts[:place], new, *parts[place + 1 :])
+
+
+class RecordedRandoms(Randoms):
+    """Random elements of the programs that are compared. `recording` has what is noted of their commands."""
+
+    def __init__(self, columns: Columns, seed: int) -> None:
+        super().__init__(columns, seed)
+        self.recording = Recording()
+        self._name = KERNEL
+        self._places = 0
+        self._wanted: dict[Request, tuple[int, tuple[int, ...]]] = {}
+        self._first: dict[Request, int] = {}
+        self._bases, self._counts = list[int](), list[int]()
+        self._one, self._other = list[int](), list[int]()
+        self._size = 0
+
+    # ---- the command that is noted ----
+
+    def begin(self, name: str, num_places: int) -> None:
+        """Begin to note a command of a kernel of this name, "" for none, that has so many other places."""
+        self._name, self._places, self._wanted = name or KERNEL, OPERANDS + num_places, {}
+
+    def wanted(self) -> dict[Request, tuple[int, ...]]:
+        """Returns what the command has asked for, in the order of its places after the other ones, and its lengths."""
+        return {request: lengths for request, (_, lengths) in self._wanted.items()}
+
+    def first(self, request: Request) -> int:
+        """Returns where the elements of a request will lie among all that are drawn."""
+        found = self._first.get(request)
+        if found is None:
+            found = self._first[request] = self._size
+            one, other = [*[self.columns.first_columns(span) for span in request.spans], [-1], [-1]][:2]
+            self._one += [number for number in one for _ in other]
+            self._other += other * len(one)
+            self._bases.append(0 if request.is_zero else int(self.key(*request.what)))
+            self._counts.append(len(one) * len(other))
+            self._size += self._counts[-1]
+        return found
+
+    def asked(self, request: Request) -> Recorded:
+        """Returns the elements of a request, those of a kernel's own at a place of the command that is noted."""
+        lengths = self.lengths(request)
+        general = request.renamed(self._name, KERNEL)
+        if general == request:
+            return Recorded.whole(self.recording, DRAWN, self.first(request), lengths)
+        number, _ = self._wanted.setdefault(general, (len(self._wanted), lengths))
+        return Recorded.whole(self.recording, self._places + number, 0, lengths)
+
+    def lengths(self, request: Request) -> tuple[int, ...]:
+        """Returns how many blocks there are along each axis of what is asked for."""
+        return tuple([self.columns.num_blocks_of(span) for span in request.spans])
+
+    def drawn(self) -> Words:
+        """Returns all that was asked for."""
+        bases = np.repeat(np.array(self._bases, np.uint64), self._counts)
+        one, other = np.array(self._one, np.int64), np.array(self._other, np.int64)
+        of_one, of_both = field.words(field.drawn(bases, one)), field.words(field.drawn(bases, one, other))
+        return np.where(one < 0, bases, np.where(other < 0, of_one, of_both))
+
+    # ---- as `Randoms` ----
+
+    def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Any:
+        return self.asked(Request(what, spans))
+
+    def of_rows(self, what: tuple[Hashable, ...], count: int) -> Any:
+        return self.recording.rows(self.asked(Request(what)), count)
+
+    def hashed(self, values: Elements, *what: Hashable) -> Any:
+        base: Any = self.asked(Request(what))
+        return field.hashed(values, base)

@@ -1,0 +1,304 @@
+"""Recording: what the functions of `field` do to elements that are not there yet, as instructions for native code.
+
+A machine evaluates the first command of a kind on `Recorded` elements, which know where they will lie. What is done to
+them becomes a template of instructions (`nnet3/native/elements.c`). Other commands of the kind, as at other steps of a
+recurrence, are calls of the template with other places:
+
+    m3 += m1 (4 rows of 2 blocks)        template 0: operand 0 = operand 0 + operand 1, 4 x 2;     call 0: m3, m1
+    m7 += m5 (4 rows of 2 blocks)                                                                  call 0: m7, m5
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_COPY, _ADD, _MULTIPLY, _COMBINE, _HASH, _TOTAL, _RANDOM, _SIGNS, _ZERO_OR, _TAKE, _SEND, _RANGES = range(12)
+_BY_ELEMENT = {_ADD, _MULTIPLY, _HASH, _SIGNS, _ZERO_OR}
+#: Where elements lie: spaces of native code; OPERANDS + i is where operand i of a call lies in memory.
+CONSTANTS, DRAWN, SCRATCH, MEMORY, OPERANDS = range(5)
+
+_PRIME = np.uint64((1 << 31) - 1)
+Words = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.integer]
+Lengths = tuple[int, ...]
+
+
+class Recorded:
+    """Elements where they will lie, along no axis, one or two; `shape` has one more, as arrays of elements have."""
+
+    __slots__ = ("at", "lengths", "place", "recording", "steps")
+    __array_ufunc__ = None  # so that arrays leave sums to this class
+
+    def __init__(self, recording: Recording, place: int, at: int, lengths: Lengths, steps: Lengths) -> None:
+        self.recording, self.place, self.at, self.lengths, self.steps = recording, place, at, lengths, steps
+
+    @classmethod
+    def whole(cls, recording: Recording, place: int, at: int, lengths: Lengths) -> Recorded:
+        """Returns elements that lie side by side."""
+        return cls(recording, place, at, lengths, _steps(lengths))
+
+    @property
+    def shape(self) -> Lengths:
+        return (*self.lengths, 2)
+
+    def __len__(self) -> int:
+        return self.lengths[0]
+
+    def __add__(self, other: Any) -> Recorded:
+        return self.recording.sum(self, other)
+
+    __radd__ = __add__
+
+    def __getitem__(self, key: tuple[slice, int | None]) -> Recorded:
+        """Returns `[:, None]` or `[:, 0]`."""
+        lengths, steps = self.lengths[:1], self.steps[:1]
+        if key[1] is None:
+            lengths, steps = (*lengths, 1, *self.lengths[1:]), (*steps, 0, *self.steps[1:])
+        return Recorded(self.recording, self.place, self.at, lengths, steps)
+
+    def copy(self) -> Recorded:
+        return self.recording.made(_COPY, self.lengths, self.where)
+
+    def swapaxes(self, one: int, other: int) -> Recorded:
+        """Returns both axes exchanged."""
+        return Recorded(self.recording, self.place, self.at, self.lengths[::-1], self.steps[::-1])
+
+    def over(self, lengths: Lengths) -> Recorded:
+        """Returns the same elements along more axes, and along those of length 1."""
+        if lengths == self.lengths:
+            return self
+        return Recorded(self.recording, self.place, self.at, lengths, _steps_over(self.lengths, self.steps, lengths))
+
+    @property
+    def where(self) -> Lengths:
+        """The space, the first element there, and how far the next row and the next block are."""
+        return self.place, self.at, *(*self.steps, 0, 0)[:2]
+
+
+class Recording:
+    """Templates of instructions, their constants and tables, and how much scratch memory the largest one takes.
+
+    The functions of `field` that work on elements have methods of the same names and arguments here.
+    """
+
+    def __init__(self) -> None:
+        #: The first instruction of each template, and how many places a call of it names.
+        self.starts, self.counts = [0], list[int]()
+        self.scratch = 0
+        self._instructions: list[list[int]] = []
+        self._constants: list[Words] = [np.zeros(1, np.uint64)]
+        self._tables: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
+        self._num_constants = self._num_in_tables = 1
+        self._used = 0
+        self._known: dict[int, tuple[Recorded, Any]] = {}
+        self._known_counts: dict[int, Recorded] = {}
+
+    def finish(self, num_places: int) -> int:
+        """End a template, which is called with so many places; returns its number."""
+        self._write_at_once()
+        self.starts.append(len(self._instructions))
+        self.counts.append(num_places)
+        self.scratch, self._used = max(self.scratch, self._used), 0
+        return len(self.counts) - 1
+
+    def _write_at_once(self) -> None:
+        """Drop the copies of what the instruction before has made element by element, if nobody else reads that."""
+        own = self._instructions[self.starts[-1] :]
+        read = [_operand(each, k) for each in own for k in (1, 2)]
+        kept = own[:1]
+        for made, copy in pairwise(own):
+            result = _operand(made, 0)
+            is_its_copy = copy[0] == _COPY and made[0] in _BY_ELEMENT and _operand(copy, 1) == result
+            if is_its_copy and made[1:3] == copy[1:3] and [each[:2] for each in read].count(result[:2]) == 1:
+                made[4:16:3] = _operand(copy, 0)
+            else:
+                kept.append(copy)
+        self._instructions[self.starts[-1] :] = kept
+
+    def arrays(self) -> tuple[Words, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Returns constants, instructions and tables, as native code takes them."""
+        return np.concatenate(self._constants), np.array(self._instructions, np.int64), np.concatenate(self._tables)
+
+    # ---- elements ----
+
+    def memory(self, place: int, at: int, lengths: Lengths, of_row: int) -> Recorded:
+        """Returns the elements of a block of memory whose rows lie `of_row` apart."""
+        return Recorded(self, place, at, lengths, (of_row, 1)[: len(lengths)])
+
+    def elements(self, values: Any) -> Recorded:
+        """Returns elements; those of an array (..., 2) are known."""
+        return values if isinstance(values, Recorded) else self._constant(values, values.shape[:-1])
+
+    def _constant(self, values: Words, lengths: Lengths) -> Recorded:
+        """Returns what is known: elements (..., 2), or words."""
+        known = self._known.get(id(values))
+        if known is not None:
+            return known[0]
+        own = _one_of_equal(values, len(lengths))
+        if values.ndim > len(lengths):  # sums of what is known may not be reduced yet
+            own = own % _PRIME
+            own = own[..., 0] | own[..., 1] << np.uint64(32)
+        steps = [0 if n == 1 else step for n, step in zip(own.shape, _steps(own.shape), strict=True)]
+        found = Recorded(self, CONSTANTS, self._num_constants, lengths, tuple(steps))
+        self._constants.append(own.ravel())
+        self._num_constants += own.size
+        self._known[id(values)] = found, values  # kept, so that nothing else gets its id
+        return found
+
+    def _table(self, numbers: Rows) -> int:
+        """Returns where a table lies among all tables."""
+        self._tables.append(np.ascontiguousarray(numbers, np.int64).ravel())
+        self._num_in_tables += numbers.size
+        return self._num_in_tables - numbers.size
+
+    # ---- instructions ----
+
+    def made(self, code: int, lengths: Lengths, *operands: Lengths, inner: int = 0, table: int = 0) -> Recorded:
+        """Returns what an instruction makes of its operands, in scratch memory."""
+        result = Recorded.whole(self, SCRATCH, self._used, lengths)
+        self._used += prod(lengths)
+        self._write(code, result, *operands, inner=inner, table=table)
+        return result
+
+    def _write(self, code: int, result: Recorded, *operands: Lengths, inner: int = 0, table: int = 0) -> None:
+        all_of_them = result.where, *operands, *[(MEMORY, 0, 0, 0)] * (2 - len(operands))
+        columns = [number for numbers in zip(*all_of_them, strict=True) for number in numbers]
+        self._instructions.append([code, *(*result.lengths, 1, 1)[:2], inner, *columns, table])
+
+    def _by_element(self, code: int, one: Recorded, other: Recorded) -> Recorded:
+        lengths = _broadcast(one.lengths, other.lengths)
+        return self.made(code, lengths, one.over(lengths).where, other.over(lengths).where)
+
+    def write(self, place: Recorded, values: Any) -> None:
+        """Write elements to a place."""
+        self._write(_COPY, place, self.elements(values).over(place.lengths).where)
+
+    def add(self, place: Recorded, values: Any) -> None:
+        """Add elements to those of a place."""
+        self._write(_ADD, place, place.where, self.elements(values).over(place.lengths).where)
+
+    def randomize(self, place: Recorded, counter: Recorded) -> None:
+        """Write random elements to a place, the next ones after those that were drawn with this counter."""
+        self._write(_RANDOM, place, counter.where)
+
+    def draws(self, count: int, counter: Recorded) -> Recorded:
+        """Returns the next random elements of a counter, (count, 2)."""
+        return self.made(_RANDOM, (count,), counter.where)
+
+    def gathered(self, where: Rows, blocks: int) -> Recorded:
+        """Returns the rows that begin at these elements of memory, zeros where that is -1."""
+        return self._taken(Recorded(self, MEMORY, 0, (0, blocks), (1, 1)), where)
+
+    def send(self, values: Any, where: Rows) -> None:
+        """Add rows to those that begin at these elements of memory, none where that is -1."""
+        values = self.elements(values)
+        memory = Recorded(self, MEMORY, 0, values.lengths, (1, 1))
+        self._write(_SEND, memory, values.where, table=self._table(where))
+
+    # ---- the functions of `field` ----
+
+    def reduced(self, values: Recorded) -> Recorded:
+        return values
+
+    def sum(self, one: Any, other: Any) -> Recorded:
+        for known, added in ((one, other), (other, one)):
+            if not isinstance(known, Recorded) and not np.count_nonzero(_one_of_equal(known, known.ndim)):
+                return self.elements(added).over(_broadcast(one.shape[:-1], other.shape[:-1]))
+        return self._by_element(_ADD, self.elements(one), self.elements(other))
+
+    def product(self, one: Any, other: Any) -> Recorded:
+        return self._by_element(_MULTIPLY, self.elements(one), self.elements(other))
+
+    def combined(self, values: Recorded, coefficients: Any) -> Recorded:
+        blocks, outputs = coefficients.shape[:2]
+        known = self.elements(coefficients)
+        if values.lengths[1] != blocks:
+            raise ValueError(f"elements {values.lengths} are combined by {blocks} coefficients")
+        if blocks == 1:
+            return self._by_element(_MULTIPLY, values, known)
+        return self.made(_COMBINE, (len(values), outputs), values.where, known.where, inner=blocks)
+
+    def total(self, values: Recorded) -> Recorded:
+        made = self.made(_TOTAL, (1, *values.lengths[1:]), values.where, inner=len(values))
+        return Recorded(self, SCRATCH, made.at, made.lengths[1:], made.steps[1:])
+
+    def sums_of_ranges(self, values: Recorded, ranges: Rows) -> Recorded:
+        _check_rows(ranges - 1, values)
+        return self.made(_RANGES, (len(ranges), *values.lengths[1:]), values.where, table=self._table(ranges))
+
+    def taken(self, values: Recorded, rows: Rows) -> Recorded:
+        _check_rows(rows, values)
+        return self._taken(values, rows)
+
+    def _taken(self, values: Recorded, rows: Rows) -> Recorded:
+        return self.made(_TAKE, (len(rows), *values.lengths[1:]), values.where, table=self._table(rows))
+
+    def zero_or(self, values: Recorded, others: Recorded) -> Recorded:
+        return self._by_element(_ZERO_OR, values, others)
+
+    def words(self, values: Recorded) -> Recorded:
+        return values
+
+    def hashed(self, values: Any, base: Recorded) -> Recorded:
+        return self._by_element(_HASH, self.elements(values), base)
+
+    def rows(self, base: Recorded, count: int) -> Recorded:
+        """Returns what `field.drawn` gives for numbers from 0 on, (count, 2)."""
+        return self._by_element(_HASH, self._numbers(count), base)
+
+    def _numbers(self, count: int) -> Recorded:
+        if count not in self._known_counts:
+            self._known_counts[count] = self._constant(np.arange(count, dtype=np.uint64), (count,))
+        return self._known_counts[count]
+
+    def signed(self, values: Recorded, keys: Words) -> Recorded:
+        known = self._constant(keys, keys.shape)
+        return self.made(_SIGNS, values.lengths, values.where, (known.place, known.at, 0, 0))
+
+
+def _operand(instruction: list[int], number: int) -> list[int]:
+    """Returns where an operand lies, number 0 the result: its space, the first element, the steps."""
+    return instruction[4 + number : 16 : 3]
+
+
+def _one_of_equal(values: Words, axes: int) -> Words:
+    """Returns an array without what is the same as its first part, along so many of its axes."""
+    return values[tuple([slice(1) if step == 0 else slice(None) for step in values.strides[:axes]])]
+
+
+def _check_rows(rows: Rows, values: Recorded) -> None:
+    if rows.size and not -1 <= rows.min() <= rows.max() < len(values):
+        raise IndexError(f"rows {rows.min()} to {rows.max()} of {len(values)}")
+
+
+@lru_cache(maxsize=10_000)
+def _broadcast(one: Lengths, other: Lengths) -> Lengths:
+    """Returns the axes along which two arrays are broadcast. Raises ValueError if they cannot be."""
+    short, long = sorted((one, other), key=len)
+    ends = long[len(long) - len(short) :]
+    if not all(1 in pair or pair[0] == pair[1] for pair in zip(short, ends, strict=True)):
+        raise ValueError(f"elements {one} and {other} cannot be broadcast together")
+    joined = [own if other == 1 else other for own, other in zip(short, ends, strict=True)]
+    return (*long[: len(long) - len(short)], *joined)
+
+
+@lru_cache(maxsize=10_000)
+def _steps_over(own: Lengths, steps: Lengths, lengths: Lengths) -> Lengths:
+    """Returns the steps of elements along more axes. Raises ValueError if they do not have these."""
+    if _broadcast(own, lengths) != lengths:
+        raise ValueError(f"elements {own} cannot be broadcast to {lengths}")
+    missing = len(lengths) - len(own)
+    pairs = zip(own, steps, lengths[missing:], strict=True)
+    return (0,) * missing + tuple([0 if one == 1 != length else step for one, step, length in pairs])
+
+
+@lru_cache(maxsize=10_000)
+def _steps(lengths: Lengths) -> Lengths:
+    """Returns how far elements lie apart along each axis, if they lie side by side."""
+    return () if not lengths else (*[prod(lengths[k + 1 :]) for k in range(len(lengths) - 1)], 1)

@@ -1,0 +1,367 @@
+"""Tape: a machine that notes what all commands do, by kinds of commands, and has native code do it.
+
+Commands of a kind have equal fields but for their operands and memos, which have equal sizes. The first of them is
+evaluated as any machine does, on elements that are `Recorded`; the others call what was noted with other places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from itertools import accumulate
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nnet3.errors import ProofError
+from nnet3.ir.declarations import Command, Form, Life, PlainValue, Role
+from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.proof import field
+from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.ir.proof.field import Elements
+from nnet3.ir.proof.kernels import Memo
+from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.randoms import part_of
+from nnet3.ir.proof.recorded_randoms import KERNEL, RecordedRandoms, Request
+from nnet3.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
+from nnet3.native.library import library
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+_Effect = tuple[str, str, int]
+_UNDEFINED = Request(("undefined",))  # counts the random elements that stand for what nobody has written
+
+
+class Template(NamedTuple):
+    """What was noted of a kind of commands: its number, the rows of the memo that they make, what they ask for."""
+
+    number: int
+    memo_rows: int  # -1: they make none
+    requests: dict[Request, tuple[int, ...]]  # and how many blocks each is for
+
+
+class _Own(NamedTuple):
+    """The template of the commands of one kernel, where what it asks for lies, and what kernels learn by it."""
+
+    template: Template
+    drawn: list[int]
+    effects: dict[Any, Elements]
+
+
+class Notes:
+    """What was noted of the commands of all programs that are compared."""
+
+    def __init__(self, columns: Columns, seed: int) -> None:
+        self.randoms = RecordedRandoms(columns, seed)
+        self.templates: dict[Hashable, Template] = {}
+        self.own: dict[Hashable, _Own] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, what: Hashable) -> int:
+        """Returns a number that is equal for equal things."""
+        return self._numbers.setdefault(what, len(self._numbers))
+
+    def own_of(self, template: Template, name: str) -> _Own:
+        """Returns what a template is for a kernel of this name."""
+        requests = [request.renamed(KERNEL, name) for request in template.requests]
+        assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
+        effects = {request.what: field.ZERO for request in requests if request.is_zero}
+        return _Own(template, [-1 - self.randoms.first(request) for request in requests], effects)
+
+
+class _Place(NamedTuple):
+    """The first element of a sub-matrix in memory, a number for all of its sizes, its matrix, its rows and blocks."""
+
+    first: int
+    sizes: int
+    matrix: int
+    rows: int
+    blocks: int
+
+
+class _Kernel(NamedTuple):
+    """A kernel's name, its number, and that of all that promise the same, unless its commands differ by their nodes."""
+
+    name: str = ""
+    own: int = -1
+    alike: int = -1
+
+    @classmethod
+    def of(cls, info: KernelInfo, notes: Notes) -> _Kernel:
+        part, own = part_of(info), notes.number(info)
+        is_alone = info.is_random or not part.is_whole
+        return cls(part.name, own, -1 if is_alone else notes.number(replace(info, name="")))
+
+
+class _Fields(NamedTuple):
+    """The fields of a class of commands that make its kind: the kernel's name, the values, whether there is a kind."""
+
+    kernel: str
+    values: Callable[[Command], Any]
+    memo: str
+    has_kind: bool
+    begins: bool
+    ends: bool
+
+
+class Tape(Machine):
+    """The state of a run in which nothing is computed before all commands have been noted."""
+
+    randoms: RecordedRandoms
+
+    def __init__(self, computation: NnetComputation, number: int, notes: Notes) -> None:
+        super().__init__(computation, number, notes.randoms)
+        self._notes, self._recording = notes, notes.randoms.recording
+        self._kernels = [_Kernel.of(info, notes) for info in computation.kernels]
+        self._widths = [self._columns.num_blocks((number, k)) for k in range(len(computation.matrices))]
+        sizes = [each.num_rows * width for each, width in zip(computation.matrices, self._widths, strict=True)]
+        self._starts = [0, *accumulate(sizes)]  # the first element of each matrix
+        self._size = self._starts[-1]  # of memory, in elements
+        self._begun, self._ended = {0}, set[int]()
+        self._places: dict[int, _Place] = {}
+        self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
+        self._operands: Sequence[int] = ()  # of the command that is noted
+        self._memo_rows = -1  # of the memo that it keeps
+        self._results: dict[_Effect, tuple[int, int, int]] = {}
+        self._calls: list[int] = []
+
+    # ---- running ----
+
+    def run(self) -> None:
+        """Note all commands, and have them run."""
+        blocks = self.computation.submatrices
+        for bound in self.computation.outside:
+            self._begun.add(blocks[bound.submatrix].matrix)
+            values = self._named(("outside", bound.name), bound.submatrix)
+            self._do(partial(self.write, bound.submatrix, values), bound.submatrix)
+        for command in self.computation.commands:
+            self._evaluate(command)
+        for bound in self.computation.outside:
+            if bound.writable:
+                self._do(partial(self._keep_result, ("memory", bound.name, 0), bound.submatrix), bound.submatrix)
+        memory, drawn = self._run()
+        for result, (first, rows, width) in self._results.items():
+            self.outputs[result] = _elements(memory[first : first + rows * width].reshape(rows, width))
+        self.effects = {
+            what: _elements(drawn[self.randoms.first(Request(what, is_zero=True))]) for what in self.effects
+        }
+        self.calls.clear()  # they refer to the machine: programs are large
+
+    def _run(self) -> tuple[Words, Words]:
+        """Returns memory and what was drawn, with what kernels have learned, after all calls."""
+        recording, functions = self._recording, library()
+        assert functions is not None
+        undefined = self.randoms.first(_UNDEFINED)
+        drawn = self.randoms.drawn()
+        drawn[undefined] = self._undefined.base
+        constants, instructions, tables = recording.arrays()
+        scratch, memory = (np.empty(size + 1, np.uint64) for size in (recording.scratch, self._size))
+        spaces = np.array([each.ctypes.data for each in (constants, drawn, scratch, memory)], np.uint64)
+        lists = [np.array(each, np.int64) for each in (recording.starts, recording.counts, self._calls)]
+        pointers = [each.ctypes.data for each in (spaces, instructions, *lists)]
+        functions.nnet3_run_elements(*pointers, len(self._calls), tables.ctypes.data)
+        return memory, drawn
+
+    def _evaluate(self, command: Command) -> None:
+        kind_of_command: Any = type(command)
+        fields = _fields_of(kind_of_command)
+        operands = command.form.operands(command)
+        places = [self._places.get(number) or self._place_of(number) for number in operands]
+        firsts, sizes, matrices, _, _ = zip(*places, strict=True) if places else ((),) * 5
+        if fields.ends:
+            return command.evaluate(self)
+        if fields.begins:
+            self._begun.update(matrices)
+            self._ended.difference_update(matrices)
+        if self._ended:
+            self._randomize_ended(matrices if fields.has_kind else self._matrices_of(command))
+        memo = getattr(command, fields.memo, -1)
+        if fields.has_kind and self._begun.issuperset(matrices):
+            same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
+            rows = self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
+            own = self._own_of(command, operands, fields, (type(command), fields.values(command), rows, sizes, same))
+        else:
+            own = self._notes.own_of(self._note(partial(command.evaluate, self), operands), "")
+        self._call(own, firsts, memo)
+        if len(matrices) != len(set(matrices)) or not fields.has_kind:
+            for submatrix in self._spoiled(command):
+                self._do(partial(self._spoil, submatrix), submatrix)
+
+    def _own_of(self, command: Command, operands: Sequence[int], fields: _Fields, kind: Hashable) -> _Own:
+        """Returns the template of a command, noted if none of its kind was."""
+        notes = self._notes
+        kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _Kernel()
+        node = getattr(command, "node", "")
+        own = notes.own.get((kind, kernel.own, node))
+        if own is None:
+            general = kind, kernel.alike, "" if kernel.alike >= 0 else (kernel.own, node)
+            template = notes.templates.get(general)
+            if template is None:
+                template = self._note(partial(command.evaluate, self), operands, kernel.name)
+                notes.templates[general] = template
+            own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name)
+        return own
+
+    def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
+        """Note what `evaluate` does to sub-matrices, and call it once."""
+        own = self._notes.own_of(self._note(evaluate, operands), "")
+        self._call(own, [self._place_of(number).first for number in operands], -1)
+
+    def _note(self, evaluate: Callable[[], None], operands: Sequence[int], name: str = "") -> Template:
+        """Returns the template of what `evaluate` does to these operands, for the kernel of this name."""
+        self._operands, self._memo_rows = operands, -1
+        self.randoms.begin(name, len(operands) + 1)
+        evaluate()
+        requests = self.randoms.wanted()
+        number = self._recording.finish(len(operands) + 1 + len(requests))
+        return Template(number, self._memo_rows, requests)
+
+    def _call(self, own: _Own, firsts: Sequence[int], memo: int) -> None:
+        """Call a template: with the places of operands, of a memo and of what was drawn."""
+        number, memo_rows, _ = own.template
+        if memo_rows >= 0:
+            self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
+        self._calls += [number, *firsts, self._memos.get(memo, (0,))[0], *own.drawn]
+        if own.effects:
+            self.effects |= own.effects
+
+    def _matrices_of(self, command: Command) -> set[int]:
+        """Returns the matrices of a command, with those that its tables name."""
+        blocks = self.computation.submatrices
+        return {blocks[each.submatrix].matrix for each in command.accesses(self.computation)}
+
+    def _place_of(self, number: int) -> _Place:
+        place = self._places.get(number)
+        if place is None:
+            matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
+            if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
+                raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
+            span = ColumnSpan((self._number, matrix), first_column, columns)
+            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
+            width, count = self._widths[matrix], blocks.stop - blocks.start
+            sizes = self._notes.number((rows, count, width, columns, self.computation.has_samples(matrix)))
+            first = self._starts[matrix] + first_row * width + blocks.start
+            place = self._places[number] = _Place(first, sizes, matrix, rows, count)
+        return place
+
+    def _new(self, count: int) -> int:
+        """Returns where so many new elements lie in memory."""
+        self._size += count
+        return self._size - count
+
+    # ---- what commands do: as `Machine` does it ----
+
+    def begin(self, submatrix: int, zeroed: bool) -> None:
+        if zeroed:
+            self.write(submatrix, field.ZERO)
+        else:
+            self._spoil(submatrix)
+
+    def end(self, submatrix: int) -> None:
+        self._ended.add(self.computation.submatrices[submatrix].matrix)
+
+    def _randomize_ended(self, matrices: Iterable[int]) -> None:
+        """Write random elements to those of the matrices that have ended, and are used all the same."""
+        for matrix in self._ended.intersection(matrices):
+            self._ended.remove(matrix)
+            whole = (self.computation.matrices[matrix].num_rows, self._widths[matrix])
+            place = self._recording.memory(MEMORY, self._starts[matrix], whole, whole[1])
+            self._do(partial(self._randomize, place))
+
+    def read(self, submatrix: int) -> Any:
+        if not submatrix:
+            return np.zeros((0, 0, 2), np.uint64)
+        matrix = self.computation.submatrices[submatrix].matrix
+        if matrix not in self._begun:
+            raise ProofError(f"matrix m{matrix} is used before it begins")
+        first, _, matrix, rows, blocks = self._place_of(submatrix)
+        width = self._widths[matrix]
+        if submatrix in self._operands:
+            return self._recording.memory(OPERANDS + self._operands.index(submatrix), 0, (rows, blocks), width)
+        return self._recording.memory(MEMORY, first, (rows, blocks), width)
+
+    def write(self, submatrix: int, values: Any) -> None:
+        self._recording.write(self.read(submatrix), values)
+
+    def add(self, submatrix: int, values: Any) -> None:
+        self._recording.add(self.read(submatrix), values)
+
+    def rows_of_table(self, table: int) -> Any:
+        where, blocks = self._rows_of(table)
+        return self._recording.gathered(where, blocks)
+
+    def add_to_rows(self, table: int, values: Any) -> None:
+        self._recording.send(values, self._rows_of(table)[0])
+
+    def _rows_of(self, table: int) -> tuple[np.ndarray, int]:
+        """Returns where the rows that a multi table names begin in memory, -1 for none, and their blocks."""
+        pairs, parts = self._entries(table)
+        where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
+        for number, entries in parts:
+            self.read(number)
+            first, _, matrix, rows, blocks = self._place_of(number)
+            wanted = pairs[entries, 1]
+            if len(wanted) and not 0 <= wanted.min() <= wanted.max() < rows:
+                raise ProofError(f"multi table {table} names rows that sub-matrix {number} does not have")
+            where[entries] = first + wanted * self._widths[matrix]
+            all_blocks = {blocks}
+        return where, all_blocks.pop()
+
+    def provide(self, submatrix: int, name: str) -> None:
+        self._keep_result(("output", name, self._count("provided", name)), submatrix)
+
+    def _keep_result(self, what: _Effect, submatrix: int) -> None:
+        rows, blocks = self._place_of(submatrix)[3:]
+        first = self._new(rows * blocks)
+        self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
+        self._results[what] = first, rows, blocks
+
+    def _spoil(self, submatrix: int) -> None:
+        self._randomize(self.read(submatrix))
+
+    def _randomize(self, place: Recorded) -> None:
+        self._recording.randomize(place, self.randoms.asked(_UNDEFINED))
+
+    # ---- kernels ----
+
+    def keep(self, number: int, memo: Memo) -> None:
+        self._memo_rows = len(memo.rows)
+        for place, values in zip(self._parts(self._memo_rows), memo, strict=True):
+            self._recording.write(place, values)
+
+    def memo(self, number: int, num_rows: int) -> Memo | None:
+        known = self._memos.get(number)
+        if known is not None:
+            self.memos[number] = Memo(*self._parts(known[1]))
+        return super().memo(number, num_rows)
+
+    def _parts(self, count: int) -> list[Any]:
+        """Returns the parts of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
+        place, memory = OPERANDS + len(self._operands), self._recording.memory
+        return [memory(place, 0, (count,), 1), memory(place, 2 * count, (), 0), memory(place, count, (count,), 1)]
+
+    def effect(self, kind: str, name: str, change: Any) -> None:
+        what = kind, name, 0
+        self.effects[what] = field.ZERO
+        self._recording.add(self.randoms.asked(Request(what, is_zero=True)), change)
+
+    def draws(self, kernel: str, node: str, count: int) -> Any:
+        return self._recording.draws(count, self.randoms.asked(Request((kernel, node, "draws"))))
+
+
+@cache
+def _fields_of(kind: Any) -> _Fields:
+    form: Form = kind.form
+    names = [each.name for each in form.fields if isinstance(each.declared, PlainValue) and each.name != "node"]
+    values = attrgetter(*names) if names else lambda command: ()
+    has_kind = not form.table_fields and kind.role is not Role.IO
+    begins, ends = (any(each is life for _, each in form.lives) for life in (Life.BEGINS, Life.ENDS))
+    return _Fields(form.kernel, values, form.makes_memo or form.uses_memo or "memo", has_kind, begins, ends)
+
+
+def _elements(words: Words) -> Elements:
+    """Returns elements (..., 2) from words, which hold two numbers each."""
+    return np.stack([words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)], axis=-1)

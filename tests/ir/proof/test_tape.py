@@ -1,0 +1,112 @@
+"""A tape, which has native code compute, gives the elements that a machine gives, which computes with NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from nnet3.errors import ProofError
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import optimize
+from nnet3.ir.proof import equal
+from nnet3.ir.proof.columns import Columns
+from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
+from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.randoms import Randoms
+from nnet3.ir.proof.tape import Notes, Tape
+from nnet3.native.library import library
+from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
+from tests.ir.random_programs import programs
+from tests.ir.toy_kernels import DIM, KERNELS
+
+pytestmark = pytest.mark.skipif(library() is None, reason="there is no native code")
+
+_ROWS = 4
+
+
+def check_same(*computations: NnetComputation, seed: int = 0) -> None:
+    """Check that programs give on tapes, which share what is noted, exactly what they give on machines."""
+    columns = Columns()
+    for number, computation in enumerate(computations):
+        add_columns(columns, number, computation)
+    columns.settle()
+    notes, randoms = Notes(columns, seed), Randoms(columns, seed)
+    for number, computation in enumerate(computations):
+        machine, tape = Machine(computation, number, randoms), Tape(computation, number, notes)
+        with np.errstate(over="ignore"):
+            machine.run()
+            tape.run()
+        for expected, got in ((machine.outputs, tape.outputs), (machine.effects, tape.effects)):
+            assert expected.keys() == got.keys()
+            for what, elements in expected.items():
+                np.testing.assert_array_equal(got[what], elements, str(what))
+
+
+@settings(max_examples=25)
+@given(programs())
+def test_random_programs_are_the_same(computation: NnetComputation) -> None:
+    check_same(computation, optimize(computation), seed=1)
+
+
+def test_training_steps_and_recurrences_are_the_same() -> None:
+    for computation in (training_step(), recurrence(5)):
+        check_same(computation, optimize(computation, level=4))
+
+
+def moving_rows(width: int) -> NnetComputation:
+    """All commands that move rows, each with a scale, on parts of matrices."""
+    c = NnetComputation(kernels=list(KERNELS))
+    x, y, z = (c.new_matrix(_ROWS, width) for _ in range(3))
+    left, right = (c.new_submatrix(y, col_offset=first, num_cols=width // 2) for first in (0, width // 2))
+    rows = index_table(c, [2, -1, 0, 0])
+    c.commands = [
+        *[cmd.AllocMatrix(m, zeroed=m == z) for m in (x, y, z)],
+        cmd.AcceptInput(x, "input"),
+        cmd.SetConst(y, -0.25),
+        cmd.CopyRows(left, right, rows, 0.5),
+        cmd.AddRows(y, x, rows),
+        cmd.AddRowsMulti(y, multi_table(c, [(x, 1), (-1, -1), (z, 0), (x, 3)]), -2.0),
+        cmd.AddToRowsMulti(x, multi_table(c, [(y, 3), (-1, -1), (z, 0), (y, 2)]), 3.0),
+        cmd.AddRowRanges(z, x, range_table(c, [(0, 2), (1, 1), (3, 4), (0, 4)]), 0.1),
+        cmd.CompressMatrix(x),
+        cmd.DecompressMatrix(x),
+        cmd.MatrixAdd(z, x, 1 / 3),
+        cmd.CopyRowsMulti(x, multi_table(c, [(y, 1), (-1, -1), (z, 0), (y, 0)])),
+        *[cmd.ProvideOutput(m, f"out{m}") for m in (x, y, z)],
+    ]
+    return c
+
+
+def test_commands_that_move_rows_are_the_same() -> None:
+    check_same(moving_rows(DIM), moving_rows(DIM))
+
+
+def test_what_was_not_written_or_has_ended_is_random_and_other_in_each_program() -> None:
+    def program(*commands: cmd.Command) -> NnetComputation:
+        c = NnetComputation(kernels=list(KERNELS))
+        for _ in range(2):
+            c.new_matrix(_ROWS, DIM)
+        c.commands = [cmd.AllocMatrix(1, zeroed=False), cmd.AllocMatrix(2, zeroed=True), *commands]
+        c.commands += [cmd.MatrixCopy(2, 1), cmd.ProvideOutput(2, "y")]
+        return c
+
+    for commands in ((), (cmd.SetConst(1, 1.0), cmd.DeallocMatrix(1)), (cmd.AcceptInput(1, "x"), cmd.DeallocMatrix(1))):
+        with pytest.raises(ProofError, match="output 'y' differs in 4 rows"):
+            prove_equal([PassResult("", program(*commands)), PassResult("p", program(*commands))])
+    again = [cmd.SetConst(1, 1.0), cmd.DeallocMatrix(1), cmd.AllocMatrix(1, zeroed=True)]
+    prove_equal([PassResult("", program(*again)), PassResult("p", program(*again))])
+
+
+def test_a_tape_stays_inside_its_memory() -> None:
+    c = moving_rows(DIM)
+    c.submatrices[2] = c.submatrices[2]._replace(num_rows=_ROWS + 1)
+    with pytest.raises(ProofError, match="rows of sub-matrix 2 are none of matrix m2"):
+        prove_equal([PassResult("", moving_rows(DIM)), PassResult("p", c)])
+
+
+def test_without_native_code_a_machine_proves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equal, "library", lambda **_: None)
+    monkeypatch.setattr(equal, "Tape", None)
+    optimize(training_step(), prove=True)
