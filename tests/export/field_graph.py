@@ -66,8 +66,8 @@ class EveryColumn(Columns):
     def blocks(self, span: ColumnSpan) -> slice:
         return slice(span.first, span.first + span.width)
 
-    def cuts(self, span: ColumnSpan) -> np.ndarray:
-        return np.arange(span.first, span.first + span.width)
+    def first_columns(self, span: ColumnSpan) -> list[int]:
+        return list(range(span.first, span.first + span.width))
 
 
 def different_outputs(

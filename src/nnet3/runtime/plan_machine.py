@@ -196,7 +196,11 @@ class PlanMachine(Machine):
         for bound in self.computation.outside:
             self.write(bound.submatrix, self._named(("outside", bound.name), bound.submatrix))
         for segment in plan.segments:
-            self._ports = {port.name: port for port in (*segment.accepts, *segment.provides)}
+            self._ports = {
+                (port.name, is_provided): port
+                for is_provided, ports in enumerate((segment.accepts, segment.provides))
+                for port in ports
+            }
             number = segment.first_call
             while number < segment.end_call:
                 end, turns, *steps = self.program.loops.get(number, (number + 1, 1, 0, 0))
@@ -289,9 +293,12 @@ class PlanMachine(Machine):
     def _is_writable(self, number: int) -> bool:
         return self.computation.outside[-1 - int(self.plan.views[number - 1, 0])].writable
 
-    def check_port(self, number: int, name: str) -> None:
-        """Raise ProofError unless the segment has a port of this name and of the view's size."""
-        port = self._ports.get(name)
+    def check_port(self, number: int, name: str, *, is_provided: bool) -> None:
+        """Raise ProofError unless the segment has a port of this name and of the view's size.
+
+        A stream accepts and provides its state under one name.
+        """
+        port = self._ports.get((name, is_provided))
         shape = *self.memory.shape(number - 1, 0), self.computation.submatrices[number].num_cols
         if port is None or port.shape != shape:
             raise ProofError(f"'{name}' has shape {shape}, and its port {None if port is None else port.shape}")

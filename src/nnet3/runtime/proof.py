@@ -204,12 +204,12 @@ def _to_rows(machine: PlanMachine, args: Sequence[int], number: float) -> None:
 def _accept(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     name = machine.plan.texts[args[1]]
     machine.check_apart([args[0] + 1], [], set())
-    machine.check_port(args[0] + 1, name)
+    machine.check_port(args[0] + 1, name, is_provided=False)
     machine.accept(args[0] + 1, name)
 
 
 @_meaning("provide")
 def _provide(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     name = machine.plan.texts[args[1]]
-    machine.check_port(args[0] + 1, name)
+    machine.check_port(args[0] + 1, name, is_provided=True)
     machine.provide(args[0] + 1, name)

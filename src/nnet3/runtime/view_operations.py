@@ -33,7 +33,7 @@ _NUM_SIZES = 3
 _WIDTH = STRIDES.stop  # of a row
 
 
-class Placed(NamedTuple):
+class MovedOperations(NamedTuple):
     """Operations as operations.c takes them, and how they move."""
 
     rows: np.ndarray
@@ -52,7 +52,7 @@ class ViewOperations:
     rows: np.ndarray
     matrices: np.ndarray
 
-    def placed(self, places: Places) -> Placed | None:
+    def placed(self, places: Places) -> MovedOperations | None:
         """Returns the operations on views that lie here; None if rows differ that were equally many."""
         operation, matrix, view, size, num_rows = self.matrices.T
         rows, moves = self.rows.copy(), np.tile(np.array(STAYS), (len(self.rows), 1))
@@ -75,7 +75,7 @@ class ViewOperations:
             for own, other, number in set(zip(table.tolist(), counted.tolist(), num_rows.tolist(), strict=True)):
                 if own >= 0 and own != other and (counts[own] != (counts[other] if other >= 0 else number)).any():
                     return None
-        return Placed(rows, moves)
+        return MovedOperations(rows, moves)
 
     def packs_constant(self, packed: np.ndarray, places: Places) -> bool:
         """True if all weights that these operations pack are those of views that nothing changes."""

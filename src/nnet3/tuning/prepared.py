@@ -14,7 +14,7 @@ from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import example_writer
 from nnet3.kaldi_io import NO_TABLE, matrix_writer, open_matrix_table, random_access_matrices
 from nnet3.tuning.speech_aligner import AlignedSpeech, SpeechAligner, Spoken
-from nnet3.tuning.supervisions import Supervision
+from nnet3.tuning.supervisions import TuningSupervision
 
 _LOG = logging.getLogger("nnet3")
 
@@ -49,7 +49,7 @@ class PreparedSpeech:
                 self.alignments[spoken.key] = speech.transition_ids
                 self.seconds += spoken.seconds
 
-    def write_examples(self, supervision: Supervision, with_ivectors: bool) -> int:
+    def write_examples(self, supervision: TuningSupervision, with_ivectors: bool) -> int:
         """Writes the examples of all utterances; returns how many there are."""
         with example_writer(self.table("egs"), supervision.kind) as examples:
             for speech_key, speech in self._aligned(with_ivectors):

@@ -47,7 +47,7 @@ class Cutting:
     seed: int
 
 
-class Supervision(Protocol):
+class TuningSupervision(Protocol):
     """Makes examples of aligned utterances, once it has seen all alignments. `settings`: sections of a settings file
     besides the tables of examples."""
 

@@ -25,7 +25,7 @@ from nnet3.tuning.parameters import with_fixed_norms, with_parameters_of
 from nnet3.tuning.prepared import PreparedSpeech
 from nnet3.tuning.speech_aligner import SpeechAligner, Spoken
 from nnet3.tuning.spoken_graphs import SpokenGraphs
-from nnet3.tuning.supervisions import ChainSupervision, Cutting, FrameSupervision, Supervision
+from nnet3.tuning.supervisions import ChainSupervision, Cutting, FrameSupervision, TuningSupervision
 
 Utterances = Callable[[], Iterable[Spoken]]  # each call reads them anew
 Parts = tuple[PreparedSpeech, PreparedSpeech]  # to train on, and held out
@@ -98,7 +98,7 @@ class Tuner:
             before, after = map(Compared, objectives, errors)
         return Tuned(tuned, *parts, before, after)
 
-    def _supervision(self, original: AcousticModel) -> Supervision:
+    def _supervision(self, original: AcousticModel) -> TuningSupervision:
         """Returns LF-MMI for a model without priors, as chain models are; else cross-entropy."""
         front, options = self.model.front, self.options
         factor = front.decoding.frame_subsampling_factor
@@ -115,7 +115,7 @@ class Tuner:
         self,
         parts: Parts,
         data: tuple[Utterances, Utterances],
-        supervision: Supervision,
+        supervision: TuningSupervision,
     ) -> bool:
         """Makes the examples of both parts; returns whether there are held-out ones. TrainingError without others."""
         aligner = SpeechAligner(self.model, self.graphs, self.options)
@@ -136,7 +136,7 @@ class Tuner:
             raise TrainingError(f"there is nothing to train on: no utterance gave a chunk of {min(_CHUNKS)} frames")
         return counts[1] > 0
 
-    def _settings(self, parts: Parts, supervision: Supervision, has_held_out: bool) -> RunSettings:
+    def _settings(self, parts: Parts, supervision: TuningSupervision, has_held_out: bool) -> RunSettings:
         """Writes the settings of the run, and returns them as they are read."""
         options, (training, held_out) = self.options, parts
         sections: dict[str, dict[str, Any]] = {

@@ -85,3 +85,15 @@ def test_a_shift_within_a_matrix_cuts_every_step() -> None:
     columns.link(ColumnSpan("m", 0, 6), ColumnSpan("m", 2, 6))
     columns.settle()
     assert columns.cuts(ColumnSpan("m", 0, 9)).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_columns_behind_the_last_cut_are_of_no_block() -> None:
+    """As where a matrix begins of which only the first columns are looked at."""
+    columns = Columns()
+    columns.use(ColumnSpan("a", 0, 2))
+    columns.use(ColumnSpan("a", 0, 3))
+    columns.settle()
+    assert columns.num_blocks("a") == 2
+    for span, blocks in (((0, 6), (0, 2)), ((2, 4), (1, 2)), ((3, 3), (2, 2)), ((4, 2), (2, 2))):
+        found = columns.blocks(ColumnSpan("a", *span))
+        assert (found.start, found.stop) == blocks

@@ -7,7 +7,7 @@ import numpy as np
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.recorded_randoms import KERNEL, RecordedRandoms, Request
+from nnet3.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
 from nnet3.ir.proof.recording import DRAWN, OPERANDS
 
 
@@ -32,7 +32,10 @@ def test_what_is_asked_for_is_drawn_as_for_a_machine() -> None:
         assert found.lengths == expected.shape
         words = recorded.drawn()[found.at : found.at + expected.size]
         np.testing.assert_array_equal(words.reshape(expected.shape), expected)
-    word, zero = recorded.first(Request(("a", "value"))), recorded.first(Request(("update", "a", 0), is_zero=True))
+    word, zero = (
+        recorded.first(RandomRequest(("a", "value"))),
+        recorded.first(RandomRequest(("update", "a", 0), is_zero=True)),
+    )
     assert recorded.drawn()[word] == randoms.key("a", "value")
     assert recorded.drawn()[zero] == 0
 
@@ -53,5 +56,5 @@ def test_a_template_asks_for_what_is_a_kernels_own_whatever_its_name() -> None:
 
 
 def test_other_words_that_are_equal_to_the_name_are_kept() -> None:
-    request = Request(("bias", "bias"), (ColumnSpan(("output", "bias"), 0, 4),))
-    assert request.renamed("bias", KERNEL) == Request((KERNEL, "bias"), (ColumnSpan(("output", KERNEL), 0, 4),))
+    request = RandomRequest(("bias", "bias"), (ColumnSpan(("output", "bias"), 0, 4),))
+    assert request.renamed("bias", KERNEL) == RandomRequest((KERNEL, "bias"), (ColumnSpan(("output", KERNEL), 0, 4),))

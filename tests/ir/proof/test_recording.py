@@ -11,7 +11,7 @@ import pytest
 from nnet3.ir.proof import field
 from nnet3.ir.proof.field import PRIME, Drawing, Elements
 from nnet3.ir.proof.randoms import signs
-from nnet3.ir.proof.recording import MEMORY, Recording
+from nnet3.ir.proof.recording import MEMORY, ElementRecording
 from nnet3.native.library import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no native code")
@@ -28,7 +28,7 @@ def given(name: str, *lengths: int) -> Elements:
     return elements
 
 
-def run(recording: Recording, size: int) -> np.ndarray:
+def run(recording: ElementRecording, size: int) -> np.ndarray:
     """Returns memory after a call of the one template, words (size,)."""
     number = recording.finish(0)
     constants, instructions, tables = recording.arrays()
@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[Callable[[Elements], Any]], Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_native_code_gives_the_same_elements(name: str) -> None:
     expected = FUNCTIONS[name](lambda elements: elements)
-    recording = Recording()
+    recording = ElementRecording()
     made = FUNCTIONS[name](recording.elements)
     assert made.shape == expected.shape
     lengths = expected.shape[:-1]
@@ -81,7 +81,7 @@ def test_native_code_gives_the_same_elements(name: str) -> None:
 
 def test_a_hash_is_chosen_by_a_word_or_one_for_each_block() -> None:
     for base in (given("base", 1), given("base", 3)):
-        recording = Recording()
+        recording = ElementRecording()
         made = recording.hashed(recording.elements(ROWS), recording.elements(base))
         recording.write(recording.memory(MEMORY, 0, (6, 3), 3), made)
         expected = field.words(field.hashed(ROWS, field.words(base)))
@@ -89,7 +89,7 @@ def test_a_hash_is_chosen_by_a_word_or_one_for_each_block() -> None:
 
 
 def test_rows_that_are_not_there_are_refused() -> None:
-    recording = Recording()
+    recording = ElementRecording()
     rows = recording.elements(ROWS)
     with pytest.raises(IndexError, match="rows 0 to 6 of 6"):
         recording.taken(rows, np.array([0, 6]))

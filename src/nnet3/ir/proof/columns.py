@@ -70,7 +70,8 @@ class Columns:
     def blocks(self, span: ColumnSpan) -> slice:
         """Returns the numbers of the blocks of a span."""
         cuts = self._sorted[span.space]
-        return slice(bisect_left(cuts, span.first), bisect_left(cuts, span.first + span.width))
+        ends = (bisect_left(cuts, column) for column in (span.first, span.first + span.width))
+        return slice(*(min(end, len(cuts) - 1) for end in ends))  # nobody looks at columns behind the last cut
 
     def num_blocks_of(self, span: ColumnSpan) -> int:
         """Returns into how many blocks a span is cut."""

@@ -15,23 +15,23 @@ from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.recording import DRAWN, OPERANDS, Recorded, Recording, Words
+from nnet3.ir.proof.recording import DRAWN, OPERANDS, ElementRecording, Recorded, Words
 
 KERNEL = "kernel"  # stands for the name of one
 
 
-class Request(NamedTuple):
+class RandomRequest(NamedTuple):
     """Asks for random elements, one for each combination of blocks, or for a word that chooses a random function."""
 
     what: tuple[Hashable, ...]
     spans: tuple[ColumnSpan, ...] = ()
     is_zero: bool = False  # a zero instead, to which a program adds: (kind, name, number)
 
-    def renamed(self, old: str, new: str) -> Request:
+    def renamed(self, old: str, new: str) -> RandomRequest:
         """Returns the request with another name of the kernel."""
         place = 1 if self.is_zero else 0
         spans = tuple([ColumnSpan(_renamed(span.space, 1, old, new), *span[1:]) for span in self.spans])
-        return Request(_renamed(self.what, place, old, new), spans, self.is_zero)
+        return RandomRequest(_renamed(self.what, place, old, new), spans, self.is_zero)
 
 
 def _renamed(parts: Any, place: int, old: str, new: str) -> Any:
@@ -45,11 +45,11 @@ class RecordedRandoms(Randoms):
 
     def __init__(self, columns: Columns, seed: int) -> None:
         super().__init__(columns, seed)
-        self.recording = Recording()
+        self.recording = ElementRecording()
         self._name = KERNEL
         self._places = 0
-        self._wanted: dict[Request, tuple[int, tuple[int, ...]]] = {}
-        self._first: dict[Request, int] = {}
+        self._wanted: dict[RandomRequest, tuple[int, tuple[int, ...]]] = {}
+        self._first: dict[RandomRequest, int] = {}
         self._bases, self._counts = list[int](), list[int]()
         self._one, self._other = list[int](), list[int]()
         self._size = 0
@@ -60,11 +60,11 @@ class RecordedRandoms(Randoms):
         """Begin to note a command of a kernel of this name, "" for none, that has so many other places."""
         self._name, self._places, self._wanted = name or KERNEL, OPERANDS + num_places, {}
 
-    def wanted(self) -> dict[Request, tuple[int, ...]]:
+    def wanted(self) -> dict[RandomRequest, tuple[int, ...]]:
         """Returns what the command has asked for, in the order of its places after the other ones, and its lengths."""
         return {request: lengths for request, (_, lengths) in self._wanted.items()}
 
-    def first(self, request: Request) -> int:
+    def first(self, request: RandomRequest) -> int:
         """Returns where the elements of a request will lie among all that are drawn."""
         found = self._first.get(request)
         if found is None:
@@ -77,7 +77,7 @@ class RecordedRandoms(Randoms):
             self._size += self._counts[-1]
         return found
 
-    def asked(self, request: Request) -> Recorded:
+    def asked(self, request: RandomRequest) -> Recorded:
         """Returns the elements of a request, those of a kernel's own at a place of the command that is noted."""
         lengths = self.lengths(request)
         general = request.renamed(self._name, KERNEL)
@@ -86,7 +86,7 @@ class RecordedRandoms(Randoms):
         number, _ = self._wanted.setdefault(general, (len(self._wanted), lengths))
         return Recorded.whole(self.recording, self._places + number, 0, lengths)
 
-    def lengths(self, request: Request) -> tuple[int, ...]:
+    def lengths(self, request: RandomRequest) -> tuple[int, ...]:
         """Returns how many blocks there are along each axis of what is asked for."""
         return tuple([self.columns.num_blocks_of(span) for span in request.spans])
 
@@ -100,11 +100,11 @@ class RecordedRandoms(Randoms):
     # ---- as `Randoms` ----
 
     def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Any:
-        return self.asked(Request(what, spans))
+        return self.asked(RandomRequest(what, spans))
 
     def of_rows(self, what: tuple[Hashable, ...], count: int) -> Any:
-        return self.recording.rows(self.asked(Request(what)), count)
+        return self.recording.rows(self.asked(RandomRequest(what)), count)
 
     def hashed(self, values: Elements, *what: Hashable) -> Any:
-        base: Any = self.asked(Request(what))
+        base: Any = self.asked(RandomRequest(what))
         return field.hashed(values, base)

@@ -1,4 +1,4 @@
-"""Recording: what the functions of `field` do to elements that are not there yet, as instructions for native code.
+"""ElementRecording: what the functions of `field` do to elements that are not there yet, as native instructions.
 
 A machine evaluates the first command of a kind on `Recorded` elements, which know where they will lie. What is done to
 them becomes a template of instructions (`nnet3/native/elements.c`). Other commands of the kind, as at other steps of a
@@ -35,11 +35,11 @@ class Recorded:
     __slots__ = ("at", "lengths", "place", "recording", "steps")
     __array_ufunc__ = None  # so that arrays leave sums to this class
 
-    def __init__(self, recording: Recording, place: int, at: int, lengths: Lengths, steps: Lengths) -> None:
+    def __init__(self, recording: ElementRecording, place: int, at: int, lengths: Lengths, steps: Lengths) -> None:
         self.recording, self.place, self.at, self.lengths, self.steps = recording, place, at, lengths, steps
 
     @classmethod
-    def whole(cls, recording: Recording, place: int, at: int, lengths: Lengths) -> Recorded:
+    def whole(cls, recording: ElementRecording, place: int, at: int, lengths: Lengths) -> Recorded:
         """Returns elements that lie side by side."""
         return cls(recording, place, at, lengths, _steps(lengths))
 
@@ -81,7 +81,7 @@ class Recorded:
         return self.place, self.at, *(*self.steps, 0, 0)[:2]
 
 
-class Recording:
+class ElementRecording:
     """Templates of instructions, their constants and tables, and how much scratch memory the largest one takes.
 
     The functions of `field` that work on elements have methods of the same names and arguments here.

@@ -24,7 +24,7 @@ from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.kernels import Memo
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import part_of
-from nnet3.ir.proof.recorded_randoms import KERNEL, RecordedRandoms, Request
+from nnet3.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
 from nnet3.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
 from nnet3.native.library import library
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
 
 _Effect = tuple[str, str, int]
-_UNDEFINED = Request(("undefined",))  # counts the random elements that stand for what nobody has written
+_UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
 
 
-class Template(NamedTuple):
+class CallTemplate(NamedTuple):
     """What was noted of a kind of commands: its number, the rows of the memo that they make, what they ask for."""
 
     number: int
     memo_rows: int  # -1: they make none
-    requests: dict[Request, tuple[int, ...]]  # and how many blocks each is for
+    requests: dict[RandomRequest, tuple[int, ...]]  # and how many blocks each is for
 
 
 class _Own(NamedTuple):
     """The template of the commands of one kernel, where what it asks for lies, and what kernels learn by it."""
 
-    template: Template
+    template: CallTemplate
     drawn: list[int]
     effects: dict[Any, Elements]
 
@@ -56,7 +56,7 @@ class Notes:
 
     def __init__(self, columns: Columns, seed: int) -> None:
         self.randoms = RecordedRandoms(columns, seed)
-        self.templates: dict[Hashable, Template] = {}
+        self.templates: dict[Hashable, CallTemplate] = {}
         self.own: dict[Hashable, _Own] = {}
         self._numbers: dict[Hashable, int] = {}
 
@@ -64,7 +64,7 @@ class Notes:
         """Returns a number that is equal for equal things."""
         return self._numbers.setdefault(what, len(self._numbers))
 
-    def own_of(self, template: Template, name: str) -> _Own:
+    def own_of(self, template: CallTemplate, name: str) -> _Own:
         """Returns what a template is for a kernel of this name."""
         requests = [request.renamed(KERNEL, name) for request in template.requests]
         assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
@@ -146,7 +146,7 @@ class Tape(Machine):
         for result, (first, rows, width) in self._results.items():
             self.outputs[result] = _elements(memory[first : first + rows * width].reshape(rows, width))
         self.effects = {
-            what: _elements(drawn[self.randoms.first(Request(what, is_zero=True))]) for what in self.effects
+            what: _elements(drawn[self.randoms.first(RandomRequest(what, is_zero=True))]) for what in self.effects
         }
         self.calls.clear()  # they refer to the machine: programs are large
 
@@ -210,14 +210,14 @@ class Tape(Machine):
         own = self._notes.own_of(self._note(evaluate, operands), "")
         self._call(own, [self._place_of(number).first for number in operands], -1)
 
-    def _note(self, evaluate: Callable[[], None], operands: Sequence[int], name: str = "") -> Template:
+    def _note(self, evaluate: Callable[[], None], operands: Sequence[int], name: str = "") -> CallTemplate:
         """Returns the template of what `evaluate` does to these operands, for the kernel of this name."""
         self._operands, self._memo_rows = operands, -1
         self.randoms.begin(name, len(operands) + 1)
         evaluate()
         requests = self.randoms.wanted()
         number = self._recording.finish(len(operands) + 1 + len(requests))
-        return Template(number, self._memo_rows, requests)
+        return CallTemplate(number, self._memo_rows, requests)
 
     def _call(self, own: _Own, firsts: Sequence[int], memo: int) -> None:
         """Call a template: with the places of operands, of a memo and of what was drawn."""
@@ -346,10 +346,10 @@ class Tape(Machine):
     def effect(self, kind: str, name: str, change: Any) -> None:
         what = kind, name, 0
         self.effects[what] = field.ZERO
-        self._recording.add(self.randoms.asked(Request(what, is_zero=True)), change)
+        self._recording.add(self.randoms.asked(RandomRequest(what, is_zero=True)), change)
 
     def draws(self, kernel: str, node: str, count: int) -> Any:
-        return self._recording.draws(count, self.randoms.asked(Request((kernel, node, "draws"))))
+        return self._recording.draws(count, self.randoms.asked(RandomRequest((kernel, node, "draws"))))
 
 
 @cache
