@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -39,7 +40,27 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
     for number, result in enumerate(results):
         add_columns(columns, number, result.computation)
     columns.settle()
-    machine_of = _machines(columns, seed, looks_at, results)
+    has_loops = any(isinstance(command, Repeat) for _, each in results for command in each.commands)
+    said_by_native_code: ProofError | None = None
+    if not has_loops and looks_at is None and library(warns=False) is not None:
+        notes = Notes(columns, seed)
+        try:
+            _compare(results, lambda computation, number: Tape(computation, number, notes))
+            return
+        except ProofError as error:
+            said_by_native_code = error
+    randoms = Randoms(columns, seed, looks_at)
+    _compare(results, lambda computation, number: Machine(computation, number, randoms))
+    if said_by_native_code is not None:
+        warnings.warn(
+            f"native code finds no proof of a program that is right ({said_by_native_code}): please report it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputation, int], Machine]) -> None:
+    """Raise ProofError unless the machines of all programs give what that of the first one gives."""
     plain: Machine | None = None
     for number, (name, computation) in enumerate(results):
         machine = machine_of(computation, number)
@@ -51,18 +72,6 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
         except ProofError as error:
             raise ProofError(f"after pass '{name}': {error}" if name else str(error)) from None
         plain = machine if plain is None else plain
-
-
-def _machines(
-    columns: Columns, seed: int, looks_at: LooksAt | None, results: Sequence[PassResult]
-) -> Callable[[NnetComputation, int], Machine]:
-    """Returns what makes the machine of a program: a tape, where there is native code and programs are written out."""
-    has_loops = any(isinstance(command, Repeat) for _, each in results for command in each.commands)
-    if has_loops or looks_at is not None or library(warns=False) is None:
-        randoms = Randoms(columns, seed, looks_at)
-        return lambda computation, number: Machine(computation, number, randoms)
-    notes = Notes(columns, seed)
-    return lambda computation, number: Tape(computation, number, notes)
 
 
 def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:

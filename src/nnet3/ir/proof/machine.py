@@ -168,6 +168,8 @@ class Machine:
         place = self._blocks.get(submatrix)
         if place is None:
             block = self.at_turn(submatrix)
+            if not 0 <= block.row_offset <= self.computation.matrices[block.matrix].num_rows - block.num_rows:
+                raise ProofError(f"rows of sub-matrix {submatrix} are none of matrix m{block.matrix}")
             span = ColumnSpan((self._number, block.matrix), block.col_offset, block.num_cols)
             rows = slice(block.row_offset, block.row_offset + block.num_rows)
             place = block.matrix, rows, self._columns.blocks(span)

@@ -242,6 +242,8 @@ class Tape(Machine):
             span = ColumnSpan((self._number, matrix), first_column, columns)
             blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
             width, count = self._widths[matrix], blocks.stop - blocks.start
+            if not 0 <= blocks.start <= blocks.stop <= width:
+                raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
             sizes = self._notes.number((rows, count, width, columns, self.computation.has_samples(matrix)))
             first = self._starts[matrix] + first_row * width + blocks.start
             place = self._places[number] = _Place(first, sizes, matrix, rows, count)
