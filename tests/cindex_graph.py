@@ -73,12 +73,14 @@ class CindexGraph:
 
     def _make_grid(self) -> None:
         ios = [io.indexes for io in (*self.request.inputs, *self.request.outputs)]
-        named = np.concatenate([*ios, *([] if self.request.samples is None else [self.request.samples])])
+        named = np.concatenate(
+            [np.zeros((0, 3), np.int32), *ios, *([] if self.request.samples is None else [self.request.samples])]
+        )
         named = named if len(named) else np.zeros((1, 3), np.int32)
         self.ns = np.unique(named[:, N])
         low, high = named.min(axis=0).astype(np.int64), named.max(axis=0).astype(np.int64)
         probe = np.array([(named[0, N], t, x) for t in (low[T], high[T]) for x in (low[X], high[X])], np.int32)
-        far = np.sum([self._farthest(number, probe) for number in range(len(self.nodes))], axis=0)
+        far = sum((self._farthest(number, probe) for number in range(len(self.nodes))), np.zeros(3, np.int64))
         beyond_t, beyond_x = (min(int(far[axis]) + 2, _FARTHEST) if far[axis] else 0 for axis in (T, X))
         self.low = np.array([low[T] - beyond_t, min(low[X], 0) - beyond_x])
         times = np.arange(self.low[0], high[T] + beyond_t + 1)

@@ -76,7 +76,8 @@ def propagate(machine: Machine, command: Propagate) -> None:
     if command.store_stats:
         stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
         change = field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
-        change = machine.randoms.of_call(change, kernel.name, "stored of", count)
+        if machine.randoms.looks_at is None:  # else calls may take other rows together
+            change = machine.randoms.of_call(change, kernel.name, "stored of", count)
         machine.effect("statistics of kernel", kernel.info.name, change)
     machine.write(command.output, value)
 
@@ -129,7 +130,8 @@ def backprop(machine: Machine, command: Backprop) -> None:
     if command.update and info.learns:
         factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
         change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
-        change = machine.randoms.of_call(change, kernel.name, "learned of", len(gradient))
+        if info.updatable or machine.randoms.looks_at is None:
+            change = machine.randoms.of_call(change, kernel.name, "learned of", len(gradient))
         machine.effect("update of kernel", info.name, change)
     for place, number, deriv in derivs:
         (machine.write if command.input_derivs[place] else machine.add)(number, deriv)
