@@ -75,7 +75,7 @@ class Levels:
 
     @property
     def widest_beam(self) -> float:
-        """What the worst arc on a path costs more than the best path: no wider beam keeps more; 0 without arcs."""
+        """The worst arc on a path costs more than the best path: no wider beam keeps more; 0 without arcs."""
         through = self.forward[self.src] + self.cost + self.backward[self.dst]
         return float(np.max(through[through < np.inf], initial=self.best_cost) - self.best_cost)
 

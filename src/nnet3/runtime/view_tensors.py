@@ -21,7 +21,7 @@ _APART = 64  # bytes; stand-ins begin at multiples
 
 
 class Places(NamedTuple):
-    """Where the views of a plan lie, (views,) each, and how they go on in loops.
+    """The places of the views of a plan, (views,) each, and how they go on in loops.
 
     `begin`: the address of the first number in the first turn; of a view that moves unevenly, of row 0 of its table.
     `num_rows`: the rows of a view that moves evenly. `of_turn` and `of_row`: elements a turn, and from row to row.
@@ -105,7 +105,7 @@ class ViewTensors:
 
     @cached_property
     def places(self) -> Places:
-        """Where all views lie."""
+        """The places of all views."""
         views = self._plan.views
         lane, turn_step, uneven = views[:, [0, 8, 9]].T
         flats = [*self._lanes, *self._bound[::-1]]

@@ -36,7 +36,7 @@ _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that st
 
 
 class CallTemplate(NamedTuple):
-    """What was noted of a kind of commands: its number, the rows of the memo that they make, what they ask for."""
+    """The notes on a kind of commands: its number, the rows of the memo that they make, what they ask for."""
 
     number: int
     memo_rows: int  # -1: they make none
