@@ -52,7 +52,7 @@ class _Own(NamedTuple):
 
 
 class Notes:
-    """What was noted of the commands of all programs that are compared."""
+    """The notes on the commands of all programs that are compared."""
 
     def __init__(self, columns: Columns, seed: int) -> None:
         self.randoms = RecordedRandoms(columns, seed)
