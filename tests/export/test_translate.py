@@ -78,16 +78,16 @@ def test_rows_of_several_blocks(copied: list[tuple[int, int]], added: list[tuple
     )
 
 
-def test_blocks_and_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NNET3_PROVE", "0")  # it adds a block to one that it overlaps
+def test_blocks_and_constants() -> None:
     program = _Program()
     block = program.computation.new_submatrix(program.y, 2, 4, 1, 2)
     source = program.computation.new_submatrix(program.x, 5, 4, 0, 2)
+    part = program.computation.new_submatrix(program.y, 2, 3, 1, 2)  # of the block; no command may add to what it reads
     program.check(
         commands.MatrixCopy(program.y, program.x),
         commands.SetConst(program.computation.new_submatrix(program.y, 0, 3), 7.0),
         commands.MatrixCopy(block, source, 3.0),
-        commands.MatrixAdd(program.computation.new_submatrix(program.y, 1, 4, 1, 2), block),
+        commands.MatrixAdd(program.computation.new_submatrix(program.y, 6, 3, 1, 2), part),
     )
 
 

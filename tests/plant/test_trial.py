@@ -20,7 +20,7 @@ from tools.plant.trial import CHECKER, EQUAL, HOLE, NOT_RUN, NUMBERS, PROOF, SAM
 from tools.plant.wrong import missed
 from tools.plant.wrong_programs import WRONG
 
-MACHINE = "src/nnet3/ir/proof/machine.py"
+MACHINE, TAPE = "src/nnet3/ir/proof/machine.py", "src/nnet3/ir/proof/tape.py"
 MEMORY = "src/nnet3/runtime/plan_memory.py"
 OUTLINE = "src/nnet3/runtime/outline.py"
 OPERATIONS = "src/nnet3/native/operations.py"
@@ -65,14 +65,21 @@ MOVES_NO_ALLOCATION = bug(SIZING, "place[number], turn[number] = analysis.first_
 def check_noticed(adds: Mutant, undefined: Mutant) -> None:
     """Check that bugs of a pass and of the proof are noticed: sums that overwrite; undefined memory that is zero."""
     found = states(NnetCase, ZEROES_NOTHING, MOVES_NO_ALLOCATION, adds, undefined)
-    expected = {ZEROES_NOTHING.replacement: PROOF, "pass": EQUAL}
-    assert found == expected | {each.replacement: PROOF for each in (adds, undefined)}
+    assert found == {each.replacement: PROOF for each in (ZEROES_NOTHING, adds, undefined)} | {"pass": EQUAL}
 
 
 def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
     check_noticed(
         bug(MACHINE, "field.reduced(place + values)", "values"),
         bug(MACHINE, "self._undefined.next(shape)", "np.zeros(shape, np.uint64)"),
+    )
+
+
+@needs_native_code
+def test_bugs_of_the_proof_by_native_code_are_noticed() -> None:
+    check_noticed(
+        bug(TAPE, "_recording.add(self.read(submatrix), values)", "_recording.write(self.read(submatrix), values)"),
+        bug(TAPE, "_recording.randomize(place, self.randoms.asked(_UNDEFINED))", "_recording.write(place, field.ZERO)"),
     )
 
 
