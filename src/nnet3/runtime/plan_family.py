@@ -26,7 +26,7 @@ from nnet3.runtime.outline import Outline
 from nnet3.runtime.packing import Stacking
 from nnet3.runtime.plan import PLAN_VERSION, Plan
 from nnet3.runtime.planner import outline, plan
-from nnet3.runtime.proof import prove_plan
+from nnet3.runtime.proof import MEANINGS, prove_plan
 from nnet3.runtime.row_plans import RowPlans
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
@@ -175,8 +175,8 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
 
     That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
     others. A kept plan of another version is made anew. With `prove` a ProofError says where a plan that was not kept
-    computes something else than the program; plans of more than 64 MiB are not looked at. NNET3_PROVE=all does the same
-    for plans of up to 1,000 calls.
+    computes something else than the program; plans of more than 64 MiB are not looked at, nor those with kinds of calls
+    that somebody has added without a meaning. NNET3_PROVE=all does the same for plans of up to 1,000 calls.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     made = _by_arithmetic(computation, name, lane_of(dtype))
@@ -184,7 +184,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
     prove = prove or (proves_all() and made.num_runs() <= _MOST_CALLS)
-    if prove and made.num_bytes <= _MOST_PROVED:
+    if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.kinds):
         prove_plan(computation, made)
     if is_alone and kept is not None:
         kept[name] = made.to_data()
