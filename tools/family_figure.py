@@ -35,7 +35,7 @@ def figure() -> str:
         ),
         Box("tables", ("families/continued: tables", *_tables(nnet, short, long)), "function"),
         Box("family", ("families/rolled, family: a program of T", *_recurrence(str(family))), "memory"),
-        Box("third", ("compiled: a third length", "must be that of the family,", "command by command"), "input"),
+        Box("third", ("compiled before: longer", "must be that of the family,", "command by command"), "input"),
         *(
             Box(f"T{frames}", (f"member: T = {frames}", *_recurrence(str(family.at(frames)))), "output")
             for frames in (100, 5000)

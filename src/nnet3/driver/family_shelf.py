@@ -223,9 +223,10 @@ class FamilyShelf:
     """Continues programs to other lengths and other numbers of sequences.
 
     The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves
-    sequences of many lengths, two short programs of the form are compiled and continued. A third one, which was
-    compiled too, must equal their continuation, command by command. The two are long enough to show everything that
-    longer programs are made of (see `nnet3.lowering.continuation`), so every longer program follows by arithmetic.
+    sequences of many lengths, two short programs of the form are compiled and continued. The longest program that was
+    compiled before, if there is one, must equal their continuation, command by command. The two are long enough to show
+    everything that longer programs are made of (see `nnet3.lowering.continuation`), so every longer program follows by
+    arithmetic.
 
     Some networks would need very long members, or nobody can tell how long. Their family is made when a program is
     wanted that is shorter than the longest known one. It is compared with the longest one and reaches no further: each
