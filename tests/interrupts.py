@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+import pytest
 import torch
+
+_SECONDS_TO_WAIT, _SECONDS_TO_END = 0.1, 10.0
 
 
 class Moments:
@@ -60,3 +65,32 @@ def num_moments(function: Callable[[], Any], *, within: str = "") -> int:
     with moments.passing():
         function()
     return moments.count
+
+
+@contextlib.contextmanager
+def interrupt_beside_a_wait(end: Callable[[], object]) -> Iterator[None]:
+    """Asserts that the body, which waits for what `end` gives, is interrupted while it waits.
+
+    A thread takes the signal: as one that comes just before a call of the system begins, it leaves the call waiting.
+    """
+    is_interrupted, is_late = threading.Event(), threading.Event()
+
+    def send() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        is_interrupted.wait(_SECONDS_TO_WAIT)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        if not is_interrupted.wait(_SECONDS_TO_END):
+            is_late.set()
+        end()
+
+    sender = threading.Thread(target=send)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        sender.start()
+        with pytest.raises(KeyboardInterrupt):
+            yield
+        assert not is_late.is_set(), "the signal was seen when the wait had ended"
+    finally:
+        is_interrupted.set()
+        sender.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

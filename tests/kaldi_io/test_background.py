@@ -13,6 +13,7 @@ import pytest
 from nnet3.errors import ArgumentError
 from nnet3.kaldi_io import background as module
 from nnet3.kaldi_io.background import Background
+from tests.interrupts import interrupt_beside_a_wait
 from tests.patience import PATIENCE
 
 
@@ -24,10 +25,10 @@ class Watched:
         self.now = 100.0
         watched = self
 
-        class Queue(queue.Queue):
-            def get(self, *arguments: Any) -> Any:
+        class Queue(queue.Queue[Any]):
+            def get(self, block: bool = True, timeout: float | None = None) -> Any:
                 watched.asked.release()
-                return super().get(*arguments)
+                return super().get(block, timeout)
 
             def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
                 try:
@@ -36,7 +37,8 @@ class Watched:
                     watched.full.release()
                     raise
 
-        monkeypatch.setattr(module, "queue", SimpleNamespace(Queue=Queue, Full=queue.Full))
+        monkeypatch.setattr(module, "queue", SimpleNamespace(Queue=Queue, Full=queue.Full, Empty=queue.Empty))
+        monkeypatch.setattr(module, "_SECONDS_TO_SIGNALS", PATIENCE)  # asks once for each item
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now))
 
 
@@ -132,6 +134,15 @@ def test_waiting_is_measured(watched: Watched) -> None:
             watched.now += 30.0
     assert (items.first_seconds, items.waited_seconds, items.seconds) == (30.0, 70.0, 220.0)
     assert items.idle_share == 40 / 190
+
+
+def test_a_signal_that_does_not_end_a_wait_is_seen() -> None:
+    ended = threading.Event()
+    with interrupt_beside_a_wait(ended.set), Background(ended.wait(PATIENCE) for _ in range(1)) as items:
+        try:
+            next(items)
+        finally:
+            ended.set()
 
 
 def test_who_is_busy_waits_for_nothing(watched: Watched) -> None:

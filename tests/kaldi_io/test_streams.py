@@ -20,6 +20,7 @@ from nnet3.kaldi_io.load import open_rxfilename
 from nnet3.kaldi_io.script import read_script
 from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
 from nnet3.kaldi_io.streams import InputStream, OutputStream, open_input, read_whole
+from tests.interrupts import interrupt_beside_a_wait
 
 
 def test_a_full_device_as_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +140,29 @@ def test_text_without_end_is_refused(
         with pytest.raises(Nnet3Error, match=r"does not end within 1048576 bytes: .* name a file instead"):
             read()
         writer.kill()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: read_whole(parse_rxfilename("-")),
+        lambda: read_whole(parse_rxfilename("cat pipe |")),
+        lambda: read_whole(parse_rxfilename("pipe")),
+        lambda: map_file("pipe"),
+        lambda: read_network_or_config("pipe"),
+    ],
+    ids=["standard input", "command", "named pipe", "mapped", "text"],
+)
+def test_a_signal_that_does_not_end_a_read_is_seen(
+    read: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    writer = os.open("pipe", os.O_RDWR)
+    os.write(writer, b"\0B")
+    with open("pipe", "rb", buffering=0) as given, interrupt_beside_a_wait(lambda: os.close(writer)):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=SimpleNamespace(raw=given)))
+        read()
 
 
 def test_a_command_that_is_not_read_to_its_end_is_ended() -> None:

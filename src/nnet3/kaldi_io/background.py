@@ -13,6 +13,7 @@ from nnet3.errors import ArgumentError
 
 T = TypeVar("T")
 _SECONDS_TO_END = 5.0
+_SECONDS_TO_SIGNALS = 0.5  # after which a wait looks for signals
 _SECONDS_BETWEEN_LOOKS = 0.1  # of a thread that has nowhere to put what it has made
 
 
@@ -94,7 +95,7 @@ class Background(Generic[T]):
             raise StopIteration
         asked = time.perf_counter()
         self._started = asked if self._started is None else self._started
-        item, self._next = self._queue.get() if self._next is None else self._next, None
+        item, self._next = self._get() if self._next is None else self._next, None
         waited = time.perf_counter() - asked
         if isinstance(item, _End):
             self._ended = item
@@ -106,6 +107,12 @@ class Background(Generic[T]):
         self.first_seconds = self.first_seconds if self.num_taken else waited
         self.num_taken += 1
         return item
+
+    def _get(self) -> T | _End:
+        """Waits for an item, shortly again and again: a signal that comes just before a wait begins does not end it."""
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._queue.get(timeout=_SECONDS_TO_SIGNALS)
 
     def close(self, seconds: float = _SECONDS_TO_END) -> None:
         """End the thread and drop what it has made ahead. A thread that hangs for longer is left to itself."""

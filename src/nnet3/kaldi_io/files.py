@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import secrets
+import select
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +18,7 @@ from nnet3.kaldi_io.replacing import put_in_place
 #: So many bytes, at most, are held of what is no file, and may have no end.
 MOST_OF_STREAM = 1 << 30
 _CHUNK = 1 << 16
+_MOMENT = 500  # milliseconds after which a wait looks for signals
 ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files"
 
 
@@ -54,16 +57,39 @@ def is_device(descriptor: int) -> bool:
     return stat.S_ISCHR(status.st_mode) and not is_harmless
 
 
-def read_stream(file: BinaryIO) -> bytes:
+def piece_reader(file: BinaryIO) -> Callable[[int], bytes]:
+    """Returns a function that reads the bytes of a stream as they come, at most so many at once.
+
+    A signal that comes just before the system's read begins does not end the read. So there is no read before there are
+    bytes, and the wait for bytes is made of short ones.
+    """
+    if hasattr(file, "read1"):  # its buffer may hold bytes
+        return file.read1
+    try:
+        poll = select.poll()
+        poll.register(file.fileno(), select.POLLIN)
+    except (AttributeError, OSError):  # a system without poll, or no file of the system
+        return file.read
+
+    def read(most: int) -> bytes:
+        while not poll.poll(_MOMENT):
+            pass
+        return file.read(most)
+
+    return read
+
+
+def read_stream(file: io.BufferedReader) -> bytes:
     """Reads to the end of what is no regular file. ModelFormatError for a device, for zeros out of a pipe, and for more
     bytes than are held."""
     if is_device(file.fileno()):
         raise ModelFormatError("this is a device, not a file", str(file.name))
-    first = file.read(1)
-    second = file.read(1)
+    read = piece_reader(file.raw)  # type: ignore[arg-type]
+    first = read(1)
+    second = read(1)
     if first == b"\0" and second != b"B":
         raise ModelFormatError(ZERO_BYTE, str(file.name))
-    return first + second + joined(iter(lambda: file.read(_CHUNK), b""), str(file.name))
+    return first + second + joined(iter(lambda: read(_CHUNK), b""), str(file.name))
 
 
 def joined(pieces: Iterable[bytes], source: str) -> bytes:

@@ -10,12 +10,12 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from nnet3.errors import ModelFormatError, Nnet3Error, TableError
-from nnet3.kaldi_io.files import ZERO_BYTE, is_device, is_special, joined, map_file, open_beside
+from nnet3.kaldi_io.files import ZERO_BYTE, is_device, is_special, joined, map_file, open_beside, piece_reader
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.replacing import ARCHIVE, HEAD, check_may_replace, put_in_place
 from nnet3.kaldi_io.specifiers import FileName
@@ -32,7 +32,7 @@ class InputStream:
 
     def __init__(self, file: BinaryIO, process: subprocess.Popen[bytes] | None = None):
         self._file, self._process = file, process
-        self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+        self._read = piece_reader(file)
 
     def read(self, at_least: int) -> bytes:
         """Some bytes, at least so many unless the stream ends; b"" at the end."""
