@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tools.hostile.samples import Outcome, Sample, _parts_of, _words_of
-from tools.hostile.trials import CASES, _damage, _told_wrong
+from tools.hostile.harm import Harm
+from tools.hostile.samples import Outcome, Programs, Sample, _parts_of, _words_of
+from tools.hostile.trials import CASES, Disk, Trials, Verdict, _damage, _told_wrong
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = """
@@ -33,6 +35,36 @@ def test_some_verbs(tmp_path: Path, programs: Path) -> None:
 
 
 SAMPLE = Sample(("copy", "a", "b"), Path(), {"b": b"whole", "log": None}, Outcome(0, b"", "nnet3: 3 done in 0.5 s\n"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bytes_free", "pages_free"), [((9000, 1), [0, 4500, 8999], [0, 2, 3]), ((0,), [0], [0])]
+)
+def test_disks_are_too_small_for_what_differs_in_each_run(
+    tmp_path: Path, sizes: tuple[int, ...], bytes_free: list[int], pages_free: list[int]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    limits, free = list[int | None](), list[int]()
+
+    class NoRoom(Disk):
+        def full(self, bytes_free: int) -> contextlib.nullcontext[None]:
+            free.append(bytes_free // 4096)
+            return contextlib.nullcontext()
+
+    class Failing(Programs):
+        def __init__(self) -> None:
+            pass
+
+        def run(self, words: tuple[str, ...], folder: Path, harm: Harm, out: str = "") -> Outcome:
+            limits.append(harm.largest)
+            return Outcome(1, b"", "nnet3: log: no room\n")
+
+    made = {f"log{number}": None for number in range(len(sizes))}
+    sample = Sample(("copy", "a", "b"), tmp_path / "folder", made, sizes=sizes)
+    verdict = Verdict()
+    Trials(Failing(), NoRoom(tmp_path, True))._full_disk(sample, verdict)
+    assert (limits, free) == ([*bytes_free, *(None for _ in pages_free)], pages_free)
+    assert str(verdict) == f"ok ({len(limits)})"
 
 
 @pytest.mark.parametrize(

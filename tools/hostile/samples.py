@@ -49,13 +49,14 @@ class Outcome:
 class Sample:
     """A command line: its words, and by path what lies in the folder before, and what it makes there.
 
-    What it makes is None where two runs differ.
+    What it makes is None where two runs differ; `sizes` are the bytes of each.
     """
 
     words: tuple[str, ...]
     folder: Path
     made: Mapping[str, bytes | None] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=lambda: Outcome(0, b"", ""))
+    sizes: tuple[int, ...] = ()
 
     @property
     def verb(self) -> str:
@@ -197,7 +198,7 @@ def _sample(words: tuple[str, ...], work: Path, folder: Path, programs: Programs
             return None
         ends.append({path: data for path, data in after.items() if before.get(path) != data})
     made = {path: data if ends[1].get(path) == data else None for path, data in ends[0].items()}
-    return Sample(words, folder, made, outcome)
+    return Sample(words, folder, made, outcome, tuple(map(len, ends[0].values())))
 
 
 def _copy_golden(words: tuple[str, ...], folder: Path) -> None:

@@ -80,11 +80,10 @@ class Trials:
             self._fails(sample, verdict, "standard output is full", Harm(), out=_FULL)
         if not sample.made:
             return
-        largest = max(len(data or b"") for data in sample.made.values())
-        for bytes_free in sorted({0, largest // 2, max(largest - 1, 0)}):
+        for bytes_free in _below(max(sample.sizes)):
             self._fails(sample, verdict, f"files of {bytes_free} bytes", Harm(largest=bytes_free))
-        pages = sum(-(-len(data or b"") // 4096) for data in sample.made.values())
-        for free in sorted({0, pages // 2, pages - 1}) if self._disk.is_own else ():
+        pages = sum(-(-size // 4096) for size in sample.sizes)
+        for free in _below(pages) if self._disk.is_own else ():
             self._fails(sample, verdict, f"{4 * free} KB free", Harm(), free=4096 * free)
 
     def _read_only(self, sample: Sample, verdict: Verdict) -> None:
@@ -100,7 +99,7 @@ class Trials:
                 self._programs.run(sample.words, folder, Harm(moments=moments.name))
             count = os.stat(moments.name).st_size
         every = max(1, -(-count // _MOST_KILLS))
-        largest = max(len(data or b"") for data in sample.made.values())
+        largest = max(sample.sizes)
         harms = [Harm(kill_at=count - k) for k in range(0, count, every)]
         harms += [Harm(largest=size, is_killed_at_largest=True) for size in {0, largest // 2}]
         for harm in harms:
@@ -192,6 +191,11 @@ class Trials:
             yield folder
         finally:
             shutil.rmtree(folder)
+
+
+def _below(size: int) -> list[int]:
+    """Returns sizes of which each is too small for what has this one."""
+    return sorted({0, size // 2, max(size - 1, 0)})
 
 
 def _read_only(folder: Path) -> None:
