@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.errors import ExecutionError
+from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import CommandTime, Profiler, ProfileReport, profile
 from tests.runtime.programs import Program
@@ -91,6 +92,17 @@ def test_the_trace_has_an_event_for_each_command(tmp_path: Path) -> None:
     assert events[0]["ts"] == 0
     assert events[1]["ts"] >= events[0]["dur"] > 0
     assert events[1]["args"]["command"].startswith("c3: scale.Propagate")
+
+
+def test_a_trace_takes_the_place_of_a_file_and_does_not_write_into_it(tmp_path: Path) -> None:
+    report, _ = training_profile()
+    (tmp_path / "net.config").write_text("a network")
+    os.link(tmp_path / "net.config", tmp_path / "trace.json")
+    report.write_trace(tmp_path / "trace.json")
+    assert (tmp_path / "net.config").read_text() == "a network"
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    with pytest.raises(Nnet3Error, match=r"nofolder/trace\.json: cannot write this file: No such file or directory"):
+        report.write_trace(tmp_path / "nofolder" / "trace.json")
 
 
 def test_a_profiler_with_data_of_ones_own() -> None:

@@ -18,6 +18,7 @@ from nnet3.ir.commands import Command
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import whole_kernel
 from nnet3.ir.printer import numbered_command
+from nnet3.kaldi_io.files import write_atomically
 from nnet3.runtime.computer import NnetComputer
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.link import LinkedComputation
@@ -152,9 +153,8 @@ class ProfileReport:
         }
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write `chrome_trace` as JSON."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.chrome_trace(), file)
+        """Write `chrome_trace` as JSON. Raises Nnet3Error if that cannot be."""
+        write_atomically(path, json.dumps(self.chrome_trace()).encode())
 
 
 def profile(
