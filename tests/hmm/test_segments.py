@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from nnet3.errors import NetworkError
-from nnet3.hmm.segments import phone_segments
+from nnet3.hmm.segments import hmm_state_visits, phone_segments
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import open_int_vector_table, open_pair_table
 from nnet3.nnet import load_transition_model
-from tests.hmm.topologies import one_state_phones, transition_models
+from tests.hmm.topologies import one_state_phones, transition_models, walk
 from tests.shared_data import golden_cases, needs_shared
 
 
@@ -34,40 +34,17 @@ def test_phones_and_their_lengths_are_those_of_kaldi() -> None:
                 np.testing.assert_array_equal(found, pairs)
 
 
-def _walk(model: TransitionModel, rng: random.Random, loops_follow: bool) -> tuple[list[int], list[int]]:
-    """Transition-ids of some phones, and the number of frames of each."""
-    ids, lengths = [], []
-    states_of = {tuple(row[:2]): number for number, row in enumerate(model.tuples.tolist(), 1)}
-    for _ in range(rng.randint(1, 6)):
-        phone, state, begin = rng.choice(model.phones.tolist()), 0, len(ids)
-        states = model.topology.entries[model.topology.entry_of_phone[phone]].states
-        while state != len(states) - 1:
-            arcs = [arc for arc, _ in states[state].transitions]
-            onward = [arc for arc in arcs if arc > state]
-            if not states[state].is_emitting:
-                state = onward[0]
-                continue
-            all_ids = np.arange(1, model.num_transition_ids + 1)
-            own = all_ids[model.transition_state(all_ids) == states_of[phone, state]].tolist()
-            target = rng.choice(onward)
-            loops = [own[arcs.index(state)]] * rng.randint(0, 3) if state in arcs else []
-            forward = [own[arcs.index(target)]]
-            ids += forward + loops if loops_follow else loops + forward
-            state = target
-        lengths.append(len(ids) - begin)
-    return ids, lengths
-
-
 @settings(max_examples=25)
 @given(transition_models(), st.integers(0, 10**6), st.booleans())
 def test_walks_are_cut_where_a_phone_ends(model: TransitionModel, seed: int, loops_follow: bool) -> None:
-    ids, lengths = _walk(model, random.Random(seed), loops_follow)
+    ids, lengths, visits = walk(model, random.Random(seed), loops_follow)
     loops, states = model.is_self_loop(np.array(ids)), model.transition_state(np.array(ids))
     telling = (states[1:] != states[:-1]) & (loops[1:] | loops[:-1])
     assume(telling.any() or not loops.any())
     first, phones = phone_segments(ids, model, "transition-ids")
     assert np.diff(first, append=len(ids)).tolist() == lengths
     assert phones.tolist() == model.phone(np.array(ids))[first].tolist()
+    assert np.diff(hmm_state_visits(np.array(ids), model), append=len(ids)).tolist() == visits
 
 
 def test_phones_and_pdfs_are_cut_into_runs() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -68,3 +70,28 @@ def one_state_phones(pdfs: tuple[int, ...] = (0, 1, 2)) -> TransitionModel:
     tuples = [(phone, 0, pdf, pdf) for phone, pdf in enumerate(pdfs, 1)]
     topology = HmmTopology((TopologyEntry((state, TopologyState())),), entry_of_phone)
     return TransitionModel(topology, tuples, [0.0] + [float(np.log(0.5))] * 2 * len(pdfs))
+
+
+def walk(model: TransitionModel, rng: random.Random, loops_follow: bool) -> tuple[list[int], list[int], list[int]]:
+    """Returns transition-ids of some phones, the number of frames of each phone, and of each visit of an HMM state."""
+    ids, lengths, visits = list[int](), list[int](), list[int]()
+    states_of = {tuple(row[:2]): number for number, row in enumerate(model.tuples.tolist(), 1)}
+    for _ in range(rng.randint(1, 6)):
+        phone, state, begin = rng.choice(model.phones.tolist()), 0, len(ids)
+        states = model.topology.entries[model.topology.entry_of_phone[phone]].states
+        while state != len(states) - 1:
+            arcs = [arc for arc, _ in states[state].transitions]
+            onward = [arc for arc in arcs if arc > state]
+            if not states[state].is_emitting:
+                state = onward[0]
+                continue
+            all_ids = np.arange(1, model.num_transition_ids + 1)
+            own = all_ids[model.transition_state(all_ids) == states_of[phone, state]].tolist()
+            target = rng.choice(onward)
+            loops = [own[arcs.index(state)]] * rng.randint(0, 3) if state in arcs else []
+            forward = [own[arcs.index(target)]]
+            ids += forward + loops if loops_follow else loops + forward
+            visits.append(1 + len(loops))
+            state = target
+        lengths.append(len(ids) - begin)
+    return ids, lengths, visits

@@ -1,22 +1,25 @@
-"""Allophones stand for phones and a tree: the same supervision, and HMMs with the same transition-ids."""
+"""Allophones stand for phones and a tree: the same supervision, for every topology."""
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from nnet3.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.chain.graphs.supervising import supervise
 from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.errors import TrainingError
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.hmm.tree import ContextDependency
-from nnet3.kaldi_io import Reader, open_int_vector_table, open_pair_table
+from nnet3.kaldi_io import Fst, Reader, open_int_vector_table, open_pair_table
 from nnet3.options import SupervisingOptions, Tolerances
 from nnet3.tuning.allophones import allophone_hmms, allophones_of
-from tests.asr.toy_phones import chain_model, hmm_model
+from tests.asr.toy_phones import chain_model
+from tests.hmm.topologies import transition_models, walk
 from tests.shared_data import GOLDEN, needs_shared
 
 pytest.importorskip("kaldifst")
@@ -68,6 +71,34 @@ def test_the_denominator_has_what_was_said_and_no_allophone_elsewhere() -> None:
     assert set(from_start.tolist()) == {forward[1], forward[3]}
 
 
-def test_phones_of_several_states_are_refused() -> None:
-    with pytest.raises(TrainingError, match="only chain models of one state a phone"):
-        allophone_hmms(hmm_model())
+@settings(max_examples=8)
+@given(transition_models(), st.integers(0, 10**6))
+def test_allophones_say_what_was_said_whatever_the_topology(model: TransitionModel, seed: int) -> None:
+    """Phones of several states, with skips, with states without self-loops, with equal and with different pdfs."""
+    ids, _, visits = walk(model, random.Random(seed), loops_follow=True)
+    pdfs = model.pdf(np.array(ids))
+    hmms, allophones = allophone_hmms(model), allophones_of(np.array(ids), model)
+    if allophones[:, 1].tolist() != visits:  # nothing tells whether self-loops stand before or behind
+        return
+    supervision = supervise(phones_of_durations(allophones), hmms, SupervisingOptions(Tolerances(0, 0, 1)))
+    assert supervision.label_dim == hmms.model.num_pdfs == model.num_pdfs
+    assert is_accepted(supervision.fsts[0], pdfs + 1)
+    if (allophones[1:, 0] != allophones[:-1, 0]).all():
+        np.testing.assert_array_equal(supervision.fsts[0].ilabel, pdfs + 1)  # there is no other path
+    denominator = make_denominator_fst(hmms.tree, hmms.model, estimate_phone_lm([allophones[:, 0]] * 2))
+    assert is_accepted(denominator, pdfs + 1)
+    assert set(denominator.ilabel.tolist()) <= {1 + int(pdf) for row in allophones[:, 0] for pdf in pdfs_of(model, row)}
+
+
+def is_accepted(fst: Fst, labels: np.ndarray) -> bool:
+    front = np.arange(fst.num_states) == fst.start
+    for label in labels.tolist():
+        arcs = front[fst.src] & (fst.ilabel == label)
+        front = np.isin(np.arange(fst.num_states), fst.dst[arcs])
+    return bool((fst.final[front] < np.inf).any())
+
+
+def pdfs_of(model: TransitionModel, state: int) -> list[int]:
+    """Returns the pdfs of a transition-state."""
+    pdfs: list[int] = model.tuples[state - 1, 2:].tolist()
+    return pdfs

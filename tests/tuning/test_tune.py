@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import torch
 import nnet3
 from nnet3.asr import Model
 from nnet3.errors import TrainingError
+from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.fst_file import save_fst
 from nnet3.options import TuningOptions
 from nnet3.runs.settings_text import read_settings_text
 from nnet3.tuning import tune
@@ -76,6 +81,37 @@ def test_batch_norm_keeps_the_statistics_of_the_original_training(folder: Path) 
     assert not any(map(torch.equal, *weights))
     assert len(tuned.training.alignments) == len(tuned.held_out.alignments) == 3
     assert tuned.before is not None
+
+
+def test_phones_of_two_states(folder: Path) -> None:
+    """The pdfs of a phone are those of its states; the model has no priors and learns by LF-MMI."""
+    old = network_in(folder)
+    first, second = TopologyState(0, 0, ((0, 0.5), (1, 0.5))), TopologyState(1, 1, ((1, 0.5), (2, 0.5)))
+    topology = HmmTopology((TopologyEntry((first, second, TopologyState())),), np.array([-1, 0, 0, 0], np.int32))
+    states = [(phone, state, pdf, pdf) for pdf, (phone, state) in enumerate(itertools.product((1, 2, 3), (0, 1)))]
+    transitions = TransitionModel(topology, states, np.log(np.append(1.0, np.full(12, 0.5))))
+    for parameter in old.nnet.components["last"].parameters().values():
+        parameter.mul_(0.1)
+    nnet3.AcousticModel(transitions, old.nnet).save(folder / "am/final.mdl")
+
+    def one() -> Iterator[Spoken]:
+        return itertools.islice(utterances(), 1)
+
+    arcs = []
+    for word, phone in enumerate((1, 2, 3)):
+        here, there, last_id = 2 * word + 1, 2 * word + 2, 4 * phone
+        arcs += [(0, here, last_id - 2, word, 0.5), (here, here, last_id - 3, 0, 0.1), (here, there, last_id, 0, 0.1)]
+        arcs += [(there, there, last_id - 1, 0, 0.1), (there, 0, 0, 0, 0.1)]
+    src, dst, ids, words, costs = zip(*arcs, strict=True)
+    save_fst(Fst.from_arcs(0, [0.0] + 6 * [np.inf], src, dst, ids, costs, words), str(folder / "graph/HCLG.fst"))
+    tuned = tuner_of(folder, epochs=1, initial_learning_rate=1e-5).tune(utterances, one)
+    assert tuned.before is not None
+    assert tuned.after is not None
+    assert tuned.before.objective < tuned.after.objective < 0
+    assert tuned.after.errors.errors < tuned.before.errors.errors
+    for ids_of_rows in tuned.training.alignments.values():
+        phones = transitions.phone(ids_of_rows)
+        assert set(transitions.hmm_state(ids_of_rows)[phones > 1]) == {0, 1}
 
 
 def test_settings_are_those_of_the_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

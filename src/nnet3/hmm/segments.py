@@ -35,21 +35,30 @@ def phone_segments(alignment: ArrayLike, model: TransitionModel, kind: str) -> t
     return first, phones[first]
 
 
-def _ended(ids: np.ndarray, model: TransitionModel) -> np.ndarray:
-    """Returns True for each frame after which a phone has ended by its transitions, (frames,).
+def hmm_state_visits(transition_ids: np.ndarray, model: TransitionModel) -> np.ndarray:
+    """Returns the first frame of each visit of an HMM state in an alignment (frames,)."""
+    loops, states = model.is_self_loop(transition_ids), model.transition_state(transition_ids)
+    begins = ~loops[1:] if _loops_follow(loops, states) else ~loops[:-1]
+    return np.flatnonzero(np.append(True, begins | (states[1:] != states[:-1])))
 
-    Self-loops stand before the transition that leaves their state, or behind it, as Kaldi's graphs have them
-    ("reordered"): the first self-loop next to another state tells.
-    """
+
+def _ended(ids: np.ndarray, model: TransitionModel) -> np.ndarray:
+    """Returns True for each frame after which a phone has ended by its transitions, (frames,)."""
     loops, states, finals = model.is_self_loop(ids), model.transition_state(ids), model.is_final(ids)
-    changes = states[1:] != states[:-1]
-    telling = np.flatnonzero(changes & (loops[1:] | loops[:-1]))
-    loops_follow = loops[telling[0]] if len(telling) else not loops[0]
-    if not loops_follow:
+    if not _loops_follow(loops, states):
         return finals
     left = np.maximum.accumulate(np.where(loops, -1, np.arange(len(ids))))  # the last transition that leaves a state
-    goes_on = np.append(loops[1:] & ~changes, False)
+    goes_on = np.append(loops[1:] & (states[1:] == states[:-1]), False)
     return (left >= 0) & finals[left] & ~goes_on
+
+
+def _loops_follow(loops: np.ndarray, states: np.ndarray) -> bool:
+    """Returns True if self-loops stand behind the transition that leaves their state, False if before it.
+
+    They stand behind it in Kaldi's graphs ("reordered"): the first self-loop next to another state tells.
+    """
+    telling = np.flatnonzero((states[1:] != states[:-1]) & (loops[1:] | loops[:-1]))
+    return bool(loops[telling[0]] if len(telling) else not loops[0])
 
 
 def _phone_of_pdf(pdfs: np.ndarray, model: TransitionModel) -> np.ndarray:

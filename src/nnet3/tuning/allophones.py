@@ -6,40 +6,46 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.errors import TrainingError
 from nnet3.hmm import TransitionModel
-from nnet3.hmm.segments import phone_segments
-from nnet3.hmm.topology import HmmTopology
+from nnet3.hmm.segments import hmm_state_visits
+from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.tree import Branch, ContextDependency, Leaf
 
 _PDF_CLASS, _PHONE = -1, 0  # what the tree asks for
 
 
 def allophone_hmms(model: TransitionModel) -> PhoneHmms:
-    """Returns the HMMs of allophones, which are numbered as the transition-states; transition-ids stay what they are.
+    """Returns the HMMs of allophones, which are numbered as the transition-states.
 
-    A phone with the pdfs that it has beside some others is one allophone: which one was said, alignments tell. Raises
-    TrainingError if a phone has more than one HMM state that emits something, as in no chain model of today.
+    An allophone has one HMM state, with the pdfs and the self-loop of its transition-state. A phone of several HMM
+    states is a sequence of allophones. A phone with other pdfs beside other phones is another allophone there. Which
+    allophones follow each other, an n-gram learns of alignments.
     """
-    emitting = [[state for state in entry.states if state.is_emitting] for entry in model.topology.entries]
-    if any(len(states) != 1 for states in emitting) or model.tuples[:, 1].any():
-        raise TrainingError(
-            "the phones of this model have several HMM states: only chain models of one state a phone can be tuned"
-        )
-    states = np.arange(1, model.num_transition_states + 1)
-    entry_of_state = model.topology.entry_of_phone[model.tuples[:, 0]]
-    topology = HmmTopology(model.topology.entries, np.append(-1, entry_of_state).astype(np.int32))
-    transitions = TransitionModel(topology, np.column_stack([states, model.tuples[:, 1:]]), model.log_probs)
-    leaves = []
-    for entry, (_, _, forward, self_loop) in zip(entry_of_state.tolist(), model.tuples.tolist(), strict=True):
-        (state,) = emitting[entry]
-        pdf_of_class = {state.forward_class: forward, state.self_loop_class: self_loop}
-        leaves.append(Branch(_PDF_CLASS, tuple(Leaf(pdf_of_class[number]) for number in sorted(pdf_of_class))))
-    return PhoneHmms(ContextDependency(1, 0, Branch(_PHONE, (Leaf(None), *leaves))), transitions)
+    count, ids = model.num_transition_states, model.transition_ids
+    state, is_loop, log_prob = model.transition_state(ids) - 1, model.is_self_loop(ids), model.log_prob(ids)
+    has_loop = np.zeros(count, bool)
+    has_loop[state[is_loop]] = True
+    pdfs = model.tuples[:, 2:]
+    kinds, kind_of_state = np.unique(np.column_stack([has_loop, pdfs[:, 0] != pdfs[:, 1]]), axis=0, return_inverse=True)
+    entries = tuple(_one_state(*kind) for kind in kinds.tolist())
+    topology = HmmTopology(entries, np.append(-1, kind_of_state.reshape(-1)).astype(np.int32))
+    both = np.full((count, 2), -np.inf)  # log-probabilities of the self-loop, and of leaving the state
+    np.logaddexp.at(both, (state, np.where(is_loop, 0, 1)), log_prob)
+    both -= np.logaddexp.reduce(both, axis=1, keepdims=True)
+    log_probs = both[np.column_stack([has_loop, np.ones(count, bool)])]
+    tuples = np.column_stack([np.arange(1, count + 1), np.zeros(count, np.int32), pdfs])
+    leaves = [Branch(_PDF_CLASS, tuple(map(Leaf, dict.fromkeys(own)))) for own in pdfs.tolist()]
+    tree = ContextDependency(1, 0, Branch(_PHONE, (Leaf(None), *leaves)))
+    return PhoneHmms(tree, TransitionModel(topology, tuples, np.append(0, log_probs)))
+
+
+def _one_state(has_loop: bool, has_two_pdfs: bool) -> TopologyEntry:
+    transitions = ((0, 0.5), (1, 0.5)) if has_loop else ((1, 1.0),)
+    return TopologyEntry((TopologyState(0, int(has_two_pdfs), transitions), TopologyState()))
 
 
 def allophones_of(transition_ids: npt.NDArray[np.int32], model: TransitionModel) -> npt.NDArray[np.int64]:
     """Returns the allophones of an alignment, each with its rows, (allophones, 2)."""
-    first, _ = phone_segments(transition_ids, model, "transition-ids")
+    first = hmm_state_visits(transition_ids, model)
     states = model.transition_state(transition_ids[first])
     return np.column_stack([states, np.diff(np.append(first, len(transition_ids)))])
