@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
@@ -48,6 +49,26 @@ def test_a_model_from_standard_input(cli: Cli, stdin: io.BytesIO, verb: str, bin
 def test_values_of_flags(cli: Cli, words: list[str], binary: bool) -> None:
     cli.good("copy", *words, "net.raw", "out.raw")
     assert Path("out.raw").read_bytes().startswith(b"\0B<Nnet3>") == binary
+
+
+@pytest.mark.parametrize("name", ["text.gz", "cat text.gz |"])
+@pytest.mark.parametrize(
+    "words", [("arpa2fst", "{}", "out"), ("init", "{}", "out"), ("lattice-copy", "--include={}", "ark:lat", "ark:out")]
+)
+def test_a_small_packed_file_of_much_text(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], name: str
+) -> None:
+    """It is not unpacked further than a pipe is read."""
+    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 16)
+    Path("lat").touch()
+    arguments = [word.format(name) for word in words]
+    Path("text.gz").write_bytes(gzip.compress(b"#" * (1 << 16)))
+    assert "unpack it first" not in cli(*arguments).err
+    Path("text.gz").write_bytes(gzip.compress(b"#" * (1 << 22)))
+    outcome = cli(*arguments)
+    assert outcome.status == 1
+    message = "this does not end within 65536 bytes: if it is to be longer, unpack it first"
+    assert outcome.err == f"nnet3: {name}: {message}\n"
 
 
 def test_edits_of_a_file_come_before_those_of_the_command_line(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import zlib
@@ -14,7 +15,7 @@ from nnet3.hmm.topology import read_topology
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.hmm.tree import ContextDependency, make_transition_model
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
-from nnet3.kaldi_io.files import check_can_write, read_stream
+from nnet3.kaldi_io.files import check_can_write, joined, read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
@@ -23,6 +24,7 @@ from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.text import decode_config
 
 _GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 20  # bytes unpacked at once
 _PLACE = re.compile(r".+:[0-9]+", re.DOTALL)
 
 
@@ -87,7 +89,8 @@ def save(name: str, binary: bool, write: Callable[[Writer], None]) -> None:
 
 
 def read_text(name: str) -> str:
-    """The text of a file, also of one that gzip has packed. Raises ConfigError for bytes that are not text."""
+    """The text of a file, also of one that gzip has packed. Raises ConfigError for bytes that are not text, and
+    ModelFormatError for a packed file or a pipe of more bytes than are held."""
     contents = _read(name)
     return _decode(_unpacked(contents, name) if contents[:2] == _GZIP else contents, name)
 
@@ -135,7 +138,8 @@ def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:
 
 def _unpacked(contents: Buffer, name: str) -> bytes:
     try:
-        return gzip.decompress(contents)
+        with gzip.open(io.BytesIO(contents)) as file:
+            return joined(iter(lambda: file.read(_CHUNK), b""), name, "unpack it first")
     except (EOFError, OSError, zlib.error) as error:
         raise Nnet3Error(f"{name}: gzip cannot unpack this file: {error}") from None
 

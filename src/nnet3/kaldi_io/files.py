@@ -15,7 +15,7 @@ from typing import BinaryIO
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.kaldi_io.replacing import put_in_place
 
-#: So many bytes, at most, are held of what is no file, and may have no end.
+#: So many bytes, at most, are held of what is no file, and may have no end, and of what a packed file unpacks to.
 MOST_OF_STREAM = 1 << 30
 _CHUNK = 1 << 16
 _MOMENT = 500  # milliseconds after which a wait looks for signals
@@ -92,14 +92,14 @@ def read_stream(file: io.BufferedReader) -> bytes:
     return first + second + joined(iter(lambda: read(_CHUNK), b""), str(file.name))
 
 
-def joined(pieces: Iterable[bytes], source: str) -> bytes:
+def joined(pieces: Iterable[bytes], source: str, instead: str = "name a file instead") -> bytes:
     """Returns the bytes of a stream whose pieces these are. ModelFormatError if they are more than are held."""
     left = MOST_OF_STREAM
     kept = []
     for piece in pieces:
         left -= len(piece)
         if left < 0:
-            message = f"this does not end within {MOST_OF_STREAM} bytes: if it is to be longer, name a file instead"
+            message = f"this does not end within {MOST_OF_STREAM} bytes: if it is to be longer, {instead}"
             raise ModelFormatError(message, source)
         kept.append(piece)
     return b"".join(kept)
