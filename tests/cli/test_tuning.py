@@ -167,7 +167,8 @@ def test_transcripts_that_cannot_be_used(cli: Cli, folder: Path) -> None:
 def test_a_signal_leaves_no_model(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Training says that a signal has come: the status says so too, and what was made goes."""
 
-    def stopped(*_: object) -> None:
+    def stopped(tuner: tuning.Tuner, *_: object) -> None:
+        assert re.fullmatch(r"\.tuned\..*\.tmp", tuner.folder.name)  # a kill leaves it
         raise tuning.StoppedError(143)
 
     monkeypatch.setattr(tuning.Tuner, "tune", stopped)

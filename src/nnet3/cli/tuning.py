@@ -74,7 +74,7 @@ def tune(
 def _work_folder(name: str, beside: Path) -> Iterator[Path]:
     """Yields a folder that stays, if it has a name, or one beside another folder that goes."""
     if not name:
-        with tempfile.TemporaryDirectory(prefix=f"{beside.name}.", dir=beside.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=f"{beside.stem}.", suffix=".tmp", dir=beside.parent) as folder:
             yield Path(folder)
         return
     working = Path(name).absolute()
