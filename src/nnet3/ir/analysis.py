@@ -245,9 +245,13 @@ class Analysis:
 
     def events_at(self, submatrices: Integers, at: Integers) -> Integers:
         """Returns the events of all variables of each sub-matrix at its command `at`, sub-matrix by sub-matrix."""
-        keys = self.event_variable * self._key_base + self.event_command
         wanted = self.variables.of_submatrices(submatrices) * self._key_base
-        return np.searchsorted(keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
+        return np.searchsorted(self._keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
+
+    @cached_property
+    def _keys(self) -> Integers:
+        """The keys (variable, command) of all events, sorted."""
+        return np.asarray(self.event_variable * self._key_base + self.event_command)
 
     @property
     def _key_base(self) -> int:
