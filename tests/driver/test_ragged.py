@@ -11,9 +11,11 @@ from hypothesis import given, settings, strategies as st
 
 import nnet3
 from nnet3.driver import compile_task
+from nnet3.driver.proving import PROVE
 from nnet3.errors import RequestError
 from nnet3.ir.commands import Repeat
-from nnet3.ir.computation import NnetComputation
+from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.runtime import plan_of
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN
@@ -94,6 +96,22 @@ def test_one_program_serves_all_lengths() -> None:
     more = cache.counts.compiled - compiled[0], cache.counts.continued - compiled[1]
     assert (cache.counts.restricted, more) == (4, (0, 1))  # one more for four sequences
     assert cache.refusals == []
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_sets_of_known_lengths_are_planned_by_arithmetic(train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that want their rows on a grid are no exception; commands are made for those who look at them."""
+    monkeypatch.setenv(PROVE, "forms")  # proofs look at all commands
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), nnet3.ComputationCache()
+    sets = [[17, 30, 9], [9, 30, 9], [17, 30, 30], [17, 17, 30], [9, 17, 30]]
+    for number, lengths in enumerate(sets):
+        request = ragged_request(nnet, lengths, train=train)
+        program = cache.compile(nnet, request)
+        made = plan_of(program, "float64", prove=number < 2)
+        assert made.are_views_apart == (number > 0)
+        assert number < 2 or isinstance(program, LazyComputation), "somebody has looked at the commands"
+        compare(nnet, request, cache)
+    assert cache.counts.restricted == len(sets)
 
 
 def test_more_input_than_the_last_output_needs_is_left_out_unless_somebody_looks_at_it() -> None:

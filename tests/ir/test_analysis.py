@@ -39,7 +39,7 @@ def _three_blocks() -> tuple[NnetComputation, int, int, int]:
 
 def accesses(analysis: Analysis, variable: int) -> list[tuple[int, AccessKind]]:
     """The commands that access a variable, in order, each with what it does."""
-    events = analysis.events_of_variable(variable)
+    events = analysis.event_variable == variable
     commands, kinds = analysis.event_command[events].tolist(), analysis.event_kind[events].tolist()
     return list(zip(commands, map(AccessKind, kinds), strict=True))
 
@@ -196,3 +196,12 @@ def test_cost_grows_with_the_program_and_not_with_its_square() -> None:
     commands = len(large.commands) / len(small.commands)
     assert calls < 1.1 * commands
     assert events < 1.1 * commands
+
+
+def test_commands_between_two_that_access_a_part() -> None:
+    c, whole, first, second = _three_blocks()
+    analysis = Analysis(c)
+    assert analysis.commands_between(first, 0, 3) == [1, 2, 3]
+    assert analysis.commands_between(second, 1, 3) == [2, 3]
+    assert analysis.commands_between(first, 1, 2) == [2]
+    assert analysis.commands_between(whole, 3, 3) == []

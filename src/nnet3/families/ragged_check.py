@@ -14,7 +14,7 @@ from nnet3.errors import ComputationCheckError
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
+from nnet3.ir.computation import LazyComputation, NnetComputation
 
 
 class CheckedLengths:
@@ -29,12 +29,15 @@ class CheckedLengths:
         """Raise ComputationCheckError if the program is wrong for these lengths, for which it is `restricted`.
 
         `shorter`: by how much each sequence is shorter, ascending. Other lengths between these are checked as well,
-        until one of them is wrong. Where kernels have precomputed something of all rows together, each set is checked.
+        until one of them is wrong. Where kernels have precomputed something of all rows together, each set is checked,
+        unless a program with the same commands has been.
         """
-        if any(entry is not None for entry in self.program.entries):
-            check_computation(restricted)
-            return
         new = set(shorter) - self._known
+        if any(entry is not None for entry in self.program.entries):
+            if new or not isinstance(restricted, LazyComputation):
+                check_computation(restricted)
+            self._known.update(shorter)
+            return
         if not new:
             return
         between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnet3.families.kernel_orders import KernelOrders, RowOrder
-from nnet3.families.precomputed import KernelRules
+from nnet3.families.precomputed import Entry, KernelRules
 from nnet3.families.ragged_slots import RaggedLoop, SideTable, names_of_operands
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import LazyComputation, Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix
+from nnet3.ir.computation import Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix, lazy_like
 from nnet3.ir.declarations import Command, with_operands, with_values
 from nnet3.ir.repeats import with_references_moved
 
@@ -51,6 +51,8 @@ class Restriction:
         self._more: dict[int, int] = {}
         self._turns: dict[int, np.ndarray] = {}
         self._cuts: dict[int, tuple[int, int]] = {}  # by loop
+        self._entries: list[Entry] | None = None
+        self._made: list[Command] | None = None
         self._indexes: dict[tuple[int, int], np.ndarray] = {}
 
     def program(self, again: Callable[[], NnetComputation] | None = None) -> NnetComputation:
@@ -59,41 +61,45 @@ class Restriction:
         Most sets of lengths have the same commands on other rows, and these rows are enough to run it.
         """
         ragged = self.ragged
-        if again is None or not ragged.has_forms:
+        if not ragged.has_forms:
             return self._program()
+        precomputed = self._precomputed()
+        commands = self._commands() if ragged.has_special else ()  # before the tables: they add some
         tables = self._tables()["index_tables"]
-        key = self._form_key(tables)
+        key = self._form_key(tables), tuple(commands), tuple([each is None for each in precomputed])
+        if again is None:
+            return self._program()
         kept = ragged.forms.get(key)
         if kept is None:
             if len(ragged.forms) >= _MOST_FORMS:
                 ragged.forms.pop(next(iter(ragged.forms)), None)
             kept = ragged.forms[key] = {}
-            return replace(self._program(), row_numbers=self._row_numbers(tables, kept))
-        template = ragged.template
-        return LazyComputation(
-            again,
-            0,
-            num_memos=template.num_memos,
-            need_model_derivative=template.need_model_derivative,
-            fingerprint=template.fingerprint,
-            attachments=None,
-            member=None,
-            row_numbers=self._row_numbers(tables, kept),
-        )
+            program = self._program()
+            return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
+        rows, template = self._row_numbers(tables, precomputed, kept), ragged.template
+        return lazy_like(template, again, rows, inputs=template.inputs, outputs=template.outputs)
 
-    def _row_numbers(self, tables: Sequence[np.ndarray], kept: dict[str, Any]) -> RowNumbers:
+    def _row_numbers(
+        self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]
+    ) -> RowNumbers:
         num_turns = [end - first for first, end in self._cuts.values() if end]
-        return RowNumbers(self._blocks()[:, 1:3], self.matrix_rows, self._turns, num_turns, tables, kept)
+        rows = np.append(self.matrix_rows, [matrix.num_rows for _, matrix, _ in self._ordered])
+        return RowNumbers(self._blocks()[:, 1:3], rows, self._turns, num_turns, tables, precomputed, kept)
+
+    def _precomputed(self) -> list[Entry]:
+        """Returns the precomputed entries for the rows that exist, number 0 for none."""
+        if self._entries is None:
+            self._entries = [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
+        return self._entries
 
     def _program(self) -> NnetComputation:
         template = self.ragged.template
-        precomputed = [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
-        commands, tables = self._commands(), self._tables()
+        precomputed, commands, tables = self._precomputed(), self._commands(), self._tables()
         blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(template.matrices)
         matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
         infos = {matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()}
         for number, (place, matrix, info) in enumerate(self._ordered, first):
-            blocks[place] = number, 0, matrix.num_rows, 0, matrix.num_cols
+            blocks[place, 0] = number
             matrices.append(matrix)
             infos[number] = info
         return replace(
@@ -109,11 +115,13 @@ class Restriction:
         )
 
     def _blocks(self) -> np.ndarray:
-        """Returns the sub-matrices, (sub-matrices, 5)."""
+        """Returns the sub-matrices, (sub-matrices, 5). Of matrices in the order of kernels the number is 0."""
         slots, chosen = self.ragged.slots, np.array(self._chosen, dtype=np.int64)
         columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
         blocks = np.stack([column[chosen] for column in columns], axis=1)
         blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
+        for place, matrix, _ in self._ordered:
+            blocks[place] = 0, 0, matrix.num_rows, 0, matrix.num_cols
         return blocks
 
     def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
@@ -143,6 +151,8 @@ class Restriction:
     # ---- commands ----
 
     def _commands(self) -> list[Command]:
+        if self._made is not None:
+            return self._made
         commands: list[Command] = []
         for (item, made), is_lost in zip(self.ragged.items, self.ragged.lost(self.rows).tolist(), strict=True):
             if isinstance(item, RaggedLoop):
@@ -153,6 +163,7 @@ class Restriction:
             else:
                 assert isinstance(made, Command)
                 commands.append(made)
+        self._made = commands
         return commands
 
     def _loop(self, loop: RaggedLoop, body: list[Command]) -> Iterator[Command]:

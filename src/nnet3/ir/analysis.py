@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index import distinct
+from nnet3.index import concatenate_ranges, distinct
 from nnet3.ir.commands_control import ProvideOutput
 from nnet3.ir.commands_memory import AllocMatrix
 from nnet3.ir.declarations import AccessKind, Command, Life, OperandField, Table, submatrices_of
@@ -106,6 +106,7 @@ class Analysis:
         self.alloc_command = self._by_matrix(self.accesses.allocations)
         self.dealloc_command = self._by_matrix(self.accesses.deallocations)
         self._event_keys: dict[int, tuple[Integers, Integers]] = {}
+        self._variables_of: dict[int, Integers] = {}
 
     def _by_matrix(self, pairs: list[tuple[int, int]]) -> Integers:
         result = np.full(len(self.computation.matrices), -1)
@@ -195,13 +196,17 @@ class Analysis:
         """READ, WRITE or UPDATE, for each event."""
         return self._events[2]
 
-    def events_of_variable(self, variable: int) -> slice:
-        """Returns where the events of this variable are, by command."""
-        return slice(*np.searchsorted(self.event_variable, [variable, variable + 1]).tolist())
-
     def variables_of(self, submatrix: int) -> Integers:
         """Returns the variables of one sub-matrix."""
-        return self.variables.of_submatrices(np.array([submatrix]))
+        if submatrix not in self._variables_of:
+            self._variables_of[submatrix] = self.variables.of_submatrices(np.array([submatrix]))
+        return self._variables_of[submatrix]
+
+    def commands_between(self, submatrix: int, after: int, last: int) -> list[int]:
+        """Returns the commands behind `after`, up to `last`, that access a part of a sub-matrix, ascending."""
+        first_keys = self.variables_of(submatrix) * self._key_base
+        begin, end = (np.searchsorted(self._keys, first_keys + at, side="right") for at in (after, last))
+        return distinct(self.event_command[concatenate_ranges(begin, end - begin)]).tolist()
 
     @cached_property
     def first_event(self) -> Integers:
@@ -243,11 +248,19 @@ class Analysis:
         found = np.where(keys[position] < last_key, command_of_key[position], self.num_commands)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
 
+    def events_of(self, submatrix: int, at: int) -> Integers:
+        """Returns the events of all variables of one sub-matrix at its command `at`."""
+        return np.searchsorted(self._keys, self.variables_of(submatrix) * self._key_base + at)
+
     def events_at(self, submatrices: Integers, at: Integers) -> Integers:
         """Returns the events of all variables of each sub-matrix at its command `at`, sub-matrix by sub-matrix."""
-        keys = self.event_variable * self._key_base + self.event_command
         wanted = self.variables.of_submatrices(submatrices) * self._key_base
-        return np.searchsorted(keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
+        return np.searchsorted(self._keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
+
+    @cached_property
+    def _keys(self) -> Integers:
+        """The keys (variable, command) of all events, sorted."""
+        return np.asarray(self.event_variable * self._key_base + self.event_command)
 
     @property
     def _key_base(self) -> int:

@@ -103,8 +103,8 @@ class RowNumbers:
     """The numbers of rows in a program, as one of the programs that differ in these alone.
 
     `blocks`: the first row and the number of rows of each sub-matrix, (sub-matrices, 2); `matrices`: the rows of each
-    matrix; `num_turns`: the turns of each Repeat; `turns` and `index_tables` are those of the program. `kept` is what
-    was derived for all.
+    matrix; `num_turns`: the turns of each Repeat; `turns`, `index_tables` and `precomputed` are those of the program.
+    `kept` is what was derived for all.
     """
 
     blocks: np.ndarray
@@ -112,6 +112,7 @@ class RowNumbers:
     turns: Mapping[int, np.ndarray]
     num_turns: Sequence[int]
     index_tables: Sequence[np.ndarray]
+    precomputed: Sequence[Mapping[str, np.ndarray] | None]
     kept: dict[str, Any]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -302,7 +303,7 @@ class NnetComputation:
         return all(self.submatrices[bound.submatrix].matrix != matrix for bound in self.outside)
 
 
-_MAKING = threading.Lock()
+_MAKING = threading.RLock()
 _FIELDS = frozenset(field.name for field in fields(NnetComputation))
 
 
@@ -346,3 +347,23 @@ class LazyComputation(NnetComputation):
     def __reduce_ex__(self, protocol: Any) -> Any:
         LazyComputation._complete(self)
         return self.__reduce_ex__(protocol)
+
+
+def lazy_like(
+    other: NnetComputation, make: Callable[[], NnetComputation], row_numbers: RowNumbers, **known: Any
+) -> LazyComputation:
+    """Returns what `make` makes, of the same network and kind as another computation, with these numbers of rows.
+
+    `known`: other fields that are there already.
+    """
+    return LazyComputation(
+        make,
+        0,
+        num_memos=other.num_memos,
+        need_model_derivative=other.need_model_derivative,
+        fingerprint=other.fingerprint,
+        attachments=None,
+        member=None,
+        row_numbers=row_numbers,
+        **known,
+    )

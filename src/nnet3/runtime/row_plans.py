@@ -74,6 +74,7 @@ class _OutlineOfRows:
             views=views.reshape(plan.views.shape),
             loops=loops,
             indexes=tuple([part.of(rows.index_tables[table]) for table, part in self._parts]),
+            precomputed=tuple(rows.precomputed),
             uneven=tuple([rows.turns[number] for number in self._uneven]),
             segments=plan.segments_with_rows(iter(ports.tolist())),
             are_views_apart=True,

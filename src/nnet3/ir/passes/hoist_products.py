@@ -74,7 +74,7 @@ class _ColumnFinder:
 
     def steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
         """Returns those steps that know the same columns early, from the same matrices; those that most know."""
-        steps = [EarlyStep(number, self._early(number, numbers[0])) for number in numbers]
+        steps = self._early_steps(numbers)
         [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
         steps = [step for step in steps if tuple(sorted(step.early)) == columns]
         width = self._computation.submatrices[self._input_of(numbers[0])].num_cols
@@ -89,12 +89,35 @@ class _ColumnFinder:
         assert isinstance(command, Propagate)
         return command.inputs[0]
 
-    def _early(self, number: int, first_step: int) -> dict[EarlyColumns, int]:
+    def _early_steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
+        """Returns what each of these steps knows before the first of them."""
+        writers = self._writers([self._input_of(number) for number in numbers], numbers)
+        copied = [self._copied(number, each) for number, each in zip(numbers, writers, strict=True)]
+        copies = sorted({copy for found in copied for copy, _ in found.values()})
+        sources = [self._computation.commands[copy].source for copy in copies]  # type: ignore[attr-defined]
+        before = dict(zip(copies, self._writers(sources, copies), strict=True))
+        return [
+            EarlyStep(
+                number,
+                {
+                    columns: row
+                    for columns, (copy, row) in found.items()
+                    if before[copy][0] >= 0 and before[copy][-1] < numbers[0]
+                },
+            )
+            for number, found in zip(numbers, copied, strict=True)
+        ]
+
+    def _copied(self, number: int, writers: Sequence[int]) -> dict[EarlyColumns, tuple[int, int]]:
+        """Returns the columns of a step's input that one command copies there: its number, and the first row copied.
+
+        `writers`: the commands that wrote the input, -1 for what nobody wrote.
+        """
         blocks, commands = self._computation.submatrices, self._computation.commands
         block = blocks[self._input_of(number)]
-        found: dict[EarlyColumns, int] = {}
+        found: dict[EarlyColumns, tuple[int, int]] = {}
         written = 0
-        for writer in self._writers(self._input_of(number), number):
+        for writer in writers:
             if writer < 0:
                 return {}
             command = commands[writer]
@@ -107,25 +130,20 @@ class _ColumnFinder:
                 written += (end - first) * (end_row - first_row)
                 if not isinstance(command, MatrixCopy) or command.scale != 1 or end_row - first_row < block.num_rows:
                     continue
-                if self._is_known(command, writer, first_step):
-                    source = blocks[command.source]
-                    shift = source.col_offset - dest.col_offset
-                    columns = EarlyColumns(
-                        first - block.col_offset, end - block.col_offset, source.matrix, first + shift
-                    )
-                    found[columns] = source.row_offset + first_row - dest.row_offset
+                source = blocks[command.source]
+                shift = source.col_offset - dest.col_offset
+                columns = EarlyColumns(first - block.col_offset, end - block.col_offset, source.matrix, first + shift)
+                found[columns] = writer, source.row_offset + first_row - dest.row_offset
         return found if written == block.num_rows * block.num_cols else {}  # nobody writes over what another wrote
 
-    def _writers(self, submatrix: int, at: int) -> list[int]:
-        """Returns the commands that wrote what command `at` finds in a sub-matrix; -1 for what nobody wrote."""
-        events = self._analysis.events_at(np.array([submatrix]), np.array([at]))
+    def _writers(self, submatrices: Sequence[int], at: Sequence[int]) -> list[list[int]]:
+        """Returns the commands that wrote what each command `at` finds in a sub-matrix; -1 for what nobody wrote."""
+        blocks = np.array(submatrices, dtype=np.int64)
+        events = self._analysis.events_at(blocks, np.array(at, dtype=np.int64))
         sources = self._analysis.source_of_event[events]
-        return distinct(np.where(sources >= 0, self._analysis.event_command[sources], -1)).tolist()
-
-    def _is_known(self, copy: MatrixCopy, number: int, first_step: int) -> bool:
-        """Tells whether all that is copied was there before the first step."""
-        writers = self._writers(copy.source, number)
-        return writers[0] >= 0 and writers[-1] < first_step
+        writers = np.where(sources >= 0, self._analysis.event_command[sources], -1)
+        ends = np.cumsum(self._analysis.variables.counts(blocks))
+        return [sorted(set(each.tolist())) for each in np.split(writers, ends)[:-1]]
 
 
 def _common(start: int, count: int, other: int, other_count: int) -> tuple[int, int]:

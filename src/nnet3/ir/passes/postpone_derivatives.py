@@ -169,6 +169,7 @@ class _Finder:
         reads = np.flatnonzero((analysis.event_kind & READ) != 0)
         self._readers = reads[np.argsort(analysis.source_of_event[reads], kind="stable")]
         self._read = analysis.source_of_event[self._readers]  # the event that each of these finds the value of
+        self._accesses: dict[tuple[int, int], list[int]] = {}
 
     def late_steps(self, groups: list[LateSteps]) -> list[LateSteps]:
         """Returns those that can be postponed, as far as they can be."""
@@ -211,7 +212,7 @@ class _Finder:
 
     def _readers_of(self, submatrix: int, number: int) -> list[int]:
         """Returns the commands that read what a command has written to each variable of a sub-matrix."""
-        events = self._analysis.events_at(np.array([submatrix]), np.array([number]))
+        events = self._analysis.events_of(submatrix, number)
         begin, end = (np.searchsorted(self._read, events, side=side).tolist() for side in ("left", "right"))
         readers = [self._readers[low:high] for low, high in zip(begin, end, strict=True)]
         found: list[int] = self._analysis.event_command[np.concatenate(readers)].tolist()
@@ -250,14 +251,14 @@ class _Finder:
             if any(sent_after.get(other, -1) < last for other in self._accesses_of_dest(number, last))
         }
 
-    def _accesses_of_dest(self, number: int, last: int) -> Iterator[int]:
-        """Yields the commands after this one, up to the last, that access what it sends to."""
-        command = self._computation.commands[number]
-        assert isinstance(command, Sending)
-        for variable in self._analysis.variables_of(command.dest).tolist():
-            others = self._analysis.event_command[self._analysis.events_of_variable(variable)]
-            begin, end = np.searchsorted(others, [number, last], side="right")
-            yield from others[begin:end].tolist()
+    def _accesses_of_dest(self, number: int, last: int) -> list[int]:
+        """Returns the commands after this one, up to the last, that access what it sends to."""
+        key = number, last
+        if key not in self._accesses:
+            command = self._computation.commands[number]
+            assert isinstance(command, Sending)
+            self._accesses[key] = self._analysis.commands_between(command.dest, number, last)
+        return self._accesses[key]
 
 
 def _step(computation: NnetComputation, step: LateStep) -> Backprop:
