@@ -98,11 +98,16 @@ def test_one_program_serves_all_lengths() -> None:
     assert cache.refusals == []
 
 
-@pytest.mark.parametrize("train", [False, True])
-def test_sets_of_known_lengths_are_planned_by_arithmetic(train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels that want their rows on a grid are no exception; commands are made for those who look at them."""
+@pytest.mark.parametrize(("config", "train"), [(TDNN, False), (TDNN, True), (BLSTM, True)])
+def test_sets_of_known_lengths_are_planned_by_arithmetic(
+    config: str, train: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels that want their rows on a grid, or look up something in loops, are no exception.
+
+    Commands are made for those who look at them.
+    """
     monkeypatch.setenv(PROVE, "forms")  # proofs look at all commands
-    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), nnet3.ComputationCache()
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
     sets = [[17, 30, 9], [9, 30, 9], [17, 30, 30], [17, 17, 30], [9, 17, 30]]
     for number, lengths in enumerate(sets):
         request = ragged_request(nnet, lengths, train=train)

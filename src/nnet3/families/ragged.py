@@ -152,8 +152,6 @@ class RaggedProgram:
         self.has_special = bool(special)
         #: True if programs for most lengths differ in their numbers of rows alone.
         self.has_forms = all(table.kind == "index_tables" for table in self.tables)
-        # In loops the numbers of entries move on from turn to turn, and the first turn may have no rows.
-        self.has_forms &= not self.loops or not (special or any(entry is not None for entry in self.entries))
         #: By what is equal for programs with the same commands: what was derived for all of them.
         self.forms: dict[Hashable, dict[str, Any]] = {}
         self.template = replace(

@@ -135,7 +135,8 @@ class Restriction:
             turns = turns[(turns < first) | (turns >= end)]
             numbers = [self._number(slot) if is_left[slot] else -1 for slot in loop.slots[turns].ravel().tolist()]
             moves = bool(loop.repeat.memo_step or loop.repeat.precomputed_step)
-            parts += [end > 0, int((turns < first).sum()), len(turns), *numbers, *(turns.tolist() if moves else ())]
+            parts += [end > 0, int((turns < first).sum()), len(turns), *numbers]
+            parts += (first, *turns.tolist()) if moves else ()
         return tuple(parts)
 
     def _number(self, slot: int) -> int:
