@@ -122,6 +122,7 @@ class Tape(Machine):
         self._size = self._starts[-1]  # of memory, in elements
         self._begun, self._ended = {0}, set[int]()
         self._places: dict[int, _Place] = {}
+        self._known_blocks: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
         self._operands: Sequence[int] = ()  # of the command that is noted
         self._memo_rows = -1  # of the memo that it keeps
@@ -239,15 +240,23 @@ class Tape(Machine):
             matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
             if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
                 raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
-            span = ColumnSpan((self._number, matrix), first_column, columns)
-            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
-            width, count = self._widths[matrix], blocks.stop - blocks.start
-            if not 0 <= blocks.start <= blocks.stop <= width:
+            width, (start, count) = self._widths[matrix], self._blocks_of(matrix, first_column, columns)
+            if not 0 <= start <= start + count <= width:
                 raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
             sizes = self._notes.number((rows, count, width, columns, self.computation.has_samples(matrix)))
-            first = self._starts[matrix] + first_row * width + blocks.start
+            first = self._starts[matrix] + first_row * width + start
             place = self._places[number] = _Place(first, sizes, matrix, rows, count)
         return place
+
+    def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int]:
+        """Returns the first of the blocks of some columns, and their number."""
+        found = self._known_blocks.get((matrix, first_column, columns))
+        if found is None:
+            span = ColumnSpan((self._number, matrix), first_column, columns)
+            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
+            found = blocks.start, blocks.stop - blocks.start
+            self._known_blocks[matrix, first_column, columns] = found
+        return found
 
     def _new(self, count: int) -> int:
         """Returns where so many new elements lie in memory."""
