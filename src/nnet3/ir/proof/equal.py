@@ -15,8 +15,9 @@ from nnet3.ir.declarations import Role
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.linked import LooksAt
 from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.notes import Notes
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.tape import Notes, Tape
+from nnet3.ir.proof.tape import Tape
 from nnet3.native.library import library
 
 _MOST_ROWS = 8
