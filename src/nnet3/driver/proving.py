@@ -42,8 +42,10 @@ def prove_made_of_others(
 ) -> None:
     """Prove that a program made of others is what its task asks for, if its options or the environment say so.
 
-    The environment's "all" leaves out very long ones. Raises ProofError.
+    If the options do, its plans and links are proved as well. The environment's "all" leaves out very long programs.
+    Raises ProofError.
     """
+    program.prove = options.prove
     if not proves_all(options):
         return
     made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
