@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.index import IndexTable, T
+from nnet3.index import T
 from nnet3.ir.commands import Backprop, Propagate
 from nnet3.ir.computation import MatrixInfo, NnetComputation
 from nnet3.ir.kernel import KernelInfo
@@ -41,7 +41,6 @@ class CindexMachine:
     def __init__(self, graph: CindexGraph, columns: Columns) -> None:
         self.graph, self.columns = graph, columns
         self.source, self.request, self.nodes = graph.source, graph.request, graph.nodes
-        self.numbers = {node.name: number for number, node in enumerate(self.nodes)}
         has_value = graph.needed | graph.given
         self.rows = [graph.node_rows(number, has_value) for number in range(len(self.nodes))]
         self.place = np.full(graph.size + 1, -1)  # of each cindex among those of its node that have values
@@ -54,9 +53,6 @@ class CindexMachine:
         self._link_columns()
         self.outputs: dict[tuple[str, str, int], Elements] = {}
         self._times: Counter[Hashable] = Counter()
-
-    def looks_at(self, node: str, outputs: IndexTable) -> IndexTable:
-        return self.source.slots(self.numbers[node], outputs)[1]
 
     def _needed(self) -> list[bool]:
         """Which nodes have a derivative: those above what is asked for, and below outputs that have one.

@@ -7,6 +7,7 @@ from copy import copy
 
 import numpy as np
 
+from nnet3.driver.proving import looks_at
 from nnet3.errors import ProofError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.proof.columns import Columns
@@ -31,7 +32,7 @@ def prove_lowered(
     add_columns(columns, 0, program)
     machine = CindexMachine(graph, columns)
     columns.settle()
-    randoms = _SumRandoms(columns, seed, machine.looks_at)
+    randoms = _SumRandoms(columns, seed, looks_at(source))
     plain = Machine(_comparable(source, program), 0, randoms)
     with np.errstate(over="ignore"):
         machine.run(randoms)

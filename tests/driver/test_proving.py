@@ -25,6 +25,7 @@ from nnet3.runtime import plan_family
 from nnet3.runtime.link_proof import LinkProof
 from tests.cn.small_networks import batch, recurrence
 from tests.families.networks import BLSTM, TDNN, request_for
+from tests.proved_lowering import lowering_proved
 
 
 def made_by_nobody() -> NnetComputation:
@@ -150,3 +151,13 @@ def test_options_reach_plans_and_links(
     assert proofs == []
     way(nnet, CompileOptions(prove=True), tmp_path)
     assert set(proofs) == {"plan", "link"}
+
+
+def test_kernels_with_indexes_of_a_bridge_look_at_their_own_rows() -> None:
+    """BackpropTruncation needs the times of its rows, and no gathered node is beneath it that would say which."""
+    lstm = "input dim=2 name=input\nfast-lstm-layer name=a cell-dim=2 delay=-1\noutput-layer name=output dim=2"
+    bridged = cn.from_nnet(nnet3.Nnet.from_xconfig(lstm, seed=1))
+    net = cn.Network(None, dict(bridged.outputs), cache=nnet3.ComputationCache())
+    with lowering_proved() as proved:
+        net.evaluate(next(iter(net.outputs)), {"input": batch(2, (3, 2))})
+    assert proved
