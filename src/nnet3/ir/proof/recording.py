@@ -99,7 +99,7 @@ class _Template(NamedTuple):
 
 
 class NativeProgram(NamedTuple):
-    """What native code takes: constants, the instances' instructions and where these begin, places of calls, tables."""
+    """The arrays for native code: constants, instructions of instances and where these begin, places, tables."""
 
     constants: Words
     instructions: npt.NDArray[np.int64]
