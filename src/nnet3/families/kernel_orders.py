@@ -12,7 +12,7 @@ import numpy as np
 from nnet3.families.precomputed import Entry, KernelRules
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.ragged_slots import SideRows, UnlikeOperand
-from nnet3.index import NO_TIME, IndexTable, N, T, find_rows, unique_rows
+from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
 from nnet3.ir.computation import KernelRows
 
 if TYPE_CHECKING:
@@ -160,9 +160,7 @@ def _arranged(existing: WantedRows, indexes: IndexTable) -> WantedRows:
 
 def _num_images(rows: IndexTable) -> int:
     """Returns how many pairs (n, x) rows have."""
-    pairs = rows.copy()
-    pairs[:, T] = 0
-    return len(unique_rows(pairs)[0])
+    return len(distinct((rows[:, N].astype(np.int64) << 32) + rows[:, X]))
 
 
 def _is_range(rows: np.ndarray) -> bool:
