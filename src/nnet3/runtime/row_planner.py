@@ -10,14 +10,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from nnet3.families.continued import NotAffineError
+from nnet3.families.polynomial import Polynomial
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation, RowNumbers
-from nnet3.runtime.affine import Affine
 from nnet3.runtime.planner import Planner
 from nnet3.runtime.rules import RULES, Rule
 
 #: They take the place of integers.
-_parameter = cast(Callable[[int], Any], Affine)
+_parameter = cast(Callable[[int], Any], Polynomial)
 
 
 def with_parameters(computation: NnetComputation) -> NnetComputation:
