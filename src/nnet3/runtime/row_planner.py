@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
@@ -104,7 +105,9 @@ class RowPlanner(Planner):
     """A planner whose indexes are parts of the program's index tables, see `parts`."""
 
     numbers = object
-    rules: ClassVar[Mapping[type[cmd.Command], Rule]] = {**RULES, cmd.CopyRows: _by_table, cmd.AddRows: _by_table}
+    rules: ClassVar[Mapping[type[cmd.Command], Rule]] = ChainMap(
+        {cmd.CopyRows: _by_table, cmd.AddRows: _by_table}, RULES
+    )
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         super().__init__(with_parameters(computation), dtype)
