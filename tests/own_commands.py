@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from nnet3.ir.declarations import COMMAND_CLASSES
 from nnet3.runtime.calls import CALLS
@@ -13,7 +14,7 @@ from nnet3.runtime.rules import RULES
 @contextmanager
 def forgotten_after() -> Iterator[None]:
     """The registries are afterwards as they are now."""
-    registries: list[dict] = [COMMAND_CLASSES, RULES, CALLS]
+    registries: list[dict[Any, Any]] = [COMMAND_CLASSES, RULES, CALLS]
     known = [dict(registry) for registry in registries]
     yield
     for registry, before in zip(registries, known, strict=True):

@@ -86,8 +86,9 @@ def with_clones(computation: NnetComputation, clone: type[Any], *, of_values: bo
     result = computation.copy()
     result.commands = []
     for command in computation.commands:
-        is_copy = isinstance(command, MatrixCopy) and not of_values
-        result.commands.append(clone(command.dest, command.source, command.scale) if is_copy else command)
+        if isinstance(command, MatrixCopy) and not of_values:
+            command = clone(command.dest, command.source, command.scale)
+        result.commands.append(command)
         if of_values and isinstance(command, Propagate):
             result.commands.append(clone(command.output, command.output))
     return result

@@ -26,7 +26,7 @@ def test_a_program_prints_as_the_member(
 ) -> None:
     nnet = nnet3.Nnet.from_config(config)
     family = nnet3.compile_family(nnet, request_for(nnet, frames, sequences, step, train=train, by_time=by_time))
-    shapes = family._shapes and family._shapes.family
+    shapes = None if family._shapes is None else family._shapes.family
     assert (shapes is not None) == (sequences == 5)
     for k, n in ((0, 0), (1, 2), (23, 7), (50, 0)):
         n = n if shapes else 0

@@ -102,15 +102,16 @@ def index_list(computation: NnetComputation, table: int) -> str:
 
 def multi_list(computation: NnetComputation, table: int) -> str:
     """Formats rows of sub-matrices: `[m17(0:3, :), -1x2]`."""
-    return _listed(computation.multi_tables, table, 2, lambda run: _multi_item(computation, *run.first, run.count))
+    return _listed(computation.multi_tables, table, 2, lambda run: _multi_item(computation, run))
 
 
-def _multi_item(computation: NnetComputation, sub: int, first: Any, count: Any) -> str:
+def _multi_item(computation: NnetComputation, run: Run) -> str:
+    sub, first = run.first
     if sub == -1:
-        return _nothing(count)
+        return _nothing(run.count)
     if not 0 < sub < len(computation.submatrices):
         return format_submatrix(computation, sub)
-    return _block(computation, sub, computation.submatrices[sub].row_offset + first, count)
+    return _block(computation, sub, computation.submatrices[sub].row_offset + first, run.count)
 
 
 def range_list(computation: NnetComputation, table: int) -> str:
