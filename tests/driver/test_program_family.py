@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 import nnet3
 from nnet3.driver import compile_task
-from nnet3.driver.program_family import formula, formulas
 from nnet3.errors import RequestError
+from nnet3.families.continued import NotAffineError
+from nnet3.families.family import ProgramFamily
+from nnet3.families.symbolic import symbolic
+from nnet3.ir.computation import NnetComputation
 from tests.families.networks import request_for, same_program
 
 RECURRENT = """
@@ -50,6 +52,19 @@ def test_it_prints_with_its_parameters() -> None:
     assert text.startswith("# T = 17, 18, ... output frames of N = 4, 5, ... sequences\n")
     assert "m1(N * (T + 80), 6) == value: input [ (0:N - 1, -40:T + 39) ]" in text
     assert "repeat T + " in text
+
+
+def test_what_has_commands_for_each_sequence_prints_for_the_fewest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(family: ProgramFamily, k: Any, shapes: Any = None, n: Any = 0) -> NnetComputation:
+        if shapes is not None:
+            raise NotAffineError("there are commands for each sequence")
+        return symbolic(family, k)
+
+    monkeypatch.setattr("nnet3.driver.program_family.symbolic", refuses)
+    nnet = network()
+    text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
+    assert text.splitlines()[1] == "# for N = 4, because there are commands for each sequence"
+    assert "m1(4T + 320, 6) == value: input [ (0:3, -40:T + 39) ]" in text
 
 
 def test_shapes_that_are_no_members() -> None:
@@ -94,48 +109,3 @@ def test_networks_without_a_family_are_named_with_the_reason() -> None:
     nnet = looking("Sum(input, IfDefined(Offset(input, -100)))")
     with pytest.raises(RequestError, match="no program for all lengths: it cannot be told from short requests how"):
         nnet3.compile_family(nnet, request_for(nnet, 60))
-
-
-SMALL = st.integers(-9, 9)
-
-
-def value(text: str, frames: int, sequences: int) -> float:
-    """The value of a formula: `3N T - T/2`."""
-    product = re.sub(r"(?<=[\dN]) ?(?=[NT])", " * ", text)
-    return eval(product, {"T": frames, "N": sequences})
-
-
-@given(SMALL, SMALL, SMALL, SMALL, st.integers(1, 30), st.integers(1, 5), st.integers(1, 9), st.integers(1, 3))
-def test_a_formula_holds_for_every_shape(
-    a: int, b: int, c: int, d: int, frames: int, by: int, sequences: int, more: int
-) -> None:
-    def wanted(frames: int, sequences: int) -> int:
-        return a + b * frames + c * sequences + d * frames * sequences
-
-    shapes = [(t, n) for n in (sequences, sequences + more) for t in (frames, frames + by)]
-    text = formula([wanted(*shape) for shape in shapes], shapes)
-    for shape in (*shapes, (1, 1), (100, 7)):
-        assert value(text, *shape) == wanted(*shape), text
-
-
-def test_one_number_of_sequences_gives_formulas_in_frames_alone() -> None:
-    shapes = [(8, 1), (10, 1)] * 2
-    assert formula([4, 5, 4, 5], shapes) == "T/2"
-    assert formula([4, 4, 4, 4], shapes) == "4"
-    assert formula([4, 2, 4, 2], shapes) == "-T + 12"
-
-
-def test_names_keep_their_digits_and_lines_of_another_form_say_their_shape() -> None:
-    texts = [f"tdnn1.affine(0:{n}) 2.5\n{'x' * n}" for n in (3, 4)] * 2
-    assert formulas(texts, [(3, 1), (4, 1)] * 2) == "tdnn1.affine(0:T) 2.5\nxxx  [at T = 3, N = 1]"
-
-
-def test_formulas_hold_for_the_other_texts_too() -> None:
-    """The third entry of a cut list is of another frame for every N."""
-    shapes = [(8, 2), (9, 2), (8, 3), (9, 3), (13, 5)]
-
-    def text(frames: int, n: int) -> str:
-        return f"m[0:{n * frames - 1}]\n[{', '.join(str(i % n * frames + i // n) for i in range(4))}, ...]"
-
-    lines = formulas([text(*shape) for shape in shapes], shapes).splitlines()
-    assert lines == ["m[0:N T - 1]", "[0, 8, 1, 9, ...]  [at T = 8, N = 2]"]

@@ -91,10 +91,11 @@ def test_parameters_are_rows_of_blocks_of_matrices_and_of_tables() -> None:
     planner = RowPlanner(program, "float64")
     assert planner.rows_of(0) == planner.rows_of(0)
     values = parameters_of(program.row_numbers)
-    (last,) = planner.rows_of(0).parts[1]
+    ((last,),) = planner.rows_of(0).terms
     assert (len(values), values[last]) == (last + 1, 1)
     matrix = planner.computation.matrices[1].num_rows
-    assert values[next(iter(matrix.parts[1]))] == 2  # type: ignore[attr-defined]
+    ((own,),) = matrix.terms  # type: ignore[attr-defined]
+    assert values[own] == 2
 
 
 def test_other_tables_are_refused() -> None:

@@ -71,7 +71,11 @@ class _Translation:
     def add_command(self, command: Command) -> None:
         rule = _RULES.get(type(command))
         if rule is None:
-            raise ExportError(f"{type(command).__name__} cannot be exported: it belongs to training")
+            name = type(command).__name__
+            reason = (
+                "it belongs to training" if hasattr(ir_commands, name) else "nnet3.export.translate has no rule for it"
+            )
+            raise ExportError(f"{name} cannot be exported: {reason}")
         rule(self, command)
 
     def repeat(self, body: Sequence[Command], turns: Extent, read_later: set[int]) -> None:

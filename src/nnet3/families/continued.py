@@ -279,26 +279,26 @@ def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
 class ContinuedTwice:
     """Tables as functions of k and of n, the number of sequences beyond the fewest.
 
-    What says the tables for all k is tables itself, which are continued in n.
+    `sheets`: what says the tables for all k is tables itself, which are continued in n. `numbers`: see `Continued`.
     """
 
     def __init__(self, members: Sequence[Continued]) -> None:
         """`members`: the tables for n = 0, 1, ..., at least two. Raises NotAffineError."""
         tables = list(zip(*(member.numbers for member in members), strict=True))
         number = {table: place for place, table in enumerate(dict.fromkeys(tables))}
-        self._numbers = [number[table] for table in tables]
+        self.numbers = [number[table] for table in tables]
         sheets = [
             [member.tables[2 * table[place] + half] for table in number for half in (0, 1)]
             for place, member in enumerate(members)
         ]
         try:
-            self._sheets = continued(sheets)
+            self.sheets = continued(sheets)
         except NotAffineError as error:
-            raise NotAffineError(f"{error} in sequences", self._numbers.index(error.table // 2)) from error
+            raise NotAffineError(f"{error} in sequences", self.numbers.index(error.table // 2)) from error
 
     def at(self, n: int) -> Continued:
         """Returns the tables for so many sequences as functions of k."""
-        return Continued(self._sheets.at(n), self._numbers)
+        return Continued(self.sheets.at(n), self.numbers)
 
 
 def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, NumberTable]:

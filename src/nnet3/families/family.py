@@ -150,6 +150,10 @@ class ProgramFamily:
         self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.templates)
         self._kept = dict[str, Any]()
 
+    @property
+    def templates(self) -> Sequence[Template]:
+        return self._words.templates
+
     def with_tables(self, tables: Continued) -> ProgramFamily:
         """Returns a family that is like this one, but for its numbers."""
         family = copy(self)
@@ -267,7 +271,7 @@ class ShapeFamily:
         families = [first, *(ProgramFamily(each, like=first) for each in members[1:])]
         self._first = first
         try:
-            self._tables = ContinuedTwice([family.tables for family in families])
+            self.tables = ContinuedTwice([family.tables for family in families])
         except NotAffineError as error:
             raise NotAffineError(f"{first.names[error.table]}: {error}") from error
         if confirming is not None:
@@ -275,7 +279,7 @@ class ShapeFamily:
 
     def at(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""
-        return self._first.with_tables(self._tables.at(n))
+        return self._first.with_tables(self.tables.at(n))
 
 
 def _nothing(rows: KernelRows) -> Entry:

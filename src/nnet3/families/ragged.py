@@ -241,6 +241,7 @@ class RaggedProgram:
             moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, slots, most=len(rows))
             if moved is not None:
                 return moved
+        self._check_rows(command, at)
         plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
         if id(command) in self.operands.added:
             some = slots.limited(numbers[-1], at[-1], self.operands.added[id(command)])
@@ -264,6 +265,18 @@ class RaggedProgram:
                 table = np.stack([mapped, table[:, 1]], axis=1)
             restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
         return [restricted]
+
+    def _check_rows(self, command: Command, at: Sequence[int]) -> None:
+        """Raise NotRaggedError for a command without kernel and table that has operands with rows of several times."""
+        if command.role is not cmd.Role.COMPUTE or command.form.kernel or command.form.table_fields:
+            return
+        numbers = command.form.operands(command)
+        rows = [(at_, self.computation.submatrices[n].num_rows) for at_, n in zip(at, numbers, strict=True) if at_ >= 0]
+        if any(count != rows[0][1] or not self.rows.same(rows[0][0], place, count) for place, count in rows[1:]):
+            raise NotRaggedError(
+                f"command {type(command).__name__} works on rows of several times: only MatrixCopy, MatrixAdd and "
+                "commands with tables move rows between times"
+            )
 
     def _is_of_all_rows(self, number: int) -> bool:
         block = self.computation.submatrices[number]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,23 +28,26 @@ class Template:
 class RolledCommands:
     """The commands of a family as functions of k. The numbers of their sub-matrices are the same for all k."""
 
-    def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template]) -> None:
-        """Raises NotAffineError if something moves on from turn to turn that a Repeat cannot say."""
+    def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template], numbers: type = np.int64) -> None:
+        """Raises NotAffineError if something moves on from turn to turn that a Repeat cannot say.
+
+        `numbers`: what the pieces hold; `object` where they depend on parameters.
+        """
         self._commands: list[Command] = []
         self._changing: list[tuple[int, str, int, int]] = []  # command, field, and its number: base + k * slope
         self._numbers: dict[tuple[int, ...], int] = {}  # of blocks, see `blocks_at`
         for piece in pieces:
             self._add(piece, templates)
         blocks = list(self._numbers)
-        self._blocks = np.array(blocks, dtype=np.int64).reshape(-1, 8)
+        self._blocks: np.ndarray = np.array(blocks, dtype=numbers).reshape(-1, 8)
 
-    def blocks_at(self, k: int) -> np.ndarray:
+    def blocks_at(self, k: Any) -> np.ndarray:
         """Returns the sub-matrices behind the empty one, (sub-matrices, 6)."""
         blocks = self._blocks[:, :6].copy()
-        blocks[:, 1:3] += k * self._blocks[:, 6:]
+        blocks[:, 1:3] += self._blocks[:, 6:] * k
         return blocks
 
-    def commands_at(self, k: int) -> list[Command]:
+    def commands_at(self, k: Any) -> list[Command]:
         commands = list(self._commands)
         for position, name, base, slope in self._changing:
             commands[position] = with_values(commands[position], **{name: base + k * slope})

@@ -1,6 +1,6 @@
 """Index tables (n, t, x as int32 columns): sort, unique, look up, print compactly."""
 
-from nnet3.index.index_format import format_indexes, format_time_span, format_times
+from nnet3.index.index_format import format_indexes, format_run, format_time_span, format_times
 from nnet3.index.index_table import (
     NO_TIME,
     IndexTable,

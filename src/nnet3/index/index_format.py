@@ -6,6 +6,9 @@ only where it is not 0, and the t of a padding row is a dash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -57,11 +60,16 @@ def _items(table: IndexTable, max_items: int | None) -> list[str]:
     first, last = first[first_time], last[last_time]
     items = []
     for i, j in zip(first[:max_items], last[:max_items], strict=True):
-        x = f", {table[i, X]}" if table[i, X] else ""
-        items.append(f"({_range(n[i], n[j])}, {_range(t[i], t[j])}{x})")
+        items.append(format_run(table[i], table[j]))
     if len(items) < len(first):
         items.append("...")
     return items
+
+
+def format_run(first: Sequence[Any], last: Sequence[Any]) -> str:
+    """Formats the rows from the index `first` to the index `last`, `(0:7, 2)`, as one item."""
+    x = f", {first[X]}" if first[X] != 0 else ""
+    return f"({_range(first[N], last[N])}, {_range(first[T], last[T])}{x})"
 
 
 def _goes_on(table: IndexTable, first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
@@ -81,7 +89,7 @@ def _runs(same_run: npt.NDArray[np.bool_], rows: int) -> tuple[npt.NDArray[np.in
     return np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [rows - 1]])
 
 
-def _range(first: np.int64, last: np.int64) -> str:
+def _range(first: Any, last: Any) -> str:
     if first == NO_TIME:
         return "-"
     return f"{first}" if first == last else f"{first}:{last}"

@@ -19,6 +19,7 @@ import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.index import distinct
+from nnet3.ir.nests import Nest
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
@@ -262,7 +263,8 @@ class Command:
 
 def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
     """Returns the sub-matrices that a multi table names, ascending, each once."""
-    numbers = distinct(computation.multi_tables[multi_table][:, 0])
+    table = computation.multi_tables[multi_table]
+    numbers = distinct(np.array([row[0] for row in table.rows()]) if isinstance(table, Nest) else table[:, 0])
     return numbers[numbers >= 0]
 
 

@@ -1,20 +1,23 @@
 """Operands and side tables as text: `m1(0:9, 20:39)`, `[0:11, -1x4]`.
 
 Ranges are inclusive, as in `m1(0:9, :)` for the first ten rows of m1. Long lists are cut, with their length after the
-dots. What does not exist still prints, so that the checker can show a broken command.
+dots. What does not exist still prints, so that the checker can show a broken command. Numbers of rows may depend on
+parameters, as in `m1(0:N - 1, :)`; then tables are nests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnet3.index import format_indexes, format_run
+from nnet3.ir.nests import MAX_ITEMS, Nest, Row, Run
+
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
-
-MAX_ITEMS = 8  # of an index list
 
 
 def format_submatrix(computation: NnetComputation, number: int) -> str:
@@ -27,34 +30,61 @@ def format_submatrix(computation: NnetComputation, number: int) -> str:
     if not 0 < number < len(computation.submatrices):
         return f"<no sub-matrix {number}>"
     block = computation.submatrices[number]
-    return _block(computation, number, range(block.row_offset, block.row_offset + block.num_rows))
+    return _block(computation, number, block.row_offset, block.num_rows)
 
 
-def _block(computation: NnetComputation, number: int, rows: range) -> str:
+def _block(computation: NnetComputation, number: int, first: Any, num_rows: Any) -> str:
     """Formats these rows of the matrix with the columns of sub-matrix `number`."""
     block = computation.submatrices[number]
     if not 0 <= block.matrix < len(computation.matrices):
         return f"<no matrix {block.matrix}>"
     matrix = computation.matrices[block.matrix]
-    columns = range(block.col_offset, block.col_offset + block.num_cols)
-    row_text, column_text = _range(rows, matrix.num_rows), _range(columns, matrix.num_cols)
+    row_text = _range(first, num_rows, matrix.num_rows)
+    column_text = _range(block.col_offset, block.num_cols, matrix.num_cols)
     if number in computation.turns:
         row_text += " in turn 0"
-    if block.row_step:
-        row_text += f" {'-' if block.row_step < 0 else '+'} {abs(block.row_step) if abs(block.row_step) > 1 else ''}i"
+    if block.row_step != 0:
+        row_text += _times_turn(str(block.row_step))
     if row_text == column_text == ":":
         return f"m{block.matrix}"
     return f"m{block.matrix}({row_text}, {column_text})"
 
 
-def _range(numbers: range, size: int) -> str:
-    if numbers == range(size):
-        return ":"
-    return _run(numbers.start, numbers.stop - 1)
+def _times_turn(step: str) -> str:
+    """Formats what is added in turn i, ` + 4i`."""
+    if " " in step:
+        return f" + ({step})i"
+    size = step.removeprefix("-")
+    return f" {'+' if size == step else '-'} {'' if size == '1' else size}i"
 
 
-def _run(first: int, last: int) -> str:
+def _range(first: Any, count: Any, size: Any) -> str:
+    return ":" if first == 0 and count == size else _run(first, first + count - 1)
+
+
+def _run(first: Any, last: Any) -> str:
     return f"{first}" if first == last else f"{first}:{last}"
+
+
+def index_table(table: np.ndarray | Nest) -> str:
+    """Formats the indexes of the rows of a matrix."""
+    if not isinstance(table, Nest):
+        return format_indexes(table, MAX_ITEMS)
+    runs, is_all = table.runs(_same_box)
+    items = [format_run(run.first, run.last) for run in runs[:MAX_ITEMS]]
+    return " ".join(["[", *items, *([] if is_all and len(runs) <= MAX_ITEMS else ["..."]), "]"])
+
+
+def _same_box(one: Run, other: Run) -> bool:
+    """True if the times of a run go on in the other one, with the same sequences, or its sequences with the same time.
+
+    What does not depend on parameters in the place of n, t and x is right for all of them.
+    """
+    (n, t, x), (last_n, last_t, _) = one.first, one.last
+    (next_n, next_t, next_x), (next_last_n, next_last_t, _) = other.first, other.last
+    by_time = next_t == last_t + 1 and n == next_n and last_n == next_last_n
+    by_sequence = next_n == last_n + 1 and t == last_t == next_t == next_last_t
+    return x == next_x and (by_time or by_sequence)
 
 
 # ---- side tables ----
@@ -62,52 +92,64 @@ def _run(first: int, last: int) -> str:
 
 def index_list(computation: NnetComputation, table: int) -> str:
     """Formats row numbers as runs that count up and runs of -1: `[0:11, -1x4]`."""
-    rows = _table(computation.index_tables, table, 1)
-    if isinstance(rows, str):
-        return rows
-    goes_on = np.where(rows[:-1] == -1, rows[1:] == -1, rows[1:] == rows[:-1] + 1)
-    items = (_run(rows[i], rows[j]) if rows[i] != -1 else _nothing(j - i + 1) for i, j in _runs(goes_on, len(rows)))
-    return _elided(items, len(rows))
+    return _listed(
+        computation.index_tables,
+        table,
+        1,
+        lambda run: _nothing(run.count) if run.first[0] == -1 else _run(run.first[0], run.last[0]),
+    )
 
 
 def multi_list(computation: NnetComputation, table: int) -> str:
     """Formats rows of sub-matrices: `[m17(0:3, :), -1x2]`."""
-    pairs = _table(computation.multi_tables, table, 2)
-    if isinstance(pairs, str):
-        return pairs
-    sub, row = pairs[:, 0], pairs[:, 1]
-    goes_on = (sub[1:] == sub[:-1]) & ((sub[:-1] == -1) | (row[1:] == row[:-1] + 1))
-    items = (_multi_item(computation, sub[i], row[i], row[j], j - i + 1) for i, j in _runs(goes_on, len(sub)))
-    return _elided(items, len(sub))
+    return _listed(computation.multi_tables, table, 2, lambda run: _multi_item(computation, run))
 
 
-def _multi_item(computation: NnetComputation, sub: int, first: int, last: int, length: int) -> str:
+def _multi_item(computation: NnetComputation, run: Run) -> str:
+    sub, first = run.first
     if sub == -1:
-        return _nothing(length)
+        return _nothing(run.count)
     if not 0 < sub < len(computation.submatrices):
         return format_submatrix(computation, sub)
-    start = computation.submatrices[sub].row_offset
-    return _block(computation, sub, range(start + first, start + last + 1))
+    return _block(computation, sub, computation.submatrices[sub].row_offset + first, run.count)
 
 
 def range_list(computation: NnetComputation, table: int) -> str:
     """Formats row ranges, with a dash for an empty one: `[0:3, -, 4]`."""
-    ranges = _table(computation.range_tables, table, 2)
-    if isinstance(ranges, str):
-        return ranges
-    return _elided((_run(first, end - 1) if first != end else "-" for first, end in ranges), len(ranges))
+    return _listed(
+        computation.range_tables,
+        table,
+        2,
+        lambda run: _run(run.first[0], run.first[1] - 1) if run.first[0] != run.first[1] else "-",
+        has_runs=False,
+    )
 
 
-def _table(tables: Sequence[np.ndarray], number: int, dimensions: int) -> np.ndarray | str:
-    """Returns the table as int64, or what to print in its place unless it exists and has so many dimensions."""
+def _listed(
+    tables: Sequence[np.ndarray | Nest], number: int, dimensions: int, item: Callable[[Run], str], has_runs: bool = True
+) -> str:
+    """Formats the runs of a table, or says that it does not exist or has not so many dimensions."""
     if not 0 <= number < len(tables):
         return f"[<no table {number}>]"
-    if tables[number].ndim != dimensions:
-        return f"[<table of shape {tables[number].shape}>]"
-    return tables[number].astype(np.int64)
+    table = tables[number]
+    if isinstance(table, Nest):
+        runs, is_all = table.runs(lambda one, other: has_runs and _counts_on(one.last, other.first))
+        return _elided(map(item, runs), table.num_rows, is_all)
+    if table.ndim != dimensions:
+        return f"[<table of shape {table.shape}>]"
+    rows = table.astype(np.int64).reshape(len(table), math.prod(table.shape[1:]))
+    same, last = (rows[1:, :-1] == rows[:-1, :-1]).all(axis=1), rows[:, -1]
+    goes_on = has_runs & same & (last[1:] == np.where(last[:-1] == -1, -1, last[:-1] + 1))
+    runs_of_rows = (Run(tuple(rows[i]), tuple(rows[j]), j - i + 1) for i, j in _runs(goes_on, len(rows)))
+    return _elided(map(item, runs_of_rows), len(rows))
 
 
-def _nothing(times: int) -> str:
+def _counts_on(row: Row, other: Row) -> bool:
+    """True if the last number of a row is one more in the other one, or none in both, and all else is the same."""
+    return other == (*row[:-1], row[-1] if row[-1] == -1 else row[-1] + 1)
+
+
+def _nothing(times: Any) -> str:
     return "-1" if times == 1 else f"-1x{times}"
 
 
@@ -119,10 +161,10 @@ def _runs(goes_on: np.ndarray, length: int) -> Iterator[tuple[int, int]]:
     return zip([0, *(cuts[:MAX_ITEMS] + 1).tolist()], [*cuts[: MAX_ITEMS + 1].tolist(), length - 1], strict=False)
 
 
-def _elided(items: Iterator[str], length: int) -> str:
+def _elided(items: Iterable[str], length: Any, is_all: bool = True) -> str:
     shown = [item for item, _ in zip(items, range(MAX_ITEMS + 1), strict=False)]
-    if len(shown) > MAX_ITEMS:
-        shown[-1] = f"... {length} rows"
+    if len(shown) > MAX_ITEMS or not is_all:
+        shown[MAX_ITEMS:] = [f"... {length} rows"]
     return f"[{', '.join(shown)}]"
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnet3.index import format_indexes
 from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.declarations import Command
-from nnet3.ir.formatting import MAX_ITEMS, format_submatrix as format_submatrix
+from nnet3.ir.formatting import format_submatrix as format_submatrix, index_table
 from nnet3.ir.repeats import repeats
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def introductions(computation: NnetComputation) -> list[str]:
         line = f"m{matrix}({size.num_rows}, {size.num_cols}{', ' + size.dtype if size.dtype else ''})"
         info = computation.matrix_info.get(matrix)
         if info is not None:
-            rows = "without samples" if info.indexes is None else format_indexes(info.indexes, MAX_ITEMS)
+            rows = "without samples" if info.indexes is None else index_table(info.indexes)
             line += f" == {'derivative' if info.is_deriv else 'value'}: {info.node} {rows}"
         if matrix in outside:
             bound = outside[matrix]

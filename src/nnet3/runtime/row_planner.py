@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
@@ -10,14 +11,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from nnet3.families.continued import NotAffineError
+from nnet3.families.polynomial import Polynomial
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation, RowNumbers
-from nnet3.runtime.affine import Affine
 from nnet3.runtime.planner import Planner
 from nnet3.runtime.rules import RULES, Rule
 
 #: They take the place of integers.
-_parameter = cast(Callable[[int], Any], Affine)
+_parameter = cast(Callable[[int], Any], Polynomial)
 
 
 def with_parameters(computation: NnetComputation) -> NnetComputation:
@@ -104,7 +105,9 @@ class RowPlanner(Planner):
     """A planner whose indexes are parts of the program's index tables, see `parts`."""
 
     numbers = object
-    rules: ClassVar[Mapping[type[cmd.Command], Rule]] = {**RULES, cmd.CopyRows: _by_table, cmd.AddRows: _by_table}
+    rules: ClassVar[Mapping[type[cmd.Command], Rule]] = ChainMap(
+        {cmd.CopyRows: _by_table, cmd.AddRows: _by_table}, RULES
+    )
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         super().__init__(with_parameters(computation), dtype)

@@ -12,8 +12,8 @@ import threading
 import numpy as np
 
 from nnet3.families.continued import NotAffineError
+from nnet3.families.polynomial import AffineNumbers
 from nnet3.ir.computation import NnetComputation, RowNumbers
-from nnet3.runtime.affine import AffineNumbers
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.planner import outline_by
