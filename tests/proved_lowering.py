@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from unittest import mock
 
 from nnet3.driver import task
-from nnet3.driver.proving import PROVE
+from nnet3.driver.proving import proves_all
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import summary
 from nnet3.lowering.source import GraphSource, LoweringRequest
@@ -29,7 +28,8 @@ def lowering_proved(most_commands: int = _MOST_COMMANDS) -> Iterator[list[str]]:
 
     def lowered(source: GraphSource, request: LoweringRequest) -> NnetComputation:
         program = lower(source, request)
-        if os.environ.get(PROVE) == "all" and len(program.commands) <= most_commands and sys.getprofile() is None:
+        mark = len(program.commands), len(program.submatrices), sum([each.num_rows for each in program.matrices])
+        if len(program.commands) <= most_commands and proves_all(mark=mark) and sys.getprofile() is None:
             with suppress(TooLargeError):
                 prove_lowered(source, request, program, most_cells=_MOST_CELLS)
                 proved.append(summary(program))  # programs are forgotten when nobody has them any more
