@@ -56,8 +56,8 @@ def one_speaker(tmp_path_factory) -> str:
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_spoken_digits_are_learnt(example, one_speaker, bidirectional) -> None:
-    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=5) > 0.85
+    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=3) > 0.85
 
 
 def test_strings_are_reversed(example) -> None:
-    assert example("reversal").run(steps=500) > 0.7
+    assert example("reversal").run(steps=300) > 0.5  # by chance, one in 1,000

@@ -48,7 +48,7 @@ _SHOWN_BY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("block", range(5 * EFFORT))
+@pytest.mark.parametrize("block", range(2 * EFFORT))
 def test_passes_change_nothing(block: int) -> None:
     """All passes, or another choice of them, drawn by the seed, in one of the types of numbers."""
     found = {}
