@@ -117,7 +117,7 @@ class Plan:
 
     @property
     def mark(self) -> tuple[int, ...]:
-        """What tells a plan from most others (see `nnet3.driver.proving.proves_all`)."""
+        """Numbers that tell a plan from most others (see `nnet3.driver.proving.proves_all`)."""
         return self.num_calls, self.num_bytes, int(self.views.sum())
 
     def num_runs(self) -> int:
