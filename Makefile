@@ -17,7 +17,7 @@ RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test native-check cuda soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test prove native-check cuda soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ examples/browser/node_modules/.package-lock.json: examples/browser/package-lock.
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+prove: $(VENV)/installed  ## the same, but all programs that are made of others, plans, links and lowerings are proved, not one in eight (each night)
+	NNET3_PROVE=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # The library must be there: without it the tests would be skipped.
 native-check: export CC := gcc -g -Wall -Wextra -Wno-psabi -Werror -fsanitize=address,undefined -fno-sanitize-recover=all

@@ -16,6 +16,7 @@ LONG = (
     "tests/cn/test_random_graphs.py",
     "tests/differential/test_passes.py",
     "tests/driver/test_any_number.py",
+    "tests/families/test_ragged.py",
     "tests/recipes/test_mini_digits.py",
     "tests/runs/test_distributed.py",
 )

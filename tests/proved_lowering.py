@@ -1,4 +1,4 @@
-"""Proofs of lowering, for every plain program that a test compiles and that is small enough."""
+"""Proofs of lowering, for plain programs that tests compile and that are small enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from unittest import mock
 
 from nnet3.driver import task
-from nnet3.driver.proving import PROVE
+from nnet3.driver.proving import PROVE, proves_all
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import summary
 from nnet3.lowering.source import GraphSource, LoweringRequest
@@ -20,16 +20,26 @@ _MOST_COMMANDS, _MOST_CELLS = 200, 100_000  # of a program that is proved: of th
 
 
 @contextmanager
-def lowering_proved(most_commands: int = _MOST_COMMANDS) -> Iterator[list[str]]:
+def lowering_proved(most_commands: int = _MOST_COMMANDS, *, each: bool = False) -> Iterator[list[str]]:
     """Yields a list of a line for what is compiled meanwhile and proved to be what its graph means.
 
-    Nothing is if the environment says so, or while somebody counts calls.
+    `each`: all programs are proved, not those alone that the environment chooses, one of each size. Nothing is proved
+    while somebody counts calls.
     """
-    lower, proved = task.lower, list[str]()
+    lower, proved, known = task.lower, list[str](), set[tuple[int, ...]]()
+
+    def is_chosen(program: NnetComputation) -> bool:
+        rows = sum([matrix.num_rows for matrix in program.matrices])
+        mark = len(program.commands), len(program.submatrices), len(program.kernels), rows
+        if os.environ.get(PROVE) != "some":
+            return proves_all()
+        is_known = mark in known
+        known.add(mark)
+        return not is_known and proves_all(mark=mark)
 
     def lowered(source: GraphSource, request: LoweringRequest) -> NnetComputation:
         program = lower(source, request)
-        if os.environ.get(PROVE) == "all" and len(program.commands) <= most_commands and sys.getprofile() is None:
+        if len(program.commands) <= most_commands and (each or is_chosen(program)) and sys.getprofile() is None:
             with suppress(TooLargeError):
                 prove_lowered(source, request, program, most_cells=_MOST_CELLS)
                 proved.append(summary(program))  # programs are forgotten when nobody has them any more

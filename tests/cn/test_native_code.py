@@ -272,7 +272,7 @@ def _move(tensor: Tensor) -> None:
     tensor.data = tensor.data.clone()
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=30 * EFFORT)
 @given(networks())
 def test_random_networks(made) -> None:
     criterion, last, inputs = made

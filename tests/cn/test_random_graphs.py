@@ -35,13 +35,13 @@ def network_of(made) -> tuple[cn.Network, dict[str, object]]:
     return network, {node.name: inputs[node.name] for node in network.inputs}
 
 
-@settings(max_examples=100 * EFFORT)
+@settings(max_examples=60 * EFFORT)
 @given(networks())
 def test_values_and_gradients_equal_autograd(made) -> None:
     compare(*network_of(made))
 
 
-@settings(max_examples=25 * EFFORT)  # `make soak` compares any number
+@settings(max_examples=15 * EFFORT)  # `make soak` compares any number
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
@@ -51,7 +51,7 @@ def test_the_optimizer_changes_nothing(made) -> None:
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-10)
 
 
-@settings(max_examples=50 * EFFORT)
+@settings(max_examples=30 * EFFORT)
 @given(networks(), st.sampled_from(sorted(POLICIES)))
 def test_asynchronous_equals_synchronous(made, policy) -> None:
     network, inputs = network_of(made)
@@ -94,7 +94,7 @@ def values(network: cn.Network, lengths: Sequence[int], are_sequences: bool) -> 
     return {name: cn.sequences(own) if are_sequences else np.concatenate(own, 1) for name, own in arrays.items()}
 
 
-@settings(max_examples=24 * EFFORT)
+@settings(max_examples=12 * EFFORT)
 @given(
     networks(),
     st.sampled_from([[0], [0, 0], [0] * 7, [0] * 64, [0, 3], [4, 2, 2]]),

@@ -87,7 +87,7 @@ def check_ragged(nnet: nnet3.Nnet, seed: int) -> None:
 
 def test_random_networks() -> None:
     layers = ALL_LAYERS, LAYERS
-    counts = [check_shapes(random_network(seed, layers=layers[seed % 2]).nnet(), seed) for seed in range(6 * EFFORT)]
+    counts = [check_shapes(random_network(seed, layers=layers[seed % 2]).nnet(), seed) for seed in range(4 * EFFORT)]
     assert sum(each.continued > 0 for each in counts) > len(counts) / 2
 
 

@@ -55,7 +55,7 @@ def check_any_length(nnet: nnet3.Nnet, seed: int) -> nnet3.ComputationCache:
 
 
 def test_random_networks_at_random_lengths() -> None:
-    for seed in range(9 * EFFORT):
+    for seed in range(6 * EFFORT):
         layers = ("affine", "tdnn", "product", "dim_range", "shared") if seed % 3 else ("rnn", "lstm", "statistics")
         check_any_length(random_network(seed, layers=layers).nnet(), seed)
 
@@ -63,7 +63,7 @@ def test_random_networks_at_random_lengths() -> None:
 def test_random_requests_at_random_lengths() -> None:
     """Some of them have families."""
     nnet = nnet3.Nnet.from_config(TDNN, seed=1)
-    counts = [check_any_length(nnet, seed).counts for seed in range(16 * EFFORT)]
+    counts = [check_any_length(nnet, seed).counts for seed in range(8 * EFFORT)]
     assert sum(each.continued for each in counts) > 0
 
 

@@ -23,6 +23,7 @@ from nnet3.ir.passes.pipeline import PIPELINE, Pass
 from nnet3.options import CompileOptions
 from nnet3.runtime import plan_family
 from nnet3.runtime.link_proof import LinkProof
+from nnet3.runtime.planner import plan
 from tests.cn.small_networks import batch, recurrence
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.proved_lowering import lowering_proved
@@ -36,12 +37,37 @@ def made_by_nobody() -> NnetComputation:
 def test_a_lazy_program_is_not_made_where_nobody_asks_for_a_proof(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROVE, value)
     lazy = LazyComputation(made_by_nobody, 0)
-    prove_made_of_others(lambda: pytest.fail("lowered"), CompileOptions(), lazy)
+    prove_made_of_others(lambda: pytest.fail("lowered"), CompileOptions(), lazy, 0)
     assert type(lazy) is LazyComputation
     for options, asked in ((CompileOptions(prove=True), value), (CompileOptions(), "all")):
         monkeypatch.setenv(PROVE, asked)
         with pytest.raises(AssertionError, match="was made"):
-            prove_made_of_others(lambda: pytest.fail("lowered"), options, lazy)
+            prove_made_of_others(lambda: pytest.fail("lowered"), options, lazy, 0)
+
+
+def test_one_in_eight_is_chosen_the_same_ones_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(seed: str) -> list[int]:
+        monkeypatch.setenv("NNET3_PROVE_SEED", seed)
+        return [mark for mark in range(800) if proves_all(CompileOptions(), mark)]
+
+    monkeypatch.setenv(PROVE, "some")
+    assert chosen("") == chosen("") != chosen("1")
+    assert 60 < len(chosen("")) < 140
+    assert all(proves_all(CompileOptions(prove=True), mark) for mark in range(8))
+    assert not proves_all(CompileOptions())
+    monkeypatch.setenv(PROVE, "all")
+    assert len(chosen("")) == 800
+
+
+def test_some_plans_and_links_are_chosen_by_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan has the same mark each time it is made; plans for other lengths have others."""
+    marks = set()
+    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
+    for frames in (20, 21):
+        program = nnet3.compile(nnet, request_for(nnet, frames))
+        assert plan(program).mark == plan(program).mark
+        marks.add(plan(program).mark)
+    assert len(marks) == 2
 
 
 def test_in_python_forms_are_proved_where_native_code_makes_it_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +77,7 @@ def test_in_python_forms_are_proved_where_native_code_makes_it_cheap(monkeypatch
         assert proves_forms(CompileOptions()) is expected
         assert proves_forms(CompileOptions(prove=True))
         assert not proves_all(CompileOptions())
-    for value, expected in (("0", False), ("forms", True), ("all", True)):
+    for value, expected in (("0", False), ("forms", True), ("some", True), ("all", True)):
         monkeypatch.setenv(PROVE, value)
         assert proves_forms(CompileOptions()) is expected
 
@@ -75,7 +101,7 @@ def test_a_wrong_pass_is_noticed_by_compiling_in_python(config: str, monkeypatch
                 compile(nnet, request_for(nnet, frames), options)
 
 
-@pytest.mark.parametrize(("value", "expected"), [("0", 0), ("forms", 2), ("all", 2)])
+@pytest.mark.parametrize(("value", "expected"), [("0", 0), ("forms", 2), ("some", 2), ("all", 2)])
 def test_of_a_family_the_two_are_proved_that_say_how_it_goes_on(
     value: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

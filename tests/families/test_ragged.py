@@ -38,7 +38,7 @@ class Compiling(ComputationCache):
 
 
 def compare(criterion: Node, outputs: Sequence[Node], lengths: Sequence[int]) -> ComputationCache:
-    """Compare values and gradients with those of programs compiled for the lengths, and of each sequence alone."""
+    """Compare with programs compiled for the lengths; values of the shortest and the longest sequence with it alone."""
     cache = ComputationCache()
     ours, theirs = (cn.Network(criterion, outputs, cache=c, dtype=torch.float64) for c in (cache, Compiling()))
     batch = minibatch(ours, lengths)
@@ -52,7 +52,7 @@ def compare(criterion: Node, outputs: Sequence[Node], lengths: Sequence[int]) ->
         check_equal(found[name], gradient)
     for node in wanted:
         check_equal(ours.evaluate(node, batch), theirs.evaluate(node, batch))
-        for n in np.flatnonzero(lengths).tolist():
+        for n in {int(np.argmax(lengths)), int(np.argmin(np.where(lengths, lengths, max(lengths))))}:
             alone = theirs.evaluate(node, {name: cn.sequences([each[n]]) for name, each in batch.items()})
             check_equal(ours.evaluate(node, batch)[n], alone[0])
     return cache
@@ -86,11 +86,11 @@ def test_what_is_made_of_a_delay_that_looks_ahead_in_a_loop(lag: int, function: 
     stack = cn.row_stack(x, (function(delay) if function else delay) + u)
     delay.connect(cn.parameter("W", (2, 3), 0.5 * np.random.default_rng(shifted(0)).normal(size=(2, 3))) @ stack)
     criterion = cn.square_error(u, cn.parameter("V", (1, 3), np.ones((1, 3))) @ stack)
-    for lengths in ([1, 7], [3, 2], [6, 4, 9], [5, 4, 3, 2, 1], [40, 33, 33, 2]):
+    for lengths in ([1, 7], [5, 4, 3, 2, 1], [40, 33, 33, 2]):
         assert compare(criterion, [stack], lengths).counts.restricted
 
 
-@settings(max_examples=20 * EFFORT)
+@settings(max_examples=12 * EFFORT)
 @given(st.randoms(use_true_random=False), st.sampled_from(LAGS), st.lists(st.integers(1, 9), min_size=2, max_size=5))
 def test_random_loops(random: Random, lag: int, lengths: list[int]) -> None:
     with suppress(NetworkError):
@@ -103,7 +103,7 @@ def test_carried_states() -> None:
     assert not compare(*recurrence(-1, "carried"), [3, 1, 7]).counts.restricted
 
 
-@settings(max_examples=20 * EFFORT)
+@settings(max_examples=12 * EFFORT)
 @given(networks(), st.lists(st.integers(1, 12), min_size=2, max_size=6))
 def test_random_networks(made: tuple[Node, Node, object], lengths: list[int]) -> None:
     criterion, last, _ = made

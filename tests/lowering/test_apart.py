@@ -14,6 +14,7 @@ from nnet3.index import NO_TIME, N
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import build_graph, generate, lower, schedule
 from nnet3.lowering.apart import told_apart
+from tests.effort import EFFORT
 from tests.lowering.random_toy_graphs import random_toy_case
 from tests.lowering.toy_checks import assert_close, check_case, executed
 from tests.lowering.toy_loops import WIDTH, LoopCase, windows
@@ -52,7 +53,7 @@ def test_cindexes_stay_in_order() -> None:
 
 @pytest.mark.parametrize("block", range(3))
 def test_toy_graphs_told_apart_are_those_built_apart(block: int) -> None:
-    for seed in range(60 * block, 60 * block + 60):
+    for seed in range(20 * EFFORT * block, 20 * EFFORT * (block + 1)):
         case = random_toy_case(seed)
         assert case.request is not None
         graph = build_graph(case.graph, case.request)

@@ -51,10 +51,12 @@ class Way:
 
 WAYS = {
     "plain": Way(),
-    "momentum": Way(TrainerOptions(momentum=0.5)),
-    "backstitch": Way(TrainerOptions(backstitch_training_scale=0.3)),
-    "deriv-times": Way(TrainerOptions(min_deriv_time=2, max_deriv_time=3)),
-    "bounds": Way(TrainerOptions(max_param_change=1e-4, l2_regularize_factor=0.5, batchnorm_stats_scale=0.5)),
+    "momentum, deriv-times": Way(TrainerOptions(momentum=0.5, min_deriv_time=2, max_deriv_time=3)),
+    "backstitch, bounds": Way(
+        TrainerOptions(
+            backstitch_training_scale=0.3, max_param_change=1e-4, l2_regularize_factor=0.5, batchnorm_stats_scale=0.5
+        )
+    ),
     "no-statistics": Way(TrainerOptions(store_component_stats=False, zero_component_stats=False)),
     "chain": Way(TrainerOptions(backstitch_training_scale=0.3, backstitch_training_interval=2), chain=True),
 }

@@ -106,8 +106,8 @@ class _Recorder(ComputationCache):
         self.given.append(super().program(task))
         return self.given[-1]
 
-    def prove(self, lowered_from: Any, options: CompileOptions, program: NnetComputation) -> None:
-        prove_made_of_others(lowered_from, options, program)
+    def prove(self, lowered_from: Any, options: CompileOptions, program: NnetComputation, mark: object) -> None:
+        prove_made_of_others(lowered_from, options, program, mark)
         self.given.append(program)
 
 

@@ -180,7 +180,7 @@ class Program:
             ragged.check(shorter, computation)
         except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
             return None
-        prove_made_of_others(lambda: (self.source, self.request), self.options, computation)
+        prove_made_of_others(lambda: (self.source, self.request), self.options, computation, layout.lengths)
         self.cache.counts.restricted += 1
         self.ragged = ragged
         return computation

@@ -54,7 +54,8 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     program = FamilyShelf().program(task)
     if program is None:
         return compile_task(task)
-    prove_made_of_others(task.lowered_from, task.options, program)
+    shape = [len(rows) for rows in task.rows()]
+    prove_made_of_others(task.lowered_from, task.options, program, shape)
     return program
 
 

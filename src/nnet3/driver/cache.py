@@ -147,7 +147,7 @@ class ComputationCache:
         restricted = self._restricted(task) if program is None else None
         program = program or restricted
         if program is not None:
-            prove_made_of_others(task.lowered_from, task.options, program)
+            prove_made_of_others(task.lowered_from, task.options, program, digest)
             with self._lock:
                 self.counts.continued += restricted is None
                 self.counts.restricted += restricted is not None

@@ -15,6 +15,7 @@ from nnet3.errors import ProofError
 from nnet3.index import IndexTable
 from nnet3.ir.computation import LazyComputation, NnetComputation
 from nnet3.ir.proof.equal import PassResult, prove_equal
+from nnet3.ir.proof.field import key
 from nnet3.ir.proof.linked import LooksAt
 from nnet3.ir.repeats import Positions
 from nnet3.lowering import lower
@@ -23,33 +24,42 @@ from nnet3.native.library import library
 from nnet3.options import CompileOptions
 
 #: The variable of the environment that says which programs are proved: "forms" are all that are compiled, "all" also
-#: those that are made of them for other lengths; "0" those alone whose options say so. Without it it is
-#: "forms" where native code makes proofs cheap, else "0".
+#: those that are made of them for other lengths, plans and links; "some" are forms, and one in eight of the others;
+#: "0" those alone whose options say so. Without it it is "forms" where native code makes proofs cheap, else "0".
 PROVE = "NNET3_PROVE"
+_ONE_IN = 8
 _MOST_COMMANDS = 20_000  # of a program that is proved because of "all"
 
 
 def proves_forms(options: CompileOptions) -> bool:
     """Tells whether a program that is compiled is to be proved."""
     asked = os.environ.get(PROVE)
-    return proves_all(options) or asked == "forms" or (asked is None and library(warns=False) is not None)
+    return options.prove or asked in ("all", "some", "forms") or (asked is None and library(warns=False) is not None)
 
 
-def proves_all(options: CompileOptions | None = None) -> bool:
-    """Tells whether programs that are made of others are to be proved; without options, plans and links as well."""
-    return (options is not None and options.prove) or os.environ.get(PROVE) == "all"
+def proves_all(options: CompileOptions | None = None, mark: object = None) -> bool:
+    """Tells whether a program that is made of others is to be proved; without options, whether a plan or a link is.
+
+    `mark`: what tells it from others, by which "some" chooses; with another NNET3_PROVE_SEED it chooses others.
+    """
+    asked = os.environ.get(PROVE)
+    chosen = asked == "all" or (asked == "some" and int(key("some", mark)) % _ONE_IN == 0)
+    return chosen or (options is not None and options.prove)
 
 
 def prove_made_of_others(
-    lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]], options: CompileOptions, program: NnetComputation
+    lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]],
+    options: CompileOptions,
+    program: NnetComputation,
+    mark: object,
 ) -> None:
     """Prove that a program made of others is what its task asks for, if its options or the environment say so.
 
-    If the options do, its plans and links are proved as well. The environment's "all" leaves out very long programs.
-    Raises ProofError.
+    If the options do, its plans and links are proved as well. The environment's "all" and "some" leave out very long
+    programs. `mark`: what tells the task from others. Raises ProofError.
     """
     program.prove = options.prove
-    if not proves_all(options):
+    if not proves_all(options, mark):
         return
     made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
     if not options.prove and int(Positions(made).turns.sum()) > _MOST_COMMANDS:

@@ -231,7 +231,7 @@ class LinkedComputation:
         }
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
-        self._proof = LinkProof(self.linker) if self._prove else None
+        self._proof = LinkProof(self.linker) if self._prove or proves_all(mark=plan.mark) else None
         self._replay = Replay(self, CudaGraphs(self.storage.device)) if self.storage.is_cuda else None
 
     def _bind(self, call: int) -> None:
@@ -379,7 +379,7 @@ def link(
     state.memos[:] = [None] * plan.num_memos
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
-        return LinkedComputation(linker, arena.storage, prove=prove or proves_all())
+        return LinkedComputation(linker, arena.storage, prove=prove)
 
 
 def _kind(name: str) -> Any:

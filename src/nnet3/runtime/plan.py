@@ -115,6 +115,11 @@ class Plan:
     def num_calls(self) -> int:
         return len(self.call_kind)
 
+    @property
+    def mark(self) -> tuple[int, ...]:
+        """Numbers that tell a plan from most others (see `nnet3.driver.proving.proves_all`)."""
+        return self.num_calls, self.num_bytes, int(self.views.sum())
+
     def num_runs(self) -> int:
         """Returns how many calls all turns of all loops make, and those outside of loops."""
         first, end, turns = self.loops[:, :3].T

@@ -17,14 +17,15 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Role
 from nnet3.ir.passes.pipeline import PIPELINE, optimize
 from nnet3.ir.proof.equal import PassResult, prove_equal, submatrix_columns
+from tests.effort import EFFORT
 from tests.ir.programs import recurrence, run, training_step
 from tests.ir.random_programs import ProgramWriter, programs
 
-_SEEDS = range(3)
+_SEEDS = range(2)
 
 
 def is_proved(one: NnetComputation, other: NnetComputation) -> bool:
-    """Returns the verdict, which is the same for three seeds."""
+    """Returns the verdict, which is the same for two seeds."""
     (verdict,) = {not message for message in (difference(one, other, seed) for seed in _SEEDS)}
     return verdict
 
@@ -46,7 +47,7 @@ def is_equal_in_numbers(one: NnetComputation, other: NnetComputation) -> bool:
     return True
 
 
-@settings(max_examples=15)
+@settings(max_examples=8 * EFFORT)
 @given(programs())
 def test_each_pass_is_proved_on_random_programs(computation: NnetComputation) -> None:
     for one in PIPELINE:
