@@ -55,7 +55,7 @@ def test_an_xconfig_layer() -> None:
 def test_an_onnx_emitter(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     _, shown = run_shown_page("writing_an_onnx_emitter.md")
-    assert shown == 4
+    assert shown == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cubic.onnx", "power4.onnx"]
 
 
