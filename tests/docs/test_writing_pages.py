@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from tests.docs.shown_page import run_shown_page
 from tests.native.native_code import needs_native_code
 
 NATIVE = Path(nnet3.__file__).parent / "native"
-REGISTRIES: list[dict] = [NODE_EMITTERS, OPERATIONS, COMPONENT_TYPES, EMITTERS, LAYER_TYPES]
+REGISTRIES: list[dict[str, Any]] = [NODE_EMITTERS, OPERATIONS, COMPONENT_TYPES, EMITTERS, LAYER_TYPES]
 
 
 @pytest.fixture(autouse=True)
