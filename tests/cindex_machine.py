@@ -8,77 +8,22 @@ nothing that a layout decides. What is learned is compared as sums over rows, ho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
-from copy import copy
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.errors import ProofError
-from nnet3.index import IndexTable, T
+from nnet3.index import T
 from nnet3.ir.commands import Backprop, Propagate
 from nnet3.ir.computation import MatrixInfo, NnetComputation
 from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.equal import add_columns, differences
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import Randoms, input_span, output_span
-from nnet3.lowering.source import GatherPart, GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
-from tests.cindex_graph import MOST_CELLS, CindexGraph, Ids, Step
-
-
-def prove_lowered(
-    source: GraphSource, request: LoweringRequest, program: NnetComputation, seed: int = 0, most_cells: int = MOST_CELLS
-) -> None:
-    """Raise ProofError unless a plain program computes what the graph means. Raises TooLargeError for long requests."""
-    graph, columns = CindexGraph(source, request, most_cells), Columns()
-    add_columns(columns, 0, program)
-    machine = CindexMachine(graph, columns)
-    columns.settle()
-    randoms = _SumRandoms(columns, seed, machine.looks_at)
-    plain = Machine(_comparable(source, program), 0, randoms)
-    with np.errstate(over="ignore"):
-        machine.run(randoms)
-        plain.run()
-    for each in (machine, plain):
-        each.effects = {what: change for what, change in each.effects.items() if change.any()}
-    for difference in differences(machine, plain):  # type: ignore[arg-type]
-        raise ProofError(f"the plain program: {difference}")
-
-
-def _comparable(source: GraphSource, program: NnetComputation) -> NnetComputation:
-    """The program with kernels that look at rows by their times alone.
-
-    What was precomputed of the rows of indexed operands is compared here: it hangs on their order.
-    """
-    result, numbers = copy(program), {node.name: number for number, node in enumerate(source.nodes)}
-    result.precomputed = list(program.precomputed)
-    for entry, rows in enumerate(program.precomputed_rows, 1):
-        number = numbers[rows.node]
-        made = source.precompute(number, rows.inputs, rows.outputs, need_backprop=rows.runs_backward)
-        if not _are_equal(made, program.precomputed[entry]):
-            raise ProofError(f"what was precomputed for node '{rows.node}' is not of its rows")
-        if any(operand.use is Use.INDEXED for operand in source.nodes[number].operands):
-            result.precomputed[entry] = {}
-    return result
-
-
-def _are_equal(one: Arrays, other: Arrays) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
-
-
-class _SumRandoms(Randoms):
-    """With kernels that learn, store and count sums over rows, whichever rows they are given in one call."""
-
-    def of_call(self, change: Elements, *what: Hashable) -> Elements:
-        return change
-
-
-Arrays = Mapping[str, np.ndarray] | None
+from nnet3.lowering.source import GatherPart, NodeKind, RequestedRows, Use
+from tests.cindex_graph import CindexGraph, Ids, Step
 
 
 class Batch(NamedTuple):
@@ -96,7 +41,6 @@ class CindexMachine:
     def __init__(self, graph: CindexGraph, columns: Columns) -> None:
         self.graph, self.columns = graph, columns
         self.source, self.request, self.nodes = graph.source, graph.request, graph.nodes
-        self.numbers = {node.name: number for number, node in enumerate(self.nodes)}
         has_value = graph.needed | graph.given
         self.rows = [graph.node_rows(number, has_value) for number in range(len(self.nodes))]
         self.place = np.full(graph.size + 1, -1)  # of each cindex among those of its node that have values
@@ -109,9 +53,6 @@ class CindexMachine:
         self._link_columns()
         self.outputs: dict[tuple[str, str, int], Elements] = {}
         self._times: Counter[Hashable] = Counter()
-
-    def looks_at(self, node: str, outputs: IndexTable) -> IndexTable:
-        return self.source.slots(self.numbers[node], outputs)[1]
 
     def _needed(self) -> list[bool]:
         """Which nodes have a derivative: those above what is asked for, and below outputs that have one.

@@ -14,7 +14,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import summary
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from tests.cindex_graph import TooLargeError
-from tests.cindex_machine import prove_lowered
+from tests.cindex_proof import prove_lowered
 
 _MOST_COMMANDS, _MOST_CELLS = 200, 100_000  # of a program that is proved: of the grid, for each node and time
 

@@ -29,6 +29,7 @@ from nnet3.ir.proof.equal import add_columns, differences
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import Randoms
+from nnet3.ir.proof.seeds import by_each_seed
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
 
@@ -69,6 +70,7 @@ def lowered_programs(
     return found
 
 
+@by_each_seed
 def prove_same_sums(one: Lowered, other: Lowered, seed: int = 0) -> None:
     """Raise ProofError unless two programs compute the same, as polynomials."""
     columns = Columns()

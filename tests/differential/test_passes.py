@@ -25,7 +25,7 @@ from tests.differential.comparison import problems
 from tests.differential.memory import memory_problems
 from tests.differential.mutants import almost_right, mutant
 from tests.differential.subjects import subject
-from tests.differential.variants import ALL, all_variants
+from tests.differential.variants import ALL, all_variants, drawn_variants
 from tests.effort import EFFORT
 from tests.random_layers import MORE_LAYERS
 from tests.random_networks import ALL_LAYERS, RandomNetwork, random_network
@@ -166,6 +166,13 @@ def test_recurrences_and_stacks_are_various() -> None:
 
 def _has_x(made: RandomNetwork) -> bool:
     return any((np.asarray(each.indexes)[:, X] != 0).any() for each in made.request.outputs)
+
+
+def test_the_soak_draws_each_choice_of_passes() -> None:
+    """Every seed proves what all passes make and those up to each level; a few dozen seeds draw all the others."""
+    drawn = [set(drawn_variants(seed)) for seed in range(60)]
+    assert set.union(*drawn) == set(all_variants())
+    assert {each.name for each in set.intersection(*drawn)} == {"all passes", "-O1", "-O2", "-O3"}
 
 
 def test_a_seed_is_repeated_by_one_command() -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
+import torch
 
 import nnet3
+from nnet3 import cn
+from nnet3.compiler import compile_family
+from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.driver import proving
 from nnet3.driver.proving import PROVE, prove_made_of_others, proves_all, proves_forms
 from nnet3.errors import ProofError
@@ -13,7 +21,11 @@ from nnet3.ir.computation import LazyComputation, NnetComputation
 from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import PIPELINE, Pass
 from nnet3.options import CompileOptions
+from nnet3.runtime import plan_family
+from nnet3.runtime.link_proof import LinkProof
+from tests.cn.small_networks import batch, recurrence
 from tests.families.networks import BLSTM, TDNN, request_for
+from tests.proved_lowering import lowering_proved
 
 
 def made_by_nobody() -> NnetComputation:
@@ -76,3 +88,76 @@ def test_of_a_family_the_two_are_proved_that_say_how_it_goes_on(
     assert len(proofs) == expected
     cache.compile(nnet, request_for(nnet, 260))
     assert len(proofs) == expected
+
+
+def run(computation: NnetComputation, nnet: nnet3.Nnet) -> None:
+    computer = nnet3.NnetComputer(computation, nnet)
+    for io in computation.inputs:
+        rows = computation.submatrices[io.value].num_rows
+        computer.accept_input(io.name, torch.zeros(rows, nnet.node_dim(io.name)))
+    computer.run()
+
+
+def compiled(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
+    run(nnet3.compile(nnet, request_for(nnet, 8), options), nnet)
+
+
+def continued(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
+    run(nnet3.compile(nnet, request_for(nnet, 60), options), nnet)
+
+
+def kept_in_a_folder(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
+    nnet3.ComputationCache(folder).compile(nnet, request_for(nnet, 8), options)
+    run(nnet3.ComputationCache(folder).compile(nnet, request_for(nnet, 8), options), nnet)
+
+
+def of_a_family(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
+    run(compile_family(nnet, request_for(nnet, 60), options).at(72), nnet)
+
+
+def decoded(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
+    """The third length lies between those of two programs of one family."""
+    computer = UtteranceComputer(nnet, UtteranceOptions(), compile_options=options)
+    for frames in (200, 400, 300):
+        computer.compute(torch.zeros(frames, 3))
+
+
+def of_a_computational_network(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
+    net = cn.Network(recurrence(1).find("J"), compile_options=options, cache=nnet3.ComputationCache())
+    net.criterion({"x": batch(3, (4, 4)), "y": batch(2, (4, 4))})
+
+
+@pytest.mark.parametrize(
+    "way", [compiled, continued, kept_in_a_folder, of_a_family, decoded, of_a_computational_network]
+)
+def test_options_reach_plans_and_links(
+    way: Callable[[nnet3.Nnet, CompileOptions, Path], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(PROVE, "0")
+    nnet, proofs = nnet3.Nnet.from_config(BLSTM, seed=1), list[str]()
+    prove, begin = plan_family.prove_plan, LinkProof.__init__
+
+    def prove_plan(*args: Any) -> None:
+        proofs.append("plan")
+        prove(*args)
+
+    def begin_link(*args: Any) -> None:
+        proofs.append("link")
+        begin(*args)
+
+    monkeypatch.setattr(plan_family, "prove_plan", prove_plan)
+    monkeypatch.setattr(LinkProof, "__init__", begin_link)
+    way(nnet, CompileOptions(), tmp_path)
+    assert proofs == []
+    way(nnet, CompileOptions(prove=True), tmp_path)
+    assert set(proofs) == {"plan", "link"}
+
+
+def test_kernels_with_indexes_of_a_bridge_look_at_their_own_rows() -> None:
+    """BackpropTruncation needs the times of its rows, and no gathered node is beneath it that would say which."""
+    lstm = "input dim=2 name=input\nfast-lstm-layer name=a cell-dim=2 delay=-1\noutput-layer name=output dim=2"
+    bridged = cn.from_nnet(nnet3.Nnet.from_xconfig(lstm, seed=1))
+    net = cn.Network(None, dict(bridged.outputs), cache=nnet3.ComputationCache())
+    with lowering_proved() as proved:
+        net.evaluate(next(iter(net.outputs)), {"input": batch(2, (3, 2))})
+    assert proved

@@ -29,7 +29,7 @@ from nnet3.lowering.generate import _Generator
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.nnet import load_nnet
 from tests import cindex_graph
-from tests.cindex_machine import prove_lowered
+from tests.cindex_proof import prove_lowered
 from tests.cn.random_loops import random_loop_graph
 from tests.effort import EFFORT
 from tests.lowering.examples import convolution, halves, loop, splice

@@ -124,6 +124,7 @@ class ComputationCache:
             return made[0]
 
         program = self._get_or_make(digest, make)
+        program.prove = task.options.prove  # which files do not say
         if not is_known:
             with self._families_lock:
                 self.counts.compiled += len(made)

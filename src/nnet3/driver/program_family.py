@@ -46,6 +46,7 @@ class CompiledFamily:
         if form is None:
             raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
         self._place, self.precompute = _place_of(form, task), precompute_of(task)
+        self._prove = task.options.prove
         rows = self._place.rows
         assert rows is not None
         short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
@@ -79,9 +80,11 @@ class CompiledFamily:
             wanted = f"{self.sequences} {'and more' if self.any_sequences else 'only'}"
             raise RequestError(f"there is no member for {sequences} sequences: {wanted}")
         try:
-            return self._of_sequences(sequences - self.sequences).member(k, self.precompute)
+            program = self._of_sequences(sequences - self.sequences).member(k, self.precompute)
         except NotAffineError as error:
             raise RequestError(f"there is no member for {frames} frames of {sequences} sequences: {error}") from error
+        program.prove = self._prove
+        return program
 
     def _of_sequences(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""

@@ -160,6 +160,8 @@ class NnetComputation:
     member: FamilyMember | None = field(default=None, compare=False)
     #: Its numbers of rows, if other programs have the same commands; None for one that may have been changed.
     row_numbers: RowNumbers | None = field(default=None, compare=False)
+    #: True if its plans and links are proved, because the options of its task say so.
+    prove: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return print_computation(self)

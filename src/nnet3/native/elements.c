@@ -128,6 +128,19 @@ static Element sum(const Element *values, int64_t first, int64_t end, int64_t of
     return reduced(one) | reduced(other) << 32;
 }
 
+/* The next random elements after those that were drawn with a counter. */
+static void draw(const Instruction *c, Element *result, Element *counter) {
+    const uint64_t first = *counter;
+    const int is_dense = (c->of_block[0] == 1 || c->blocks == 1) && c->of_row[0] == c->blocks;
+    const int64_t rows = is_dense ? 1 : c->rows, blocks = is_dense ? c->rows * c->blocks : c->blocks;
+    const int64_t of_block = is_dense ? 1 : c->of_block[0];
+    *counter += c->rows * c->blocks;
+    for (int64_t row = 0; row < rows; row++) {
+        Element *to = result + row * c->of_row[0];
+        APART(int64_t block = 0; block < blocks; block++) { to[block * of_block] = hashed(first + row * blocks + block); }
+    }
+}
+
 static void run(const Instruction *c, Element *result, Element *one, const Element *other, const int64_t *tables) {
     const int64_t *table = tables + c->table;
     switch (c->code) {
@@ -138,13 +151,7 @@ static void run(const Instruction *c, Element *result, Element *one, const Eleme
     case HASH: EACH(hashed(x + y)) break;
     case SIGNS: EACH(sign(x, other)) break;
     case ZERO_OR: EACH(x == 0 ? 0 : y) break;
-    case RANDOM: /* the operand counts */
-        for (int64_t row = 0; row < c->rows; row++) {
-            for (int64_t block = 0; block < c->blocks; block++) {
-                result[row * c->of_row[0] + block * c->of_block[0]] = hashed((*one)++);
-            }
-        }
-        break;
+    case RANDOM: draw(c, result, one); break;
     default:
         for (int64_t block = 0; block < c->blocks; block++) {
             Element *to = result + block * c->of_block[0];

@@ -59,8 +59,9 @@ class DerivTimes(Options):
 class CompileOptions(DerivTimes):
     """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between.
 
-    `prove`: prove each program before it is handed out, those too that are made of others. Without it one program of
-    each form is proved where a C compiler makes that cheap, or as NNET3_PROVE says (docs/proofs.md).
+    `prove`: prove each program before it is handed out, those too that are made of others, and its plans of up to 64
+    MiB and its links before they run. Without it one program of each form is proved where a C compiler makes that
+    cheap, or as NNET3_PROVE says (docs/proofs.md).
     """
 
     optimize: bool = option(True, Boolean(), "Run the passes.")
@@ -69,7 +70,7 @@ class CompileOptions(DerivTimes):
     )
     disabled_passes: frozenset[str] = field(default_factory=frozenset)
     check: bool = option(False, Boolean(), "Run the checker between passes.")
-    prove: bool = option(False, Boolean(), "Prove that passes do not change what a program computes.")
+    prove: bool = option(False, Boolean(), "Prove that passes, plans and links do not change what a program computes.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -189,7 +189,7 @@ class NnetComputer:
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,
                 fill_undefined=self.debug,
-                prove=self.debug,
+                prove=self.debug or self.computation.prove,
             )
         links[self] = found
         return found

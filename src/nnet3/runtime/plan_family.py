@@ -174,16 +174,17 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
 
     That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
-    others. A kept plan of another version is made anew. With `prove` a ProofError says where a plan that was not kept
-    computes something else than the program; plans of more than 64 MiB are not looked at, nor those with kinds of calls
-    that somebody has added without a meaning. NNET3_PROVE=all does the same for plans of up to 1,000 calls.
+    others. A kept plan of another version is made anew. With `prove`, of the argument or of the program, a ProofError
+    says where a plan that was not kept computes something else than the program; plans of more than 64 MiB are not
+    looked at, nor those with kinds of calls that somebody has added without a meaning. NNET3_PROVE=all does the same
+    for plans of up to 1,000 calls.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     made = _by_arithmetic(computation, name, lane_of(dtype))
     if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
-    prove = prove or (proves_all() and made.num_runs() <= _MOST_CALLS)
+    prove = prove or computation.prove or (proves_all() and made.num_runs() <= _MOST_CALLS)
     if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.kinds):
         prove_plan(computation, made)
     if is_alone and kept is not None:

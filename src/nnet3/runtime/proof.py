@@ -20,6 +20,7 @@ from nnet3.ir.proof.equal import add_columns, differences
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import Randoms, signs
+from nnet3.ir.proof.seeds import by_each_seed
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.plan_machine import KERNEL_CALLS, PROGRAM, Meaning, PlanMachine, PlannedProgram
 
@@ -28,6 +29,7 @@ _OTHER_UNDEFINED = 2
 MEANINGS: dict[str, Meaning] = dict.fromkeys(KERNEL_CALLS, lambda machine, args, number: machine.kernel())
 
 
+@by_each_seed
 @many_objects()
 def prove_plan(computation: NnetComputation, plan: Plan, seed: int = 0) -> None:
     """Raise ProofError unless the plan computes what the program computes.

@@ -14,6 +14,7 @@ from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import IoInfo, NnetComputation
 from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.passes.rematerialize import rematerialize
+from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.options import HIGHEST_LEVEL
 from tests.differential.memory import peak_bytes
 from tests.ir.programs import lines, node_matrix, run
@@ -115,6 +116,33 @@ def test_else_values_are_kept(change: Callable[[NnetComputation], None]) -> None
     change(c)
     check_computation(c)
     assert rematerialize(c) is c
+
+
+@pytest.mark.parametrize("written_later", [False, True])
+def test_what_is_read_between_its_writes_is_made_again_alone(written_later: bool) -> None:
+    """b is made of the left half of a, before or after the right half is written; both are read going backward."""
+    c, rows = NnetComputation(need_model_derivative=True), 8
+    x, a, b = c.new_matrix(rows, DIM), c.new_matrix(rows, 2 * DIM), c.new_matrix(rows, DIM)
+    large, out, deriv = c.new_matrix(rows, 4 * DIM), c.new_matrix(1, DIM), c.new_matrix(1, DIM)
+    left, right = (c.new_submatrix(a, col_offset=first, num_cols=DIM) for first in (0, DIM))
+    first_of_b, first_of_a, first_of_large = (c.new_submatrix(m, 0, 1, 0, DIM) for m in (b, right, large))
+    c.inputs, c.outputs = [IoInfo("input", x, deriv)], [IoInfo("output", out, 0)]
+    reads, writes = [cmd.AllocMatrix(b, zeroed=False), cmd.MatrixCopy(b, left, 0.5)], [cmd.MatrixCopy(right, x, 2.0)]
+    c.commands = [
+        *(cmd.AllocMatrix(x, zeroed=False), cmd.AcceptInput(x, "input")),
+        *(cmd.AllocMatrix(a, zeroed=False), cmd.MatrixCopy(left, x)),
+        *(reads + writes if written_later else writes + reads),
+        *(cmd.AllocMatrix(large, zeroed=True), cmd.AllocMatrix(out, zeroed=False), cmd.MatrixCopy(out, first_of_large)),
+        *(cmd.DeallocMatrix(large), cmd.ProvideOutput(out, "output"), cmd.SegmentMarker()),
+        *(cmd.AllocMatrix(deriv, zeroed=True), cmd.MatrixAdd(deriv, first_of_b), cmd.DeallocMatrix(b)),
+        *(cmd.MatrixAdd(deriv, first_of_a), cmd.DeallocMatrix(a), cmd.ProvideOutput(deriv, "input")),
+        *map(cmd.DeallocMatrix, (deriv, out, x)),
+    ]
+    check_computation(c)
+    after = rematerialize(c)
+    check_computation(after)
+    prove_equal([PassResult("", c), PassResult("rematerialize", after)])
+    assert len(after.matrices) - len(c.matrices) == (1 if written_later else 2)
 
 
 def test_where_the_peak_is_elsewhere_nothing_changes() -> None:

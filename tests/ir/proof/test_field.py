@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from nnet3.ir.proof import field
 from nnet3.ir.proof.field import PRIME
+from nnet3.ir.proof.seeds import PROVE_SEED
 
 _ELEMENT = st.one_of(st.sampled_from([0, 1, PRIME - 1, PRIME - 2]), st.integers(0, PRIME - 1))
 
@@ -84,10 +85,10 @@ def test_keys_are_the_same_in_every_process() -> None:
 
 
 def test_the_environment_gives_other_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(field.PROVE_SEED, "")
+    monkeypatch.setenv(PROVE_SEED, "")
     keys = [field.key("weights", 3)]
     for seed in ("1", "2", "any text"):
-        monkeypatch.setenv(field.PROVE_SEED, seed)
+        monkeypatch.setenv(PROVE_SEED, seed)
         keys.append(field.key("weights", 3))
     assert len(set(keys)) == 4
 

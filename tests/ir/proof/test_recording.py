@@ -28,16 +28,15 @@ def given(name: str, *lengths: int) -> Elements:
     return elements
 
 
-def run(recording: ElementRecording, size: int) -> np.ndarray:
-    """Returns memory after a call of the one template, words (size,)."""
-    number = recording.finish(0)
-    constants, instructions, tables = recording.arrays()
-    memory, scratch, drawn = (np.zeros(count + 1, np.uint64) for count in (size, recording.scratch, 0))
-    spaces = np.array([each.ctypes.data for each in (constants, drawn, scratch, memory)], np.uint64)
-    lists = [np.array(each, np.int64) for each in (recording.starts, recording.counts, [number])]
-    functions = library()
+def run(recording: ElementRecording, size: int, rows: tuple[int, ...] = ()) -> np.ndarray:
+    """Returns memory after a call of the one template with so many rows, words (size,)."""
+    call = np.array([recording.instance(recording.finish(0), rows)])
+    native, functions = recording.native_program(), library()
+    memory, scratch, drawn = (np.zeros(count + 1, np.uint64) for count in (size, native.scratch, 0))
+    spaces = np.array([each.ctypes.data for each in (native.constants, drawn, scratch, memory)], np.uint64)
+    arrays = spaces, native.instructions, native.starts, native.counts, call
     assert functions is not None
-    functions.nnet3_run_elements(*[each.ctypes.data for each in (spaces, instructions, *lists)], 1, tables.ctypes.data)
+    functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], 1, native.tables.ctypes.data)
     return memory[:size]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,13 +11,15 @@ from hypothesis import given, settings
 from nnet3.errors import ProofError
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.passes.pipeline import optimize
 from nnet3.ir.proof import equal
 from nnet3.ir.proof.columns import Columns
 from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
 from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.notes import Notes
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.tape import Notes, Tape
+from nnet3.ir.proof.tape import Tape
 from nnet3.native.library import library
 from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
 from tests.ir.random_programs import programs
@@ -26,7 +30,7 @@ pytestmark = pytest.mark.skipif(library() is None, reason="there is no native co
 _ROWS = 4
 
 
-def check_same(*computations: NnetComputation, seed: int = 0) -> None:
+def check_same(*computations: NnetComputation, seed: int = 0) -> Notes:
     """Check that programs give on tapes, which share what is noted, exactly what they give on machines."""
     columns = Columns()
     for number, computation in enumerate(computations):
@@ -42,6 +46,7 @@ def check_same(*computations: NnetComputation, seed: int = 0) -> None:
             assert expected.keys() == got.keys()
             for what, elements in expected.items():
                 np.testing.assert_array_equal(got[what], elements, str(what))
+    return notes
 
 
 @settings(max_examples=25)
@@ -53,6 +58,32 @@ def test_random_programs_are_the_same(computation: NnetComputation) -> None:
 def test_training_steps_and_recurrences_are_the_same() -> None:
     for computation in (training_step(), recurrence(5)):
         check_same(computation, optimize(computation, level=4))
+
+
+def test_what_is_noted_holds_for_any_rows() -> None:
+    """A step of other lengths notes no more, but where it has one row, which goes with any number of rows."""
+    alone, all_lengths = check_same(training_step(7)), check_same(*map(training_step, (7, 4, 90, 2)))
+    assert all_lengths.templates.keys() == alone.templates.keys()
+    assert len(check_same(*map(training_step, (7, 4, 1))).templates) > len(alone.templates)
+
+
+def test_two_numbers_of_rows_stay_two() -> None:
+    """Statistics over all rows, given back to other rows: noted once for each pair of equal or of other numbers."""
+
+    def program(rows: int, others: int) -> NnetComputation:
+        c = NnetComputation(kernels=[KernelInfo("pool", (InputPromises(),), needs_indexes=True)])
+        x, y = c.new_matrix(rows, DIM), c.new_matrix(others, DIM)
+        c.commands = [
+            *(cmd.AllocMatrix(m, zeroed=True) for m in (x, y)),
+            cmd.AcceptInput(x, "x"),
+            cmd.Propagate(0, "pool", (x,), y),
+            cmd.ProvideOutput(y, "y"),
+        ]
+        return c
+
+    notes = check_same(*(program(*rows) for rows in ((4, 2), (9, 3), (3, 9), (5, 5), (8, 8), (6, 1))))
+    kinds: list[Any] = list(notes.templates)
+    assert sum(command is cmd.Propagate for (command, *_), *_ in kinds) == 3
 
 
 def moving_rows(width: int) -> NnetComputation:

@@ -155,6 +155,8 @@ class _Choice:
                 if self._analysis.dealloc_command[source] <= place and source not in self._outside:
                     return {}
                 if source in chosen:
+                    if self._values[source].writers[-1] > value.writers[-1]:  # other columns were written later
+                        return {}
                     places[source] = min(places[source], place)
                 elif source in self._compressed:
                     return {}

@@ -34,6 +34,7 @@ class Columns:
         self._cuts: dict[Space, set[int]] = defaultdict(set)
         self._links: dict[Space, set[tuple[int, int, Space, int]]] = defaultdict(set)  # first, width, other, its first
         self._sorted: dict[Space, list[int]] = {}
+        self._blocks: dict[ColumnSpan, slice] = {}
 
     def use(self, span: ColumnSpan) -> None:
         """Cut at the ends of a span."""
@@ -57,7 +58,7 @@ class Columns:
                 if carried:
                     self._cuts[other] |= carried
                     new.setdefault(other, set()).update(carried)
-        self._sorted = {space: sorted(cuts) for space, cuts in self._cuts.items()}
+        self._sorted, self._blocks = {space: sorted(cuts) for space, cuts in self._cuts.items()}, {}
 
     def _carried(self, space: Space, cuts: set[int]) -> Iterator[tuple[Space, set[int]]]:
         for first, width, other, start in self._links[space]:
@@ -69,9 +70,13 @@ class Columns:
 
     def blocks(self, span: ColumnSpan) -> slice:
         """Returns the numbers of the blocks of a span."""
-        cuts = self._sorted[span.space]
-        ends = (bisect_left(cuts, column) for column in (span.first, span.first + span.width))
-        return slice(*(min(end, len(cuts) - 1) for end in ends))  # nobody looks at columns behind the last cut
+        found = self._blocks.get(span)
+        if found is None:
+            cuts = self._sorted[span.space]
+            first, end = bisect_left(cuts, span.first), bisect_left(cuts, span.first + span.width)
+            last = len(cuts) - 1  # nobody looks at columns behind the last cut
+            found = self._blocks[span] = slice(min(first, last), min(end, last))
+        return found
 
     def num_blocks_of(self, span: ColumnSpan) -> int:
         """Returns into how many blocks a span is cut."""

@@ -15,8 +15,10 @@ from nnet3.ir.declarations import Role
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.linked import LooksAt
 from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.notes import Notes
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.tape import Notes, Tape
+from nnet3.ir.proof.seeds import by_each_seed
+from nnet3.ir.proof.tape import Tape
 from nnet3.native.library import library
 
 _MOST_ROWS = 8
@@ -29,6 +31,7 @@ class PassResult(NamedTuple):
     computation: NnetComputation
 
 
+@by_each_seed
 def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt | None = None) -> None:
     """Raise ProofError unless all programs compute what the first one computes.
 

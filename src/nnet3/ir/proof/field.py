@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -19,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.ir.proof.recording import Recorded
+from nnet3.ir.proof.seeds import seed
 
 F = TypeVar("F", bound=Callable[..., Any])
 Elements = npt.NDArray[np.uint64]
 
-#: The variable of the environment that gives all proofs other random elements; it holds any text.
-PROVE_SEED = "NNET3_PROVE_SEED"
 PRIME = (1 << 31) - 1
 _PRIME, _LARGEST = np.uint64(PRIME), np.uint64(PRIME - 1)
 _HALF, _TOP = np.uint64(32), np.uint64(33)
@@ -121,8 +119,8 @@ def zeros(*lengths: int) -> Elements:
 
 def key(*parts: object) -> np.uint64:
     """Returns a number for text and numbers, the same in every process with the same seed of the environment."""
-    seed = os.environ.get(PROVE_SEED)
-    parts = (seed, *parts) if seed else parts
+    chosen = seed()
+    parts = (chosen, *parts) if chosen else parts
     digest = hashlib.blake2b(repr(parts).encode(errors="surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little"))
 

@@ -67,7 +67,7 @@ def propagate(machine: Machine, command: Propagate) -> None:
     if not kernel.part.is_whole:
         machine.write(command.output, _part(kernel.randoms, kernel.part, inputs, output, count))
         return
-    draws = field.zeros(count)
+    draws = machine.randoms.zeros(count)
     if kernel.info.is_random and machine.randoms.looks_at is None:
         draws = machine.draws(kernel.info.name, command.node, count)
     value, memo = kernel.forward(inputs, output, count, draws)
@@ -77,7 +77,7 @@ def propagate(machine: Machine, command: Propagate) -> None:
         stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
         change = field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
         if machine.randoms.looks_at is None:  # else calls may take other rows together
-            change = machine.randoms.of_call(change, kernel.name, "stored of", count)
+            change = machine.randoms.of_call(change, (kernel.name, "stored of"), count)
         machine.effect("statistics of kernel", kernel.info.name, change)
     machine.write(command.output, value)
 
@@ -89,7 +89,7 @@ def propagate_again(machine: Machine, command: Propagate) -> None:
     kernel.link(command.inputs, command.output, command.precomputed)
     count = machine.num_rows(command.output)
     memo = machine.memo(command.memo, count)
-    draws = field.zeros(count) if memo is None else memo.draws
+    draws = machine.randoms.zeros(count) if memo is None else memo.draws
     together = None if memo is None else memo.together
     value, _ = kernel.forward(inputs, kernel.output(command.output, len(inputs)), count, draws, together)
     machine.write(command.output, value)
@@ -131,7 +131,7 @@ def backprop(machine: Machine, command: Backprop) -> None:
         factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
         change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
         if info.updatable or machine.randoms.looks_at is None:
-            change = machine.randoms.of_call(change, kernel.name, "learned of", len(gradient))
+            change = machine.randoms.of_call(change, (kernel.name, "learned of"), len(gradient))
         machine.effect("update of kernel", info.name, change)
     for place, number, deriv in derivs:
         (machine.write if command.input_derivs[place] else machine.add)(number, deriv)
@@ -194,7 +194,7 @@ class _Call:
         is_affine = bool(linear) and all(linear) and not info.is_random
         if is_affine:
             bias = self.randoms.of_blocks((self.name, "bias"), output)
-            result = reduced(bias + field.zeros(count, 1))
+            result = reduced(bias + self.randoms.zeros(count, 1))
         else:
             state = reduced(seen.rows + draws + (seen.together if together is None else together))
             result = self.randoms.hashed_for_blocks(state, (self.name, "value"), output)
@@ -215,7 +215,7 @@ class _Call:
         """Returns what the backward pass sees of values, and whether it needs any."""
         info = self.info
         if not self.part.is_whole:
-            return Seen(field.zeros(count), field.ZERO, {}), False
+            return Seen(self.randoms.zeros(count), field.ZERO, {}), False
         values = [self.value(place, number) for place, number in enumerate(command.inputs)]
         used = [
             promises.backprop_needs_value and number != 0
@@ -253,7 +253,7 @@ class _Call:
         is_linear = info.rows_apart and info.backprop_rows_apart and all(promises.is_linear for promises in info.inputs)
         needs_values = needs_values and not is_linear
         state = reduced(seen.rows + seen.together)
-        result = field.zeros(*shown.elements.shape[:-1])
+        result = self.randoms.zeros(*shown.elements.shape[:-1])
         if is_row:
             result = field.combined(gradient, weights)
             if needs_values:
@@ -268,7 +268,7 @@ class _Call:
             together = field.total(field.product(factor, self.sent(place, gradient, output)))
             own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
             own = reduced(own + (field.ZERO if info.row_by_row and not is_row else seen.together))
-            at = self.hashed(reduced(own + field.zeros(len(result))), "from others", place)
+            at = self.hashed(reduced(own + self.randoms.zeros(len(result))), "from others", place)
             if not shown.has_samples:
                 at = field.product(at, self.randoms.of_rows((self.name, "at", place), len(result)))
             where = self.randoms.of_blocks((self.name, "where", place), span)
@@ -286,7 +286,7 @@ class _Call:
         numbers if it has indexes.
         """
         info, name = self.info, self.name
-        rows, together = field.zeros(count), field.ZERO
+        rows, together = self.randoms.zeros(count), field.ZERO
         beside: dict[int, Elements] = {}
         for place, (value, is_used) in enumerate(zip(values, used, strict=True)):
             if not is_used:
@@ -310,7 +310,7 @@ class _Call:
             looked_at = self.links.gathered(digests, self.randoms.key(name, what, "slots"))
             return Seen(reduced(looked_at + self.links.of_outputs), together, dict.fromkeys(counts or {}, digests))
         for size in {*beside, *(counts or {}).values()}:
-            joined = beside.get(size, field.zeros(size))
+            joined = beside.get(size, self.randoms.zeros(size))
             if info.needs_indexes:
                 joined = reduced(joined + self.randoms.of_rows((name, what, "number"), size))
             if size in beside:

@@ -12,7 +12,7 @@ from nnet3.index import IndexTable
 from nnet3.ir.kernel import KernelInfo, named_part
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.field import Elements
+from nnet3.ir.proof.field import Elements, reduced
 
 
 class Part(NamedTuple):
@@ -92,6 +92,10 @@ class Randoms:
             known = self._drawn[what, count] = field.drawn(self.key(*what), np.arange(count))
         return known
 
+    def zeros(self, *lengths: int) -> Elements:
+        """Returns zeros (*lengths, 2), of which only one lies in memory; they cannot be written to."""
+        return field.zeros(*lengths)
+
     def digest(self, what: tuple[Hashable, ...], values: Elements, span: ColumnSpan) -> Elements:
         """Returns a random combination of the blocks of each row, (rows, 2)."""
         return field.combined(values, self.of_blocks((*what, "digest"), span)[:, None])[:, 0]
@@ -105,12 +109,12 @@ class Randoms:
         """Returns a random function of elements, of the same shape."""
         return field.hashed(values, self.key(*what))
 
-    def of_call(self, change: Elements, *what: Hashable) -> Elements:
-        """Returns what one call changes: a random function of a sum over its rows.
+    def of_call(self, change: Elements, what: tuple[Hashable, ...], count: int) -> Elements:
+        """Returns what one call changes: a random function of a sum over its rows, and of their number.
 
         What natural gradients learn of rows together is not what they learn of parts, and statistics count calls.
         """
-        return self.hashed(change, *what)
+        return self.hashed(reduced(change + field.total(self.of_rows(what, count))), *what)
 
     def hashed_for_blocks(self, values: Elements, what: tuple[Hashable, ...], span: ColumnSpan) -> Elements:
         """Returns a random function of elements (rows, 2) for each block of a span, (rows, blocks, 2)."""

@@ -105,6 +105,9 @@ class RecordedRandoms(Randoms):
     def of_rows(self, what: tuple[Hashable, ...], count: int) -> Any:
         return self.recording.rows(self.asked(RandomRequest(what)), count)
 
+    def zeros(self, *lengths: int) -> Any:
+        return self.recording.zeros(lengths)
+
     def hashed(self, values: Elements, *what: Hashable) -> Any:
         base: Any = self.asked(RandomRequest(what))
         return field.hashed(values, base)

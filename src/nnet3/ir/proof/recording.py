@@ -6,6 +6,9 @@ recurrence, are calls of the template with other places:
 
     m3 += m1 (4 rows of 2 blocks)        template 0: operand 0 = operand 0 + operand 1, 4 x 2;     call 0: m3, m1
     m7 += m5 (4 rows of 2 blocks)                                                                  call 0: m7, m5
+
+Templates hold for any numbers of rows: ROWS stand for these while a command is noted, and sizes, offsets and steps that
+are made of them are told from others by their digits. An instance of a template has the rows of some calls.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,11 @@ _COPY, _ADD, _MULTIPLY, _COMBINE, _HASH, _TOTAL, _RANDOM, _SIGNS, _ZERO_OR, _TAK
 _BY_ELEMENT = {_ADD, _MULTIPLY, _HASH, _SIGNS, _ZERO_OR}
 #: Where elements lie: spaces of native code; OPERANDS + i is where operand i of a call lies in memory.
 CONSTANTS, DRAWN, SCRATCH, MEMORY, OPERANDS = range(5)
+
+#: Stand for two numbers of rows of a command that is noted. What is a + b * ROWS[0] + c * ROWS[1] there is the same of
+#: the rows in an instance; a is below ROWS[0], and b as many times below ROWS[1].
+ROWS = 1 << 24, 1 << 44
+_DIGITS = np.array([[0, ROWS[0] - 1], [24, (ROWS[1] >> 24) - 1], [44, (1 << 19) - 1]], np.int64)  # how far down, a mask
 
 _PRIME = np.uint64((1 << 31) - 1)
 Words = npt.NDArray[np.uint64]
@@ -81,35 +89,57 @@ class Recorded:
         return self.place, self.at, *(*self.steps, 0, 0)[:2]
 
 
+class _Template(NamedTuple):
+    """The instructions [first, end) of a template, how many places a call names, how much scratch memory it takes."""
+
+    first: int
+    end: int
+    places: int
+    scratch: int
+
+
+class NativeProgram(NamedTuple):
+    """The arrays for native code: constants, instructions of instances and where these begin, places, tables."""
+
+    constants: Words
+    instructions: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    tables: npt.NDArray[np.int64]
+    scratch: int  # elements that the largest instance takes
+
+
 class ElementRecording:
-    """Templates of instructions, their constants and tables, and how much scratch memory the largest one takes.
+    """Templates of instructions, their instances, constants and tables.
 
     The functions of `field` that work on elements have methods of the same names and arguments here.
     """
 
     def __init__(self) -> None:
-        #: The first instruction of each template, and how many places a call of it names.
-        self.starts, self.counts = [0], list[int]()
-        self.scratch = 0
+        self._templates: list[_Template] = []
+        self._instances: dict[tuple[int, Lengths], int] = {}
         self._instructions: list[list[int]] = []
         self._constants: list[Words] = [np.zeros(1, np.uint64)]
         self._tables: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
         self._num_constants = self._num_in_tables = 1
         self._used = 0
         self._known: dict[int, tuple[Recorded, Any]] = {}
-        self._known_counts: dict[int, Recorded] = {}
 
     def finish(self, num_places: int) -> int:
         """End a template, which is called with so many places; returns its number."""
-        self._write_at_once()
-        self.starts.append(len(self._instructions))
-        self.counts.append(num_places)
-        self.scratch, self._used = max(self.scratch, self._used), 0
-        return len(self.counts) - 1
+        first = self._templates[-1].end if self._templates else 0
+        self._write_at_once(first)
+        self._templates.append(_Template(first, len(self._instructions), num_places, self._used))
+        self._used = 0
+        return len(self._templates) - 1
 
-    def _write_at_once(self) -> None:
+    def instance(self, template: int, rows: Lengths) -> int:
+        """Returns the number of a template's instance with so many rows; of none if it was noted with its own."""
+        return self._instances.setdefault((template, rows), len(self._instances))
+
+    def _write_at_once(self, first: int) -> None:
         """Drop the copies of what the instruction before has made element by element, if nobody else reads that."""
-        own = self._instructions[self.starts[-1] :]
+        own = self._instructions[first:]
         read = [_operand(each, k) for each in own for k in (1, 2)]
         kept = own[:1]
         for made, copy in pairwise(own):
@@ -119,11 +149,22 @@ class ElementRecording:
                 made[4:16:3] = _operand(copy, 0)
             else:
                 kept.append(copy)
-        self._instructions[self.starts[-1] :] = kept
+        self._instructions[first:] = kept
 
-    def arrays(self) -> tuple[Words, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Returns constants, instructions and tables, as native code takes them."""
-        return np.concatenate(self._constants), np.array(self._instructions, np.int64), np.concatenate(self._tables)
+    def native_program(self) -> NativeProgram:
+        """Returns the instances of templates, as native code takes them."""
+        templates = np.array([self._templates[number] for number, _ in self._instances], np.int64)
+        first, end, counts, scratch = templates.reshape(-1, 4).T
+        lengths = end - first
+        starts = np.concatenate([[0], lengths.cumsum()])
+        which = np.repeat(np.arange(len(lengths)), lengths)  # instance of each instruction
+        noted = np.array(self._instructions, np.int64)[np.arange(len(which)) + (first - starts[:-1])[which]]
+        rows = np.array([(*rows, 0, 0)[:2] for _, rows in self._instances], np.int64)
+        sizes = _of_rows(noted, rows[which, :, None])
+        return NativeProgram(
+            np.concatenate(self._constants), sizes, starts, counts.copy(), np.concatenate(self._tables),
+            int(_of_rows(scratch[:, None], rows[:, :, None]).max()),
+        )  # fmt: skip
 
     # ---- elements ----
 
@@ -134,6 +175,10 @@ class ElementRecording:
     def elements(self, values: Any) -> Recorded:
         """Returns elements; those of an array (..., 2) are known."""
         return values if isinstance(values, Recorded) else self._constant(values, values.shape[:-1])
+
+    def zeros(self, lengths: Lengths) -> Recorded:
+        """Returns zeros, which are the first constant again and again."""
+        return Recorded(self, CONSTANTS, 0, lengths, (0,) * len(lengths))
 
     def _constant(self, values: Words, lengths: Lengths) -> Recorded:
         """Returns what is known: elements (..., 2), or words."""
@@ -208,7 +253,7 @@ class ElementRecording:
 
     def sum(self, one: Any, other: Any) -> Recorded:
         for known, added in ((one, other), (other, one)):
-            if not isinstance(known, Recorded) and not np.count_nonzero(_one_of_equal(known, known.ndim)):
+            if _is_zero(known):
                 return self.elements(added).over(_broadcast(one.shape[:-1], other.shape[:-1]))
         return self._by_element(_ADD, self.elements(one), self.elements(other))
 
@@ -250,21 +295,30 @@ class ElementRecording:
 
     def rows(self, base: Recorded, count: int) -> Recorded:
         """Returns what `field.drawn` gives for numbers from 0 on, (count, 2)."""
-        return self._by_element(_HASH, self._numbers(count), base)
-
-    def _numbers(self, count: int) -> Recorded:
-        if count not in self._known_counts:
-            self._known_counts[count] = self._constant(np.arange(count, dtype=np.uint64), (count,))
-        return self._known_counts[count]
+        return self.draws(count, base.copy())
 
     def signed(self, values: Recorded, keys: Words) -> Recorded:
         known = self._constant(keys, keys.shape)
         return self.made(_SIGNS, values.lengths, values.where, (known.place, known.at, 0, 0))
 
 
+def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns numbers (n, fields) for the rows (n, 2, 1) of instances; those of none are as they were noted."""
+    shifts, masks = _DIGITS.T
+    own, *times = (noted >> shift & mask for shift, mask in zip(shifts, masks, strict=True))
+    return np.where(rows[:, 0] == 0, noted, own + times[0] * rows[:, 0] + times[1] * rows[:, 1])
+
+
 def _operand(instruction: list[int], number: int) -> list[int]:
     """Returns where an operand lies, number 0 the result: its space, the first element, the steps."""
     return instruction[4 + number : 16 : 3]
+
+
+def _is_zero(values: Any) -> bool:
+    """True if elements are known to be zeros."""
+    if isinstance(values, Recorded):
+        return (values.place, values.at) == (CONSTANTS, 0)
+    return not np.count_nonzero(_one_of_equal(values, values.ndim))
 
 
 def _one_of_equal(values: Words, axes: int) -> Words:

@@ -1,13 +1,13 @@
 """Tape: a machine that notes what all commands do, by kinds of commands, and has native code do it.
 
-Commands of a kind have equal fields but for their operands and memos, which have equal sizes. The first of them is
-evaluated as any machine does, on elements that are `Recorded`; the others call what was noted with other places.
+Commands of a kind have equal fields but for their operands and memos, which have equal numbers of blocks, and as many
+rows as each other where those of the first one have. The first of them is evaluated as any machine does, on elements
+that are `Recorded`; the others call what was noted with other places and rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
 from operator import attrgetter
@@ -17,14 +17,13 @@ import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.ir.declarations import Command, Form, Life, PlainValue, Role
-from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.kernels import Memo
 from nnet3.ir.proof.machine import Machine
-from nnet3.ir.proof.randoms import part_of
-from nnet3.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
+from nnet3.ir.proof.notes import AnyRows, CallTemplate, NotedKernel, Notes, OwnTemplate
+from nnet3.ir.proof.recorded_randoms import RandomRequest, RecordedRandoms
 from nnet3.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
 from nnet3.native.library import library
 
@@ -35,65 +34,14 @@ _Effect = tuple[str, str, int]
 _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
 
 
-class CallTemplate(NamedTuple):
-    """The notes on a kind of commands: its number, the rows of the memo that they make, what they ask for."""
-
-    number: int
-    memo_rows: int  # -1: they make none
-    requests: dict[RandomRequest, tuple[int, ...]]  # and how many blocks each is for
-
-
-class _Own(NamedTuple):
-    """The template of the commands of one kernel, where what it asks for lies, and what kernels learn by it."""
-
-    template: CallTemplate
-    drawn: list[int]
-    effects: dict[Any, Elements]
-
-
-class Notes:
-    """The notes on the commands of all programs that are compared."""
-
-    def __init__(self, columns: Columns, seed: int) -> None:
-        self.randoms = RecordedRandoms(columns, seed)
-        self.templates: dict[Hashable, CallTemplate] = {}
-        self.own: dict[Hashable, _Own] = {}
-        self._numbers: dict[Hashable, int] = {}
-
-    def number(self, what: Hashable) -> int:
-        """Returns a number that is equal for equal things."""
-        return self._numbers.setdefault(what, len(self._numbers))
-
-    def own_of(self, template: CallTemplate, name: str) -> _Own:
-        """Returns what a template is for a kernel of this name."""
-        requests = [request.renamed(KERNEL, name) for request in template.requests]
-        assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
-        effects = {request.what: field.ZERO for request in requests if request.is_zero}
-        return _Own(template, [-1 - self.randoms.first(request) for request in requests], effects)
-
-
 class _Place(NamedTuple):
-    """The first element of a sub-matrix in memory, a number for all of its sizes, its matrix, its rows and blocks."""
+    """The first element of a sub-matrix in memory, a number for its other sizes, its matrix, its rows and blocks."""
 
     first: int
     sizes: int
     matrix: int
     rows: int
     blocks: int
-
-
-class _Kernel(NamedTuple):
-    """A kernel's name, its number, and that of all that promise the same, unless its commands differ by their nodes."""
-
-    name: str = ""
-    own: int = -1
-    alike: int = -1
-
-    @classmethod
-    def of(cls, info: KernelInfo, notes: Notes) -> _Kernel:
-        part, own = part_of(info), notes.number(info)
-        is_alone = info.is_random or not part.is_whole
-        return cls(part.name, own, -1 if is_alone else notes.number(replace(info, name="")))
 
 
 class _Fields(NamedTuple):
@@ -115,15 +63,17 @@ class Tape(Machine):
     def __init__(self, computation: NnetComputation, number: int, notes: Notes) -> None:
         super().__init__(computation, number, notes.randoms)
         self._notes, self._recording = notes, notes.randoms.recording
-        self._kernels = [_Kernel.of(info, notes) for info in computation.kernels]
+        self._kernels = list(map(notes.kernel, computation.kernels))
         self._widths = [self._columns.num_blocks((number, k)) for k in range(len(computation.matrices))]
         sizes = [each.num_rows * width for each, width in zip(computation.matrices, self._widths, strict=True)]
         self._starts = [0, *accumulate(sizes)]  # the first element of each matrix
         self._size = self._starts[-1]  # of memory, in elements
         self._begun, self._ended = {0}, set[int]()
         self._places: dict[int, _Place] = {}
+        self._known_blocks: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
         self._operands: Sequence[int] = ()  # of the command that is noted
+        self._rows: Sequence[int] = ()  # theirs
         self._memo_rows = -1  # of the memo that it keeps
         self._results: dict[_Effect, tuple[int, int, int]] = {}
         self._calls: list[int] = []
@@ -157,12 +107,11 @@ class Tape(Machine):
         undefined = self.randoms.first(_UNDEFINED)
         drawn = self.randoms.drawn()
         drawn[undefined] = self._undefined.base
-        constants, instructions, tables = recording.arrays()
-        scratch, memory = (np.empty(size + 1, np.uint64) for size in (recording.scratch, self._size))
-        spaces = np.array([each.ctypes.data for each in (constants, drawn, scratch, memory)], np.uint64)
-        lists = [np.array(each, np.int64) for each in (recording.starts, recording.counts, self._calls)]
-        pointers = [each.ctypes.data for each in (spaces, instructions, *lists)]
-        functions.nnet3_run_elements(*pointers, len(self._calls), tables.ctypes.data)
+        native, calls = recording.native_program(), np.array(self._calls, np.int64)
+        scratch, memory = (np.empty(size + 1, np.uint64) for size in (native.scratch, self._size))
+        spaces = np.array([each.ctypes.data for each in (native.constants, drawn, scratch, memory)], np.uint64)
+        arrays = spaces, native.instructions, native.starts, native.counts, calls
+        functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], len(calls), native.tables.ctypes.data)
         return memory, drawn
 
     def _evaluate(self, command: Command) -> None:
@@ -170,7 +119,7 @@ class Tape(Machine):
         fields = _fields_of(kind_of_command)
         operands = command.form.operands(command)
         places = [self._places.get(number) or self._place_of(number) for number in operands]
-        firsts, sizes, matrices, _, _ = zip(*places, strict=True) if places else ((),) * 5
+        firsts, sizes, matrices, counts, _ = zip(*places, strict=True) if places else ((),) * 5
         if fields.ends:
             return command.evaluate(self)
         if fields.begins:
@@ -181,50 +130,63 @@ class Tape(Machine):
         memo = getattr(command, fields.memo, -1)
         if fields.has_kind and self._begun.issuperset(matrices):
             same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
-            rows = self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
-            own = self._own_of(command, operands, fields, (type(command), fields.values(command), rows, sizes, same))
+            kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else NotedKernel()
+            counts = *counts, self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
+            rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
+            kind = type(command), fields.values(command), rows.noted, sizes, same
+            own = self._own_of(command, operands, kernel, kind, rows.noted)
         else:
-            own = self._notes.own_of(self._note(partial(command.evaluate, self), operands), "")
-        self._call(own, firsts, memo)
+            rows = AnyRows(counts, ())
+            own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts), "")
+        self._call(own, firsts, memo, rows)
         if len(matrices) != len(set(matrices)) or not fields.has_kind:
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
 
-    def _own_of(self, command: Command, operands: Sequence[int], fields: _Fields, kind: Hashable) -> _Own:
+    def _own_of(
+        self, command: Command, operands: Sequence[int], kernel: NotedKernel, kind: Hashable, rows: Sequence[int]
+    ) -> OwnTemplate:
         """Returns the template of a command, noted if none of its kind was."""
         notes = self._notes
-        kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _Kernel()
         node = getattr(command, "node", "")
         own = notes.own.get((kind, kernel.own, node))
         if own is None:
             general = kind, kernel.alike, "" if kernel.alike >= 0 else (kernel.own, node)
             template = notes.templates.get(general)
             if template is None:
-                template = self._note(partial(command.evaluate, self), operands, kernel.name)
+                template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
                 notes.templates[general] = template
             own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name)
         return own
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
         """Note what `evaluate` does to sub-matrices, and call it once."""
-        own = self._notes.own_of(self._note(evaluate, operands), "")
-        self._call(own, [self._place_of(number).first for number in operands], -1)
+        places = [self._place_of(number) for number in operands]
+        own = self._notes.own_of(self._note(evaluate, operands, [place.rows for place in places]), "")
+        self._call(own, [place.first for place in places], -1, AnyRows((), ()))
 
-    def _note(self, evaluate: Callable[[], None], operands: Sequence[int], name: str = "") -> CallTemplate:
-        """Returns the template of what `evaluate` does to these operands, for the kernel of this name."""
-        self._operands, self._memo_rows = operands, -1
+    def _note(
+        self, evaluate: Callable[[], None], operands: Sequence[int], rows: Sequence[int], name: str = ""
+    ) -> CallTemplate:
+        """Returns the template of what `evaluate` does to operands of so many rows, for the kernel of this name.
+
+        `rows` may have those of a used memo after those of the operands.
+        """
+        self._operands, self._rows, self._memo_rows = operands, rows, -1
         self.randoms.begin(name, len(operands) + 1)
         evaluate()
         requests = self.randoms.wanted()
         number = self._recording.finish(len(operands) + 1 + len(requests))
         return CallTemplate(number, self._memo_rows, requests)
 
-    def _call(self, own: _Own, firsts: Sequence[int], memo: int) -> None:
+    def _call(self, own: OwnTemplate, firsts: Sequence[int], memo: int, rows: AnyRows) -> None:
         """Call a template: with the places of operands, of a memo and of what was drawn."""
         number, memo_rows, _ = own.template
         if memo_rows >= 0:
+            memo_rows = rows.of(memo_rows)
             self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
-        self._calls += [number, *firsts, self._memos.get(memo, (0,))[0], *own.drawn]
+        instance = self._recording.instance(number, rows.own)
+        self._calls += [instance, *firsts, self._memos.get(memo, (0,))[0], *own.drawn]
         if own.effects:
             self.effects |= own.effects
 
@@ -239,15 +201,23 @@ class Tape(Machine):
             matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
             if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
                 raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
-            span = ColumnSpan((self._number, matrix), first_column, columns)
-            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
-            width, count = self._widths[matrix], blocks.stop - blocks.start
-            if not 0 <= blocks.start <= blocks.stop <= width:
+            width, (start, count) = self._widths[matrix], self._blocks_of(matrix, first_column, columns)
+            if not 0 <= start <= start + count <= width:
                 raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
-            sizes = self._notes.number((rows, count, width, columns, self.computation.has_samples(matrix)))
-            first = self._starts[matrix] + first_row * width + blocks.start
+            sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
+            first = self._starts[matrix] + first_row * width + start
             place = self._places[number] = _Place(first, sizes, matrix, rows, count)
         return place
+
+    def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int]:
+        """Returns the first of the blocks of some columns, and their number."""
+        found = self._known_blocks.get((matrix, first_column, columns))
+        if found is None:
+            span = ColumnSpan((self._number, matrix), first_column, columns)
+            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
+            found = blocks.start, blocks.stop - blocks.start
+            self._known_blocks[matrix, first_column, columns] = found
+        return found
 
     def _new(self, count: int) -> int:
         """Returns where so many new elements lie in memory."""
@@ -282,8 +252,14 @@ class Tape(Machine):
         first, _, matrix, rows, blocks = self._place_of(submatrix)
         width = self._widths[matrix]
         if submatrix in self._operands:
-            return self._recording.memory(OPERANDS + self._operands.index(submatrix), 0, (rows, blocks), width)
+            operand = self._operands.index(submatrix)
+            return self._recording.memory(OPERANDS + operand, 0, (self._rows[operand], blocks), width)
         return self._recording.memory(MEMORY, first, (rows, blocks), width)
+
+    def num_rows(self, submatrix: int) -> int:
+        if submatrix in self._operands:
+            return self._rows[self._operands.index(submatrix)]
+        return super().num_rows(submatrix)
 
     def write(self, submatrix: int, values: Any) -> None:
         self._recording.write(self.read(submatrix), values)
@@ -335,9 +311,8 @@ class Tape(Machine):
             self._recording.write(place, values)
 
     def memo(self, number: int, num_rows: int) -> Memo | None:
-        known = self._memos.get(number)
-        if known is not None:
-            self.memos[number] = Memo(*self._parts(known[1]))
+        if number in self._memos:
+            self.memos[number] = Memo(*self._parts(self._rows[len(self._operands)]))
         return super().memo(number, num_rows)
 
     def _parts(self, count: int) -> list[Any]:

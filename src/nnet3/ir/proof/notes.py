@@ -1,0 +1,96 @@
+"""Notes: the templates of commands that tapes have noted, by kinds and kernels, for all programs that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.proof import field
+from nnet3.ir.proof.columns import Columns
+from nnet3.ir.proof.field import Elements
+from nnet3.ir.proof.randoms import part_of
+from nnet3.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
+from nnet3.ir.proof.recording import ROWS
+
+
+class NotedKernel(NamedTuple):
+    """A kernel's name, its number, and that of all that promise the same: -1 if its commands differ by their nodes."""
+
+    name: str = ""
+    own: int = -1
+    alike: int = 0
+
+
+class CallTemplate(NamedTuple):
+    """The notes on a kind of commands: its number, the rows of the memo that they make, what they ask for."""
+
+    number: int
+    memo_rows: int  # -1: they make none; one of ROWS stands for a number
+    requests: dict[RandomRequest, tuple[int, ...]]  # and how many blocks each is for
+
+
+class OwnTemplate(NamedTuple):
+    """The template of the commands of one kernel, where what it asks for lies, and what kernels learn by it."""
+
+    template: CallTemplate
+    drawn: list[int]
+    effects: dict[Any, Elements]
+
+
+class Notes:
+    """The notes on the commands of all programs that are compared."""
+
+    def __init__(self, columns: Columns, seed: int) -> None:
+        self.randoms = RecordedRandoms(columns, seed)
+        self.templates: dict[Hashable, CallTemplate] = {}
+        self.own: dict[Hashable, OwnTemplate] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._any_rows: dict[tuple[int, ...], AnyRows] = {}
+        self._kernels: dict[KernelInfo, NotedKernel] = {}
+
+    def any_rows(self, rows: tuple[int, ...]) -> AnyRows:
+        """Returns what stands for the rows of operands and of a memo while a command is noted.
+
+        One row stays one, since it goes with any number of rows. More numbers than there are ROWS stay as well.
+        """
+        found = self._any_rows.get(rows)
+        if found is None:
+            own = tuple([count for count in dict.fromkeys(rows) if count > 1])
+            own = own if len(own) <= len(ROWS) else ()
+            known = dict(zip(own, ROWS, strict=False))
+            found = self._any_rows[rows] = AnyRows(tuple([known.get(count, count) for count in rows]), own)
+        return found
+
+    def kernel(self, info: KernelInfo) -> NotedKernel:
+        """Returns what a kernel is for templates."""
+        found = self._kernels.get(info)
+        if found is None:
+            part, own = part_of(info), self.number(info)
+            is_alone = info.is_random or not part.is_whole
+            alike = -1 if is_alone else self.number(replace(info, name=""))
+            found = self._kernels[info] = NotedKernel(part.name, own, alike)
+        return found
+
+    def number(self, what: Hashable) -> int:
+        """Returns a number that is equal for equal things."""
+        return self._numbers.setdefault(what, len(self._numbers))
+
+    def own_of(self, template: CallTemplate, name: str) -> OwnTemplate:
+        """Returns what a template is for a kernel of this name."""
+        requests = [request.renamed(KERNEL, name) for request in template.requests]
+        assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
+        effects = {request.what: field.ZERO for request in requests if request.is_zero}
+        return OwnTemplate(template, [-1 - self.randoms.first(request) for request in requests], effects)
+
+
+class AnyRows(NamedTuple):
+    """The rows of operands and a memo, with ROWS in the place of numbers, and these numbers: `own` of an instance."""
+
+    noted: tuple[int, ...]
+    own: tuple[int, ...]
+
+    def of(self, noted: int) -> int:
+        """Returns the number for which one of ROWS stands, and any other as it is."""
+        return self.own[ROWS.index(noted)] if noted in ROWS else noted
