@@ -26,7 +26,7 @@ def run_page(name: str, *, heading: str = "") -> int:
             for block in _BLOCK.finditer(text, begin):
                 line = text.count("\n", 0, block.start(1))
                 if not block[1].startswith(">>>"):
-                    exec(compile("\n" * line + block[1], str(path), "exec"), names)
+                    exec(compile("\n" * line + block[1], str(path), "exec", dont_inherit=True), names)
                     continue
                 test = parser.get_doctest(block[1], names, name, str(path), line)
                 runner.run(test, out=failures.write, clear_globs=False)

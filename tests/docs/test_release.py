@@ -29,7 +29,7 @@ def test_names_in_the_makefile_and_the_readme_are_there() -> None:
     room = re.search(r"^ROOM \?= (\w+)$", makefile, re.MULTILINE)
     assert room is not None
     assert (ROOT / "src/nnet3" / room[1]).is_dir()
-    commands = readme.partition("## Two commands\n\n```\n")[2].partition("```")[0].splitlines()
+    commands = readme.partition("## Two commands of a clone\n\n```\n")[2].partition("```")[0].splitlines()
     assert [line.partition("#")[0].split() for line in commands] == [["make", "demo"], ["make", "test"]]
 
 

@@ -16,10 +16,35 @@ from tests.docs.doctest_page import DOCS
 ROOT = DOCS.parent
 
 
+PAGES = sorted(page for page in DOCS.rglob("*.md") if page.parent != DOCS / "site")
+
+
+def _anchors(page: Path) -> set[str]:
+    """Returns the anchors that headings of a page have on the site."""
+    headings = [
+        heading.lower().replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    ]
+    return {re.sub(r"[^\w-]", dot, heading) for heading in headings for dot in ("", "-")}
+
+
 def test_every_page_stands_in_one_table_of_contents() -> None:
-    trees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
-    entries = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
-    assert sorted(entries) == sorted(page.stem for page in DOCS.glob("*.md") if page.stem != "index")
+    entries = []
+    for page in PAGES:
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL):
+            entries += [page.parent / f"{line}.md" for line in tree.splitlines() if line and not line.startswith(":")]
+    assert sorted(entries) == [page for page in PAGES if page != DOCS / "index.md"]
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    wrong, links = [], 0
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\((?!https?:)([\w./-]*)(?:#([\w-]+))?\)", page.read_text()):
+            links += 1
+            path = (page.parent / target).resolve() if target else page
+            if not path.exists() or (anchor and path.suffix == ".md" and anchor not in _anchors(path)):
+                wrong.append(f"{page.name}: {target}#{anchor}")
+    assert links > 150
+    assert wrong == []
 
 
 def test_the_first_page_is_short() -> None:
