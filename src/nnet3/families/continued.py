@@ -101,7 +101,9 @@ class Continued:
     def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
         self.tables, self.numbers = tables, numbers
         widths = np.array([rows.values.shape[1] for rows in tables[1::2]], dtype=np.int64)
-        groups = [np.flatnonzero(widths == width) for width in np.unique(widths)]
+        grows = np.array([bool(pieces.values[:, 2].any()) for pieces in tables[::2]], dtype=bool)
+        alike = 2 * widths + grows
+        groups = [np.flatnonzero(alike == key) for key in np.unique(alike)]
         self._groups = [
             _Joined([tables[2 * i] for i in group], [tables[2 * i + 1] for i in group])
             for group in map(np.ndarray.tolist, groups)
@@ -133,6 +135,11 @@ class Continued:
         for group in self._groups:
             found += group.at(k, place - len(found))
         return [found[place] for place in self._place.tolist()]
+
+    def part(self, numbers: Sequence[int]) -> Continued:
+        """Returns some of the tables."""
+        chosen = [2 * self.numbers[number] for number in numbers]
+        return Continued([self.tables[place + half] for place in chosen for half in (0, 1)], range(len(chosen)))
 
     def check_size(self, k: int) -> None:
         """Raise NotAffineError if `at(k)` would, whose numbers have 32 bits at most."""
@@ -168,7 +175,7 @@ class Continued:
 
 
 class _Joined:
-    """Tables with equally many columns, joined to one; see `Continued`."""
+    """Tables with equally many columns that all grow, or none does, joined to one; see `Continued`."""
 
     def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
         self.period, self.turns, self.more_turns = np.concatenate([table.values for table in pieces]).T.astype(np.int64)
@@ -178,7 +185,11 @@ class _Joined:
         self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
         self._num_pieces = np.diff(self.ends_of_pieces)
         self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
-        self._fits = (-1, -1)  # k and most turns up to which numbers have 32 bits for certain
+        self._grows = bool(self.more_turns.any())
+        largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
+        turns, more_turns = int(self.turns.max(initial=0)), int(self.more_turns.max(initial=0))
+        #: The largest k up to which numbers have 32 bits for certain.
+        self._sure = (np.iinfo(np.int32).max - largest - turns * step) // max(slope + more_turns * step, 1)
 
     def lengths(self, k: int) -> np.ndarray:
         return np.diff(_starts((self.turns + k * self.more_turns) * self.period)[self.ends_of_pieces])
@@ -189,11 +200,26 @@ class _Joined:
         stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
         return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all())
 
+    @cached_property
+    def _alike(self) -> list[list[NumberTable]]:
+        """The tables for k = 0, and their differences to those for k = 1, where none grows."""
+        first, second = (self._at(k) for k in (0, 1))
+        return [first, [NumberTable(b.values - a.values, a.kinds) for a, b in zip(first, second, strict=True)]]
+
     def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
+        self.check_size(k)
+        if self._grows:
+            return self._at(k, left_out)
+        return [
+            NumberTable(first.values + k * more.values, first.kinds) for first, more in zip(*self._alike, strict=True)
+        ]
+
+    def _at(self, k: int, left_out: int = -1) -> list[NumberTable]:
         turns = self.turns + k * self.more_turns
         if 0 <= left_out < len(self.ends_of_pieces) - 1:
             turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
-        first, step = self._rows_at(k, turns)
+        base, slope, step = self.rows
+        first, step = (base + k * slope).astype(np.int32), step.astype(np.int32)
         lengths = turns * self.period
         starts = _starts(lengths)
         ends = starts[self.ends_of_pieces]
@@ -215,7 +241,16 @@ class _Joined:
         return found
 
     def check_size(self, k: int) -> None:
-        self._rows_at(k, self.turns + k * self.more_turns)
+        if 0 <= k <= self._sure:
+            return
+        turns = self.turns + k * self.more_turns
+        base, slope, step = self.rows
+        first = base + k * slope
+        last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
+        limits = np.iinfo(np.int32)
+        for rows in (first, last):
+            if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
+                raise NotAffineError("it has numbers of more than 32 bits")
 
     def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of these pieces, filled one after the other."""
@@ -230,21 +265,6 @@ class _Joined:
             block += first[rows]
             kinds[start:end].reshape(shape)[:] = self.kinds[rows]
         return NumberTable(values, kinds)
-
-    def _rows_at(self, k: int, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows of the first turn of each piece, and by how much those of the next differ; both int32."""
-        base, slope, step = self.rows
-        first, most = base + k * slope, int(turns.max(initial=0))
-        if not 0 <= k <= self._fits[0] or most > self._fits[1]:
-            last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
-            limits = np.iinfo(np.int32)
-            for rows in (first, last):
-                if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
-                    raise NotAffineError("it has numbers of more than 32 bits")
-            largest = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
-            if k >= 0 and largest[0] + k * largest[1] + most * largest[2] <= limits.max:
-                self._fits = k, most
-        return first.astype(np.int32), step.astype(np.int32)
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

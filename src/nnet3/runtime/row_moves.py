@@ -182,7 +182,7 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
 def _blocks_of_addresses(
     planner: Planner, moves: RowMoves
 ) -> tuple[np.ndarray, RowBlocks | None, list[tuple[list[Space], int, int, int]]]:
-    """Returns an order of the moves, blocks regular on both sides, None if there are too many, and arguments of views."""
+    """Returns an order of the moves, blocks regular on both sides or None for too many, and arguments of views."""
     num_cols = planner.block(int(moves.dest[0])).num_cols
     addresses, spaces, most = [], [], 1
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
