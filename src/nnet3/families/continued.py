@@ -101,9 +101,7 @@ class Continued:
     def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
         self.tables, self.numbers = tables, numbers
         widths = np.array([rows.values.shape[1] for rows in tables[1::2]], dtype=np.int64)
-        grows = np.array([bool(pieces.values[:, 2].any()) for pieces in tables[::2]], dtype=bool)
-        alike = 2 * widths + grows
-        groups = [np.flatnonzero(alike == key) for key in np.unique(alike)]
+        groups = [np.flatnonzero(widths == width) for width in np.unique(widths)]
         self._groups = [
             _Joined([tables[2 * i] for i in group], [tables[2 * i + 1] for i in group])
             for group in map(np.ndarray.tolist, groups)
@@ -175,7 +173,7 @@ class Continued:
 
 
 class _Joined:
-    """Tables with equally many columns that all grow, or none does, joined to one; see `Continued`."""
+    """Tables with equally many columns, joined to one; see `Continued`."""
 
     def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
         self.period, self.turns, self.more_turns = np.concatenate([table.values for table in pieces]).T.astype(np.int64)
@@ -185,7 +183,6 @@ class _Joined:
         self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
         self._num_pieces = np.diff(self.ends_of_pieces)
         self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
-        self._grows = bool(self.more_turns.any())
         largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
         turns, more_turns = int(self.turns.max(initial=0)), int(self.more_turns.max(initial=0))
         #: The largest k up to which numbers have 32 bits for certain.
@@ -200,24 +197,11 @@ class _Joined:
         stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
         return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all())
 
-    @cached_property
-    def _alike(self) -> list[list[NumberTable]]:
-        """The tables for k = 0, and their differences to those for k = 1, where none grows."""
-        first, second = (self._at(k) for k in (0, 1))
-        return [first, [NumberTable(b.values - a.values, a.kinds) for a, b in zip(first, second, strict=True)]]
-
     def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
-        self.check_size(k)
-        if self._grows:
-            return self._at(k, left_out)
-        return [
-            NumberTable(first.values + k * more.values, first.kinds) for first, more in zip(*self._alike, strict=True)
-        ]
-
-    def _at(self, k: int, left_out: int = -1) -> list[NumberTable]:
         turns = self.turns + k * self.more_turns
         if 0 <= left_out < len(self.ends_of_pieces) - 1:
             turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
+        self.check_size(k)
         base, slope, step = self.rows
         first, step = (base + k * slope).astype(np.int32), step.astype(np.int32)
         lengths = turns * self.period
