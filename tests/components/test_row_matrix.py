@@ -19,7 +19,7 @@ def test_spliced_matrix_multiplies_like_its_dense_form(outputs: np.ndarray) -> N
     component = components.create("TdnnComponent", "time-offsets=2,-1,0 input-dim=4 output-dim=3")
     case = index_case(component, outputs, table(range(-5, 20), ns=range(3)))
     x = torch.randn(case.rows[0], 4, dtype=torch.float64)
-    spliced = SplicedMatrix(case.plan.input_without_padding(x), case.plan, 3)
+    spliced = SplicedMatrix(case.plan.input_without_padding(x), case.plan, 3, case.rows[1])
     dense = RowMatrix(spliced.dense())
     assert spliced.shape == dense.shape == (case.rows[1], 12)
     w, a = torch.randn(12, 5, dtype=torch.float64), torch.randn(5, case.rows[1], dtype=torch.float64)

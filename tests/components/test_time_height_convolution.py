@@ -93,9 +93,7 @@ def test_missing_ends_need_no_padding() -> None:
     rows = table(range(6), ns=range(2))
     case = index_case(component, rows, rows)
     assert (case.inputs == rows).all()
-    assert [(block.output_start, block.input_start, block.num_rows) for block in case.plan.blocks.blocks] == [
-        (2, 0, 10), (0, 0, 12), (0, 2, 10)
-    ]  # fmt: skip
+    assert [block[1:] for block in case.plan.blocks.blocks] == [(2, 0, 0, -2, 1), (0, 0, 0, 0, 1), (0, -2, 2, 0, 1)]
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES.keys())
@@ -239,6 +237,12 @@ def _component(config: str) -> TimeHeightConvolutionComponent:
     return component
 
 
+def _sizes(component: TimeHeightConvolutionComponent, times: range, num_sequences: int) -> tuple[int, int]:
+    """Returns how many input and output rows there are."""
+    read = {t + offset for t in times for offset in component.model.time_offsets}
+    return num_sequences * len(read), num_sequences * len(times)
+
+
 def _blocks(component: TimeHeightConvolutionComponent, times: range, num_sequences: int) -> TimeBlocks:
     offsets = component.model.time_offsets
     outputs = table(times, ns=range(num_sequences))
@@ -259,10 +263,10 @@ def _blocks(component: TimeHeightConvolutionComponent, times: range, num_sequenc
 def test_it_does_what_the_formula_says(config: str, num_sequences: int) -> None:
     component = _component(config)
     model, blocks = component.model, _blocks(component, range(9), num_sequences)
-    convolution = row_convolution(model, blocks)
+    sizes = _sizes(component, range(9), num_sequences)
+    convolution = row_convolution(model, blocks, *sizes)
     assert convolution is not None
-    x = torch.randn(blocks.num_input_rows, model.input_dim)
-    y = torch.empty(blocks.num_output_rows, model.output_dim)
+    x, y = torch.randn(sizes[0], model.input_dim), torch.empty(sizes[1], model.output_dim)
     convolution.forward(x, y, component.linear_params, component.bias_params, model)
     filters = component.linear_params.view(model.num_filters_out, len(model.offsets), model.num_filters_in)
     expected = component.bias_params.repeat(len(y), model.height_out, 1)
@@ -271,8 +275,7 @@ def test_it_does_what_the_formula_says(config: str, num_sequences: int) -> None:
     back = torch.zeros_like(reads)
     for block in blocks.blocks:
         time = sorted(model.time_offsets)[sorted(b.offset for b in blocks.blocks).index(block.offset)]
-        ins = slice(block.input_start, block.input_start + block.num_rows)
-        outs = slice(block.output_start, block.output_start + block.num_rows)
+        ins, outs = block.of_input(torch.arange(len(x))), block.of_output(torch.arange(len(y)))
         for number, (t, height) in enumerate(model.offsets):
             for out in range(model.height_out):
                 source = out * model.height_subsample_out + height
@@ -295,12 +298,14 @@ def test_it_does_what_the_formula_says(config: str, num_sequences: int) -> None:
 )
 def test_offsets_that_are_no_grid_have_none(config: str) -> None:
     component = _component(config)
-    assert row_convolution(component.model, _blocks(component, range(9), 2)) is None
+    sizes = _sizes(component, range(9), 2)
+    assert row_convolution(component.model, _blocks(component, range(9), 2), *sizes) is None
 
 
 def test_rows_that_are_subsampled_have_none() -> None:
     component = _component("height-in=5 height-out=5 time-offsets=-1,0,1 height-offsets=0")
-    assert row_convolution(component.model, _blocks(component, range(0, 12, 3), 2)) is None
+    sizes = _sizes(component, range(0, 12, 3), 2)
+    assert row_convolution(component.model, _blocks(component, range(0, 12, 3), 2), *sizes) is None
 
 
 def test_matrices_that_the_kernel_takes() -> None:

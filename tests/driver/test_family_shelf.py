@@ -179,7 +179,7 @@ def test_a_promise_that_is_not_kept_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_precomputed_follows_the_network_that_asks() -> None:
-    """Boundaries of truncation lie at absolute times: they are made anew for each length."""
+    """Boundaries of truncation lie at absolute times, which go on."""
     config = BLSTM.replace("IfDefined(Offset(fc, -1))", "IfDefined(Offset(fct, -1))")
     config += """
     component name=t type=BackpropTruncationComponent dim=4 zeroing-interval=7 recurrence-interval=1
@@ -192,8 +192,8 @@ def test_what_is_precomputed_follows_the_network_that_asks() -> None:
         program = cache.compile(nnet, request)
         exact = compiled(nnet, request)
         assert same_program(program, exact)
-        boundaries = [entry["is_boundary"] for entry in program.precomputed if entry]
-        assert np.concatenate(boundaries).sum() > frames // 8
+        times = [entry["time"] for entry in program.precomputed if entry]
+        assert len(set(np.concatenate(times).tolist())) >= frames
     assert cache.counts.continued == 2
 
 

@@ -20,7 +20,7 @@ COMPONENTS = {
     "SpecAugmentTimeMaskComponent dim=6 zeroed-proportion=0.2 time-mask-max-frames=5": True,
     "GeneralDropoutComponent dim=6 dropout-proportion=0.2": True,
     "GeneralDropoutComponent dim=6 dropout-proportion=0.2 time-period=7": False,
-    "BackpropTruncationComponent dim=6 zeroing-interval=10 recurrence-interval=2": False,
+    "BackpropTruncationComponent dim=6 zeroing-interval=10 recurrence-interval=2": True,
     "RestrictedAttentionComponent num-heads=1 key-dim=2 value-dim=4 num-left-inputs=2 num-right-inputs=3 "
     "time-stride=1": False,
 }
@@ -67,11 +67,11 @@ def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
 
 
 def test_entries_of_a_recurrence_come_once_for_each_period() -> None:
-    """Those of a convolution, which goes on, between those of a truncation, which are made anew."""
+    """Those of a dropout, which are made anew, between those of a truncation, which go on."""
     nnet = nnet3.Nnet.from_config("""
         input-node name=input dim=6
         component name=a type=NaturalGradientAffineComponent input-dim=12 output-dim=6
-        component name=c type=GeneralDropoutComponent dim=6 dropout-proportion=0.2
+        component name=c type=GeneralDropoutComponent dim=6 dropout-proportion=0.2 time-period=7
         component name=t type=BackpropTruncationComponent dim=6 zeroing-interval=10 recurrence-interval=1
         component-node name=a component=a input=Append(input, IfDefined(Offset(t, -1)))
         component-node name=c component=c input=a

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 
 CACHE = nnet3.ComputationCache()
-FIXED = np.array([7])
 
 
 def results(
@@ -97,41 +96,30 @@ LOOP = """
 """
 
 
-@dataclass
-class Table:
-    rows: list[int]
-
-
-class Loads:
-    """A kernel that loads its arrays as objects of a kind."""
-
-    def __init__(self, kind: Callable[[list[int]], Any]) -> None:
-        self.kind = kind
-
-    def load_indexes(self, arrays: Any, device: Any) -> Any:
-        return self.kind(arrays["rows"].tolist())
-
-
-@pytest.mark.parametrize("kind", [Table, tuple])
-def test_tables_change_in_place_where_they_can(kind: Callable[[list[int]], Any]) -> None:
-    """What is bound to them need not be bound anew; what cannot change is another object, and the version tells."""
-    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
-    made = plan_of(CACHE.compile(nnet, request_for(nnet, 60)), "float32")
-    plans = [
-        replace(made, precomputed=(None, {"rows": np.array(rows)}, fixed), indexes=(np.array(rows), FIXED))
-        for fixed in ({"rows": FIXED},)
-        for rows in ([1, 2], [3, 4, 5])
-    ]
-    kernels, constants = Kernels({made.kernels[0].name: Loads(kind)}), Constants(torch.device("cpu"))  # type: ignore[dict-item]
-    held = [constants.load(plans[0], kernels, 0, entry) for entry in (1, 2)]
-    tables = [constants.index(plans[0], number) for number in (0, 1)]
-    constants.move(*plans, kernels)
-    now = [constants.load(plans[1], kernels, 0, entry) for entry in (1, 2)]
-    assert now == [kind([3, 4, 5]), kind([7])]
-    assert now[1] is held[1]
-    assert (now[0] is held[0]) == (kind is Table) == (constants.version == 0)
-    assert all(constants.index(plans[1], number) is tables[number] for number in (0, 1))
-    assert [table.tolist() for table in tables] == [[3, 4, 5], [7]]
+@pytest.mark.parametrize(
+    ("config", "train", "is_the_same"), [(TDNN, False, True), (TDNN, True, False), (POOLING, False, False)]
+)
+def test_tables_are_loaded_where_they_are_others(
+    config: str, train: bool, is_the_same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks end so many rows before the last one; rows in no block, and those in groups, have numbers."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    requests = [request_for(nnet, frames, 2, train=train) for frames in (90, 60, 70, 80, 75)]
+    programs = [cache.compile(nnet, request) for request in requests]
+    loads: list[int] = []
+    load = Constants.load
+    monkeypatch.setattr(Constants, "load", lambda *args: loads.append(1) or load(*args))  # type: ignore[func-returns-value]
+    computer, learned = nnet3.NnetComputer(programs[0], nnet, nnet.copy()), nnet.copy()
+    counts = []
+    for number, (request, program) in enumerate(zip(requests, programs, strict=True)):
+        alone = nnet3.NnetComputer(program.copy(), nnet, learned)
+        computer.change(program)
+        before = len(loads)
+        found = results(computer, request, number, backward=train)
+        counts.append(len(loads) - before)
+        assert all(map(torch.equal, found, results(alone, request, number, backward=train)))
+    assert counts[0] > 0
+    assert counts[-2:] == ([0, 0] if is_the_same else counts[:1] * 2)
 
 
 def test_after_a_loop_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,10 +154,14 @@ def test_after_a_loop_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(map(torch.equal, *parameters))
 
 
-@pytest.mark.parametrize("owner_and_name", [(torch.Tensor, "as_strided_"), (Constants, "load")])
-def test_after_a_change_that_was_interrupted(monkeypatch: pytest.MonkeyPatch, owner_and_name: tuple[type, str]) -> None:
+@pytest.mark.parametrize(
+    ("config", "owner_and_name"), [(TDNN, (torch.Tensor, "as_strided_")), (POOLING, (Constants, "load"))]
+)
+def test_after_a_change_that_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, config: str, owner_and_name: tuple[type, str]
+) -> None:
     """Views and tables of which some have moved already are not taken for those of the new program."""
-    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), nnet3.ComputationCache()
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
     requests = [request_for(nnet, frames, 2) for frames in (60, 75, 90, 81, 66)]
     programs = [cache.compile(nnet, request) for request in requests]
     for program in programs:
@@ -203,9 +195,9 @@ def test_views_that_begin_to_move_are_bound_anew() -> None:
     linker = link(plan, Kernels(nnet.components), Arena(plan.num_bytes, torch.device("cpu"))).linker
     views = plan.views.copy()
     views[:, -2] = 1
-    assert not linker.move(replace(plan, views=views))
+    assert not linker.move(replace(plan, views=views), linker.constants)
     assert linker.plan is plan
-    assert linker.move(replace(plan, views=plan.views.copy()))
+    assert linker.move(replace(plan, views=plan.views.copy()), linker.constants)
 
 
 def test_what_does_not_fit_changes_nothing() -> None:

@@ -143,7 +143,7 @@ def test_members_with_other_calls_are_planned_alone() -> None:
 
     kept: dict[str, object] = {}
     for k in (7, 12, 5, 60, 0, 61, 12):
-        made = replace(at(k), attachments={}, member=FamilyMember(k, at, kept))
+        made = replace(at(k), attachments={}, member=FamilyMember(k, at, program.member.entries, kept))
         assert_same(plan_of(made, "float32"), plan(at(k)))
 
 

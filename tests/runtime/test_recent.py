@@ -78,6 +78,14 @@ def test_what_came_once_is_changed_to_what_is_new() -> None:
     assert sorted(computers) == ["b", "c"]
 
 
+def test_lengths_that_take_turns_change_one_computer() -> None:
+    computers, get, programs, made = changing(most=1)
+    for key in "abababababab":
+        assert get(key).computation is programs[key]
+    assert made == ["a", "a"]
+    assert len([*computers]) == 1
+
+
 def test_a_program_that_cannot_be_had_changes_nothing() -> None:
     _, get, programs, made = changing(most=2)
     first = get("a")

@@ -64,6 +64,20 @@ def test_a_regular_pattern_is_one_view() -> None:
         assert of_table(cmd.AddRows, table) == ["add"]
 
 
+@pytest.mark.parametrize("periods", [4, 5, 40])
+def test_phases_that_stand_together_are_moved_by_one_view_each(periods: int) -> None:
+    """Two frames of three, four sequences, in order of time, where the source has all frames of a phase together."""
+    frame = [[i, periods + i, None] for i in range(periods)]
+    table = [-1 if f is None else 4 * f + n for period in frame for f in period for n in range(4)]
+    assert of_table(cmd.AddRows, table) == ["add"] * 2
+    assert of_table(cmd.CopyRows, table) == ["copy"] * 2
+    program = Program()
+    dest, *phases = (program.matrix(rows, 3, zeroed=True) for rows in (len(table), 4 * periods, 4 * periods))
+    multi = [(phases[row // (4 * periods)], row % (4 * periods)) if row >= 0 else (-1, -1) for row in table]
+    program.add(cmd.AddRowsMulti(dest, program.multi_table(multi)))
+    assert kinds_of_last(program) == ["add"] * 2
+
+
 SHUFFLED = np.random.default_rng(1).permutation(40).tolist()
 
 

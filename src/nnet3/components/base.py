@@ -311,9 +311,9 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def indexes_go_on(self) -> bool:
-        """True if `precompute_indexes` looks neither at absolute times nor at how many rows there are.
+        """True if periods of rows that repeat add alike to the arrays of `precompute_indexes`, or each as much more.
 
-        Then all periods of rows that repeat add alike to its arrays.
+        Then these do not look at how many rows there are, and contain absolute times as they are if at all.
         """
         return False
 

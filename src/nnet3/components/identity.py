@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
+from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated, on_device
 from nnet3.components.field_table import Field, show
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, NUMBER, POSITIVE, RATE, REAL, SIZE, TALLY, Tally, Values
 from nnet3.components.nonlinearity import old_statistics
@@ -208,7 +209,7 @@ class BackpropTruncationComponent(Component):
     properties = Properties.IN_PLACE
     statistic_names = ("num_clipped", "num_zeroed", "count", "count_zeroing_boundaries")
     needs_indexes = True
-    indexes_type = BackpropTruncationIndexes
+    indexes_go_on = True
 
     fields = (
         Field("dim", SIZE),
@@ -261,10 +262,14 @@ class BackpropTruncationComponent(Component):
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays | None:
         if not need_backprop:
             return None
+        return {"sequence": outputs[:, 0].astype(np.int64), "time": outputs[:, 1].astype(np.int64)}
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> BackpropTruncationIndexes:
         # A row is at a boundary iff floor((t - n) / I) != floor((t - R - n) / I); "- n" spreads boundaries over time.
-        start = outputs[:, 1] - outputs[:, 0].astype(np.int64)
-        is_boundary = start // self.zeroing_interval != (start - self.recurrence_interval) // self.zeroing_interval
-        return {"is_boundary": is_boundary[:, np.newaxis], "num_boundaries": np.array(np.count_nonzero(is_boundary))}
+        start, interval = arrays["time"] - arrays["sequence"], self.zeroing_interval
+        is_boundary = start // interval != (start - self.recurrence_interval) // interval
+        number = int(np.count_nonzero(is_boundary))
+        return BackpropTruncationIndexes(on_device(is_boundary[:, np.newaxis], device), number)
 
     def forward(self, x: Tensor, y: Tensor, indexes: BackpropTruncationIndexes | None = None) -> None:
         if self.scale != 1.0:

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.large_products import packed
-from nnet3.components.time_blocks import ReadsTimeOffsets, RowBlock, TimeBlocks
+from nnet3.components.time_blocks import ALL_ROWS, ReadsTimeOffsets, RowBlock, TimeBlocks
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
 
@@ -84,11 +84,11 @@ class PackedAffineComponent(InferenceAffine):
 
     def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
         """y = b + sum_i W_i x(t + o_i); rows of y that are padding are anything finite."""
-        blocks: tuple[RowBlock, ...] = (RowBlock(0, 0, 0, 1, len(y)),)
+        blocks: tuple[RowBlock, ...] = (ALL_ROWS,)
         if indexes is not None:
             x, blocks = indexes.input_without_padding(x), indexes.blocks
         addend = self.bias_params
-        if not blocks or blocks[0].num_rows < len(y):
+        if not blocks or not blocks[0].is_whole:
             addend = y.copy_(self.bias_params)
         for block in blocks:
             target = block.of_output(y)
@@ -153,12 +153,12 @@ class LowPrecisionAffine(InferenceAffine):
 
     def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
         if indexes is None:
-            self.multiply(x, y, [RowBlock(0, 0, 0, 1, len(y))])
+            self.multiply(x, y, [ALL_ROWS])
             return
         x, blocks = indexes.input_without_padding(x), indexes.blocks
-        joined = sorted(block for block in blocks if block.num_rows == len(y))
+        joined = sorted(block for block in blocks if block.is_whole)
         if self.weights.shape[1] <= self.output_dim and len(joined) == len(self.time_offsets) > 1:
-            x, blocks = torch.cat([block.of_input(x) for block in joined], 1), (RowBlock(0, 0, 0, 1, len(y)),)
+            x, blocks = torch.cat([block.of_input(x) for block in joined], 1), (ALL_ROWS,)
         self.multiply(x, y, blocks)
 
     def weights_of(self, block: RowBlock, x: Tensor) -> Tensor:
@@ -198,7 +198,7 @@ class Int8AffineComponent(LowPrecisionAffine):
         """y = b + scales * sum_i step(t + o_i) (W_i q(t + o_i)) with x = step * q."""
         integers, steps = _integers_of_rows(x)
         first, last = blocks[0], blocks[-1]
-        if first.num_rows < len(y):
+        if not first.is_whole:
             y.zero_()
         for block in blocks:
             weights = self.weights_of(block, x)
@@ -206,13 +206,13 @@ class Int8AffineComponent(LowPrecisionAffine):
             for rows, step, target in _parts(self.output_dim, *matrices):
                 sums = _SCRATCH.matrix(torch.int32, target)
                 torch._int_mm(rows, weights, out=sums)
-                if block is first and block.num_rows == len(y):
+                if block is first and block.is_whole:
                     target.copy_(sums).mul_(step)
                 else:
                     target.addcmul_(_SCRATCH.matrix(torch.float32, sums).copy_(sums), step)
-                if block is last and block.num_rows == len(y):  # while the part is in the cache
+                if block is last and block.is_whole:  # while the part is in the cache
                     torch.addcmul(self.bias_params, target, self.scales, out=target)
-        if last.num_rows < len(y):
+        if not last.is_whole:
             torch.addcmul(self.bias_params, y, self.scales, out=y)
 
     def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:

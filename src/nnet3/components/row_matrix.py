@@ -51,10 +51,10 @@ class RowMatrix:
 class SplicedMatrix(RowMatrix):
     """Row t holds the rows t + o of a tensor for each time offset o, side by side; zeros where there is no such row."""
 
-    def __init__(self, x: Tensor, blocks: TimeBlocks, num_offsets: int):
+    def __init__(self, x: Tensor, blocks: TimeBlocks, num_offsets: int, num_rows: int):
         super().__init__(x)
         self.blocks = blocks
-        self.shape = (blocks.num_output_rows, num_offsets * x.shape[1])
+        self.shape = (num_rows, num_offsets * x.shape[1])
 
     def _part(self, offset: int) -> slice:
         return slice(offset * self.x.shape[1], (offset + 1) * self.x.shape[1])

@@ -48,7 +48,6 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
     """y = x with segments of up to time_mask_max_frames rows zeroed, about zeroed_proportion of each sequence."""
 
     properties = Properties.IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
-    needs_indexes = True
     indexes_go_on = True
 
     fields = (
@@ -71,6 +70,10 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         return {"time_mask_max_frames": line.integer("time-mask-max-frames", 10, minimum=2)}
+
+    @property
+    def needs_indexes(self) -> bool:  # type: ignore[override]
+        return not self.test_mode
 
     @property
     def most_frames_kept(self) -> int:
@@ -96,10 +99,10 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
 
     def forward(self, x: Tensor, y: Tensor, indexes: SpecAugmentTimeMaskIndexes | None = None) -> Tensor | None:
         """The memo is what each row is multiplied by, (rows, 1), or None for the identity."""
-        assert indexes is not None, "this type has needs_indexes"
         if self.test_mode or self.zeroed_proportion == 0.0:
             _multiply(x, None, y)
             return None
+        assert indexes is not None, "this type has needs_indexes"
         mask = self._mask(indexes).to(x)
         _multiply(x, mask, y)
         return mask

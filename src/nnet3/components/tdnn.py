@@ -132,7 +132,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
         x = indexes.input_without_padding(x)
         first = indexes.blocks[0]
         addend: Tensor | None = self.bias_params if self.has_bias else None
-        if first.num_rows < len(y):
+        if not first.is_whole:
             y.copy_(self.bias_params) if self.has_bias else y.zero_()
             addend = y
         for block in indexes.blocks:
@@ -176,7 +176,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
 
     def _update_natural_gradient(self, x: Tensor, y_deriv: Tensor, indexes: TimeBlocks) -> None:
         """[W b] += lr s1 s2 G'^T X', with the rows of X = [x(t + o_0) ... x(t + o_K-1) 1] and of G preconditioned."""
-        spliced: RowMatrix = SplicedMatrix(x, indexes, len(self.time_offsets))
+        spliced: RowMatrix = SplicedMatrix(x, indexes, len(self.time_offsets), len(y_deriv))
         if spliced.shape[1] <= self.output_dim:
             spliced = RowMatrix(spliced.dense())  # costs little and makes fewer, larger products
         self.learn(self.linear_params, self.bias_params if self.has_bias else None, spliced, y_deriv)

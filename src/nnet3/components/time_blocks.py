@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from itertools import starmap
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,34 +24,48 @@ from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows, uniqu
 _MOST_PADDING = 64  # rows of padding for each real one, beyond a million
 
 
+M = TypeVar("M", Tensor, np.ndarray)
+_TABLES = ("uncovered", "input_padding", "output_padding")
+
+
 class RowBlock(NamedTuple):
-    """Output rows `output_start` ... read, at one time offset, input rows `input_start`, + `input_step`, ..."""
+    """Output rows `output_start` ... read, at one time offset, input rows `input_start`, + `input_step`, ...
+
+    Ends are rows from the last one, 0 or negative: so most blocks are the same for all lengths.
+    """
 
     offset: int  # its place in the list of offsets
     output_start: int
+    output_end: int
     input_start: int
+    input_end: int
     input_step: int
-    num_rows: int
 
-    def of_output(self, matrix: Tensor) -> Tensor:
-        return matrix[self.output_start : self.output_start + self.num_rows]
+    @property
+    def is_whole(self) -> bool:
+        """True if all output rows are in the block."""
+        return not self.output_start and not self.output_end
 
-    def of_input(self, matrix: Tensor) -> Tensor:
-        return matrix[self.input_start : self.input_start + (self.num_rows - 1) * self.input_step + 1 : self.input_step]
+    def of_output(self, matrix: M) -> M:
+        return matrix[self.output_start : self.output_end or None]
+
+    def of_input(self, matrix: M) -> M:
+        return matrix[self.input_start : self.input_end or None : self.input_step]
 
 
-@dataclass(frozen=True)
-class TimeBlocks:
+#: The block of a component that looks at its own time only.
+ALL_ROWS = RowBlock(0, 0, 0, 0, 0, 1)
+
+
+class TimeBlocks(NamedTuple):
     """The blocks of rows of a component that looks at several times.
 
     The first `num_fresh` blocks have no input row in common and cover all but the `uncovered` ones, so that an input
     derivative need not be cleared first. An offset that no row can be read at has no block.
     """
 
-    num_input_rows: int
-    num_output_rows: int
-    blocks: tuple[RowBlock, ...]
     num_fresh: int
+    blocks: tuple[RowBlock, ...]
     uncovered: Tensor  # input rows, int64
     input_padding: Tensor
     output_padding: Tensor
@@ -58,13 +73,9 @@ class TimeBlocks:
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         """The object for the arrays of `time_blocks`."""
-        blocks = tuple(map(RowBlock._make, arrays["blocks"].tolist()))
-        tables = [arrays[name] for name in ("uncovered", "input_padding", "output_padding")]
+        tables = [arrays[name] for name in _TABLES]
         rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
-        num_inputs, num_outputs, num_fresh = (
-            int(arrays[name]) for name in ("num_input_rows", "num_output_rows", "num_fresh")
-        )
-        return cls(num_inputs, num_outputs, blocks, num_fresh, *rows)
+        return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
         """x with zeros in its padding rows."""
@@ -122,13 +133,12 @@ def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int])
         step = int(place[1] - place[0]) if len(place) > 1 else 1
         assert found[-1] - found[0] + 1 == len(found)
         assert step == 1 or num_images == 1
-        start, count = int(found[0]) * num_images, len(found) * num_images
-        blocks.append(RowBlock(number, start, int(place[0]) * num_images, step, count))
+        start, source, count = (int(each) * num_images for each in (found[0], place[0], len(found)))
+        ends = start + count - len(outputs), source + (count - 1) * step + 1 - len(inputs)
+        blocks.append(RowBlock(number, start, ends[0], source, ends[1], step))
     blocks, num_fresh, uncovered = _fresh_first(blocks, len(inputs))
     return {
-        "num_input_rows": np.array(len(inputs)),
-        "num_output_rows": np.array(len(outputs)),
-        "blocks": np.array(blocks, np.int64).reshape(-1, 5),
+        "blocks": np.array(blocks, np.int64).reshape(-1, 6),
         "num_fresh": np.array(num_fresh),
         "uncovered": uncovered,
         "input_padding": _padding(inputs, read.is_full),
@@ -285,14 +295,12 @@ def _fresh_first(blocks: list[RowBlock], num_input_rows: int) -> tuple[list[RowB
     covered = np.zeros(num_input_rows, bool)
     fresh, others = [], []
     for block in blocks:
-        rows = slice(
-            block.input_start, block.input_start + (block.num_rows - 1) * block.input_step + 1, block.input_step
-        )
-        if covered[rows].any():
+        rows = block.of_input(covered)
+        if rows.any():
             others.append(block)
         else:
             fresh.append(block)
-            covered[rows] = True
+            rows[:] = True
     return fresh + others, len(fresh), np.flatnonzero(~covered)
 
 

@@ -82,17 +82,19 @@ def suits_kernel(*matrices: Tensor) -> bool:
     )
 
 
-def row_convolution(model: ConvolutionModel, blocks: TimeBlocks) -> RowConvolution | None:
+def row_convolution(
+    model: ConvolutionModel, blocks: TimeBlocks, num_input_rows: int, num_rows: int
+) -> RowConvolution | None:
     """Returns the convolution that does the same, if there is one that does not compute much more."""
     heights = sorted({height for _, height in model.offsets})
-    num_times, num_rows, num_input_rows = len(model.time_offsets), blocks.num_output_rows, blocks.num_input_rows
+    num_times = len(model.time_offsets)
     if len(model.offsets) != num_times * len(heights) or len(blocks.blocks) != num_times:
         return None
     shifts = []  # input row less output row, of each time offset
     for block in sorted(blocks.blocks, key=lambda block: block.offset):
         shift = block.input_start - block.output_start
         first, last = max(0, -shift), min(num_rows, num_input_rows - shift)
-        if block.input_step != 1 or (block.output_start, block.num_rows) != (first, last - first):
+        if block.input_step != 1 or (block.output_start, num_rows + block.output_end) != (first, last):
             return None
         shifts.append(shift)
     row_step, height_step = _constant_step(shifts), _constant_step(heights)
@@ -225,11 +227,12 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
         return order_rows(inputs, outputs, self.model.time_offsets)
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
-        return time_blocks(inputs, outputs, self.model.time_offsets)
+        sizes = {"sizes": np.array([len(inputs), len(outputs)])}
+        return time_blocks(inputs, outputs, self.model.time_offsets) | sizes
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> ConvolutionIndexes:
         blocks = TimeBlocks.load(arrays, device)
-        return ConvolutionIndexes(blocks, row_convolution(self.model, blocks))
+        return ConvolutionIndexes(blocks, row_convolution(self.model, blocks, *arrays["sizes"].tolist()))
 
     def _filters(self, taps: TimeTaps) -> Tensor:
         """The weights of one time offset: (Fout, taps * Fin), a view."""

@@ -42,7 +42,7 @@ from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
 
 #: Part of every key: programs of another version of the compiler are not used.
-PROGRAM_VERSION = 1
+PROGRAM_VERSION = 2
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 _MOST_RAGGED = 16
 _MOST_CONTINUED = 32

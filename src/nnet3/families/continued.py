@@ -134,6 +134,11 @@ class Continued:
             found += group.at(k, place - len(found))
         return [found[place] for place in self._place.tolist()]
 
+    def part(self, numbers: Sequence[int]) -> Continued:
+        """Returns some of the tables."""
+        chosen = [2 * self.numbers[number] for number in numbers]
+        return Continued([self.tables[place + half] for place in chosen for half in (0, 1)], range(len(chosen)))
+
     def check_size(self, k: int) -> None:
         """Raise NotAffineError if `at(k)` would, whose numbers have 32 bits at most."""
         for group in self._groups:
@@ -178,7 +183,10 @@ class _Joined:
         self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
         self._num_pieces = np.diff(self.ends_of_pieces)
         self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
-        self._fits = (-1, -1)  # k and most turns up to which numbers have 32 bits for certain
+        largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
+        turns, more_turns = int(self.turns.max(initial=0)), int(self.more_turns.max(initial=0))
+        #: The largest k up to which numbers have 32 bits for certain.
+        self._sure = (np.iinfo(np.int32).max - largest - turns * step) // max(slope + more_turns * step, 1)
 
     def lengths(self, k: int) -> np.ndarray:
         return np.diff(_starts((self.turns + k * self.more_turns) * self.period)[self.ends_of_pieces])
@@ -193,7 +201,9 @@ class _Joined:
         turns = self.turns + k * self.more_turns
         if 0 <= left_out < len(self.ends_of_pieces) - 1:
             turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
-        first, step = self._rows_at(k, turns)
+        self.check_size(k)
+        base, slope, step = self.rows
+        first, step = (base + k * slope).astype(np.int32), step.astype(np.int32)
         lengths = turns * self.period
         starts = _starts(lengths)
         ends = starts[self.ends_of_pieces]
@@ -215,7 +225,16 @@ class _Joined:
         return found
 
     def check_size(self, k: int) -> None:
-        self._rows_at(k, self.turns + k * self.more_turns)
+        if 0 <= k <= self._sure:
+            return
+        turns = self.turns + k * self.more_turns
+        base, slope, step = self.rows
+        first = base + k * slope
+        last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
+        limits = np.iinfo(np.int32)
+        for rows in (first, last):
+            if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
+                raise NotAffineError("it has numbers of more than 32 bits")
 
     def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of these pieces, filled one after the other."""
@@ -230,21 +249,6 @@ class _Joined:
             block += first[rows]
             kinds[start:end].reshape(shape)[:] = self.kinds[rows]
         return NumberTable(values, kinds)
-
-    def _rows_at(self, k: int, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows of the first turn of each piece, and by how much those of the next differ; both int32."""
-        base, slope, step = self.rows
-        first, most = base + k * slope, int(turns.max(initial=0))
-        if not 0 <= k <= self._fits[0] or most > self._fits[1]:
-            last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
-            limits = np.iinfo(np.int32)
-            for rows in (first, last):
-                if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
-                    raise NotAffineError("it has numbers of more than 32 bits")
-            largest = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
-            if k >= 0 and largest[0] + k * largest[1] + most * largest[2] <= limits.max:
-                self._fits = k, most
-        return first.astype(np.int32), step.astype(np.int32)
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

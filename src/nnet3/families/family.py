@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
-from nnet3.families.precomputed import Entry, EntryForm, Precompute, precomputed_entries, precomputed_tables
+from nnet3.families.precomputed import (
+    PRECOMPUTED,
+    Entry,
+    EntryForm,
+    Precompute,
+    precomputed_entries,
+    precomputed_tables,
+)
 from nnet3.families.rolled import RolledCommands, Template
 from nnet3.ir.computation import (
     FamilyMember,
@@ -158,7 +165,8 @@ class ProgramFamily:
         """Returns a family that is like this one, but for its numbers."""
         family = copy(self)
         family.tables, family._kept = tables, {}
-        vars(family).pop("_memos", None)
+        for name in ("_memos", "_precomputed", "_fixed_entries"):
+            vars(family).pop(name, None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.templates)
         return family
 
@@ -209,7 +217,34 @@ class ProgramFamily:
         """Returns the place of a program in the family, if all members can be had without their network."""
         if self._needs_network:
             return None
-        return FamilyMember(k, partial(self.member, precompute=_nothing), self._kept)
+        return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept)
+
+    def _entries(self, k: int) -> list[Entry]:
+        """Returns what kernels have precomputed for a member, if that does not need the network.
+
+        What does not depend on k is the same object for all.
+        """
+        fixed, are_all = self._fixed_entries
+        if are_all:
+            return list(fixed.values())
+        return [fixed.get(number, entry) for number, entry in enumerate(self._entries_at(k))]
+
+    @cached_property
+    def _fixed_entries(self) -> tuple[dict[int, Entry], bool]:
+        """The entries that do not depend on k, by number, and whether all are of these."""
+        first, second = (self._entries_at(k) for k in (0, 1))
+        if len(first) != len(second):
+            return {}, False
+        fixed = {n: one for n, (one, other) in enumerate(zip(first, second, strict=True)) if _are_same(one, other)}
+        return fixed, len(fixed) == len(first)
+
+    def _entries_at(self, k: int) -> list[Entry]:
+        tables = dict(zip(PRECOMPUTED, self._precomputed.at(k), strict=True))
+        return [None, *(entry for entry, _ in precomputed_entries(tables, list(self._words.entries), _nothing))]
+
+    @cached_property
+    def _precomputed(self) -> Continued:
+        return self.tables.part([self.names.index(name) for name in PRECOMPUTED])
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one; what recurs is in a Repeat."""
@@ -280,6 +315,11 @@ class ShapeFamily:
     def at(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""
         return self._first.with_tables(self.tables.at(n))
+
+
+def _are_same(one: Entry, other: Entry) -> bool:
+    one, other = one or {}, other or {}
+    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
 def _nothing(rows: KernelRows) -> Entry:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,8 @@ Entry = Mapping[str, np.ndarray] | None
 #: From rows of a node to what its kernel precomputes of them.
 Precompute = Callable[[KernelRows], Entry]
 
-_ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
+#: The names of the tables.
+PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
 
 
@@ -69,8 +69,9 @@ class EntryForm(NamedTuple):
 def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
     """Returns three tables of blocks. Kinds tell what a block is; they are odd where it begins.
 
-    An entry that is made anew has two blocks, its inputs and outputs; any other has an empty one, and one for each of
-    its arrays, among lists or among other numbers. `forms` numbers the forms of entries; new ones are added.
+    An entry that is made anew has two blocks, its inputs and outputs. Any other has one, its rows if inputs are
+    outputs, and one for each of its arrays, among lists or among other numbers. `forms` numbers the forms of entries;
+    new ones are added.
     """
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
     kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
@@ -85,8 +86,10 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         form = EntryForm(rows.node, rows.runs_backward, _array_forms(entry) if rows.go_on else None)
         number = forms.setdefault(form, len(forms))
-        for place, block in enumerate((rows.inputs, rows.outputs) if form.arrays is None else (rows.inputs[:0],)):
-            add(_ROWS, number, place, block)
+        if form.arrays is None:
+            add(_ROWS, number, 0, rows.inputs)
+        is_told = form.arrays is None or np.array_equal(rows.inputs, rows.outputs)
+        add(_ROWS, number, 1, rows.outputs if is_told else rows.outputs[:0])
         for place, array in enumerate(form.arrays or ()):
             assert entry is not None
             add(array.table, number, place, entry[array.name].reshape(-1, 1))
@@ -97,18 +100,18 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
 def precomputed_entries(
     tables: Mapping[str, NumberTable], forms: Sequence[EntryForm], precompute: Precompute
 ) -> Iterator[tuple[Entry, KernelRows]]:
-    """Yields the entries of these tables; `precompute` makes those that do not go on, which alone tell their rows."""
-    rows, lists, numbers = (_blocks(tables[name]) for name in _COLUMNS)
-    for kind, block in rows:
-        form = forms[kind >> 20]
+    """Yields the entries of these tables; `precompute` makes those that do not go on."""
+    rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
+    while not rows.are_at_end:
+        form, block = forms[rows.kind >> 20], rows.next()
         if form.arrays is None:
-            made_of = KernelRows(form.node, form.runs_backward, block, next(rows)[1])
+            made_of = KernelRows(form.node, form.runs_backward, block, rows.next())
             yield precompute(made_of), made_of
             continue
         entry = {}
         for name, dtype, shape in form.arrays:
-            numbers_of_it = next(lists if shape == () else numbers)[1].astype(dtype)
-            entry[name] = numbers_of_it.reshape(() if shape is None else (-1, *shape))
+            array = (lists if shape == () else numbers).next().astype(dtype)
+            entry[name] = array.reshape(() if shape is None else (-1, *shape))
         yield entry, KernelRows(form.node, form.runs_backward, block, block, go_on=True)
 
 
@@ -117,9 +120,23 @@ def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:
     return tuple([ArrayForm(name, array.dtype.str, array.shape[1:] if array.ndim else None) for name, array in arrays])
 
 
-def _blocks(table: NumberTable) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the blocks, without the row where each begins, and the kind of that row."""
-    starts = np.flatnonzero(table.kinds & 1)
-    ends = pairwise([*starts.tolist(), len(table.kinds)])
-    for (start, end), kind in zip(ends, table.kinds[starts].tolist(), strict=True):
-        yield kind, table.values[start + 1 : end]
+class _Blocks:
+    """The blocks of a table, without the row where each begins, one after the other."""
+
+    def __init__(self, table: NumberTable) -> None:
+        starts = np.flatnonzero(table.kinds & 1)
+        self._kinds, self._values = table.kinds[starts].tolist(), table.values
+        self._ends, self._next = [*starts.tolist(), len(table.kinds)], 0
+
+    @property
+    def are_at_end(self) -> bool:
+        return self._next == len(self._kinds)
+
+    @property
+    def kind(self) -> int:
+        """The kind of the row where the next block begins."""
+        return int(self._kinds[self._next])
+
+    def next(self) -> np.ndarray:
+        self._next += 1
+        return self._values[self._ends[self._next - 1] + 1 : self._ends[self._next]]

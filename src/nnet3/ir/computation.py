@@ -87,10 +87,14 @@ class KernelRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FamilyMember:
-    """A program as one of a family: `at` gives the others, by k, and `kept` is what was derived for all of them."""
+    """A program as one of a family: `at` gives the others, by k, and `kept` is what was derived for all of them.
+
+    `entries` gives what kernels have precomputed, by k.
+    """
 
     k: int
     at: Callable[[int], NnetComputation]
+    entries: Callable[[int], Sequence[Mapping[str, np.ndarray] | None]]
     kept: dict[str, Any]
 
     def __reduce__(self) -> tuple[Any, ...]:

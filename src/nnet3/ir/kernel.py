@@ -91,7 +91,7 @@ class KernelInfo:
     stores_stats: bool = False
     counts_backward: bool = False  # its backward pass counts what it does, though it stores no other statistics
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
-    indexes_go_on: bool = False  # these arrays go on as their rows do, wherever these begin and however many there are
+    indexes_go_on: bool = False  # these arrays go on as their rows do, however many there are
     repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
     has_parts: bool = False  # there are kernels of some of its columns: see `part_name`
     #: Without inputs it writes its weights, (columns of its first input, columns of its output); it takes them, as it

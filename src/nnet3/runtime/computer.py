@@ -151,16 +151,12 @@ class NnetComputer:
             before, plan = self.plan, plan_of(computation, self.dtype, prove=self.debug)
             if plan.outside is not before.outside or len(self.outside) > len(plan.outside):
                 check_outside(plan, self.outside, self.device)
-            goes_on = plan.has_calls_of(before)
-            kernels = self._kernels if goes_on else self._look_up_kernels(plan)
+            kernels = self._kernels if plan.has_calls_of(before) else self._look_up_kernels(plan)
             self._reset()
-            constants, self._constants = self._constants, Constants(self.device)
             self.computation, self.plan, self._kernels = computation, plan, kernels
+            if not plan.has_tables_of(before):
+                self._constants = Constants(self.device)
             self._wanted.clear()
-            if goes_on:
-                with unrecorded():
-                    constants.move(before, plan, kernels)
-                self._constants = constants  # not if that was interrupted
             if self.debug:
                 self._observer = Tracer(computation, self.debug_file or sys.stderr)
 
@@ -179,12 +175,12 @@ class NnetComputer:
             self._kernels, self._constants = self._look_up_kernels(self.plan), Constants(self.device)
         links = self._lease.arena.links
         found: LinkedComputation | None = links.get(self)
-        # Other kernels come with other constants: what is bound to those before cannot be moved.
-        goes_on = found is not None and found.linker.constants is self._constants
-        if goes_on and found is not None and found.plan is self.plan:
+        if found is not None and found.kernels is not self._kernels:
+            found = None
+        if found is not None and found.plan is self.plan:
             return found
         links.pop(self, None)  # what is interrupted while it moves is gone
-        if found is None or not goes_on or not found.move(self.plan):
+        if found is None or not found.move(self.plan, self._constants):
             found = link(
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,

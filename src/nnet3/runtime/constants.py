@@ -14,15 +14,11 @@ from nnet3.runtime.plan import Plan
 
 @dataclass
 class Constants:
-    """The tables of a plan on a device, loaded when first needed; they outlive a change of memory.
-
-    `version` changes when something is another object than before.
-    """
+    """The tables of a plan on a device, loaded when first needed; they outlive a change of memory."""
 
     device: torch.device
     indexes: dict[int, Tensor] = field(default_factory=dict)
     of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
-    version: int = 0
 
     def index(self, plan: Plan, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
@@ -38,30 +34,3 @@ class Constants:
             arrays = plan.precomputed[precomputed] or {}
             self.of_kernels[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
         return self.of_kernels[key]
-
-    def move(self, plan: Plan, other: Plan, kernels: Kernels) -> None:
-        """Hold the tables of the other plan, whose calls are those of this one.
-
-        What is bound to them stays bound: they change in place, as views do, where that can be.
-        """
-        indexes, self.indexes = self.indexes, {}
-        for number, table in indexes.items():
-            if plan.indexes[number] is not other.indexes[number]:
-                table.set_(self.index(other, number))  # type: ignore[call-overload]
-            self.indexes[number] = table
-        of_kernels, self.of_kernels = self.of_kernels, {}
-        for key, loaded in of_kernels.items():
-            if plan.precomputed[key[1]] is other.precomputed[key[1]] or _become(
-                loaded, self.load(other, kernels, *key)
-            ):
-                self.of_kernels[key] = loaded
-            else:
-                self.version += 1
-
-
-def _become(loaded: Any, other: Any) -> bool:
-    """Give an object the contents of another one, if both are plain objects."""
-    if type(loaded) is not type(other) or isinstance(loaded, tuple) or not hasattr(loaded, "__dict__"):
-        return loaded is other
-    object.__setattr__(loaded, "__dict__", vars(other))
-    return True

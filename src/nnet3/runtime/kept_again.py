@@ -42,12 +42,11 @@ class KeptAgain(Generic[V]):
     def take_spare(self, key: Hashable, fits: Callable[[Any], bool] = lambda _: True) -> V | None:
         """Forgets a value to make room for that of a new key, and returns it; None if none must go.
 
-        It is the oldest one of those whose key `fits`.
+        It is the oldest one of those whose key `fits`, among values that were asked for once, or again if the key was.
         """
-        if hash(key) in self._seen or len(self._once) < self.once:
-            return None
-        found = next(filter(fits, self._once), None)
-        return None if found is None else self._once.pop(found)
+        values, most = (self._again, self.most) if hash(key) in self._seen else (self._once, self.once)
+        found = None if len(values) < most else next(filter(fits, values), None)
+        return None if found is None else values.pop(found)
 
     def keep(self, key: Hashable, value: V) -> V:
         """Keeps the value of a key that was not found, and returns it."""

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain, groupby, repeat
 from typing import Any, TypeAlias
 
+import numpy as np
 from torch import Tensor
 
 from nnet3.driver.proving import proves_all
@@ -82,14 +83,14 @@ class Linker:
             fill_undefined=self.fill_undefined,
         )
 
-    def move(self, plan: Plan) -> bool:
+    def move(self, plan: Plan, constants: Constants) -> bool:
         """Let views lie where a plan has them that differs in numbers alone; what is bound to them stays bound.
 
-        Returns False, and changes nothing, where that cannot be.
+        Returns False, and changes nothing, where that cannot be. What is bound from now on has other tables.
         """
         if not self.tensors.move(plan):
             return False
-        self.plan = plan
+        self.plan, self.constants, self._args = plan, constants, plan.call_args.tolist()
         return True
 
     # ---- binding ----
@@ -213,7 +214,7 @@ class LinkedComputation:
     def __init__(self, linker: Linker, storage: Tensor, *, prove: bool = False) -> None:
         self.kernels, self.outside, self._prove = linker.kernels, linker.outside, prove
         self.storage, self.linker = storage, linker
-        self._with_tables, self._version = list[int](), linker.constants.version
+        self._with_tables = set[int]()
         self._used: dict[int, set[int]] = {}  # the views of each call outside of loops
         self._native = NativeParts(linker, self._used)
         self._begin(linker.plan)
@@ -239,26 +240,28 @@ class LinkedComputation:
         self.linker.uses_tables, self.linker.used = False, set()
         bound = self.linker.bind(call)
         if self.linker.uses_tables:
-            self._with_tables.append(call)
+            self._with_tables.add(call)
         if bound is not None:
             self._bound[call], self._used[call] = list(bound), self.linker.used
 
-    def move(self, plan: Plan) -> bool:
+    def move(self, plan: Plan, constants: Constants) -> bool:
         """Become the link of another plan that needs no more memory; returns False if it has other calls.
 
-        Only what differs is bound anew. The linker's `Constants` must be those of the new plan.
+        Calls on tables, if these are others, and calls with other numbers than views are bound anew.
         """
-        if not plan.has_calls_of(self.plan) or not self.linker.move(plan):
+        before, kept = self.plan, self._kept
+        with_tables = set[int]() if constants is self.linker.constants else self._with_tables
+        if not plan.has_calls_of(before) or not self.linker.move(plan, constants):
             return False
         self._begin(plan)
-        self._native.move(plan)
         self.linker.memos[:] = [None] * plan.num_memos
-        if self._version != self.linker.constants.version:
-            self._version = self.linker.constants.version
-            calls, self._with_tables = self._with_tables, []
-            self._native.forget()
-            for call in calls:
-                self._bind(call)
+        moved = np.searchsorted(plan.call_start, np.flatnonzero(plan.call_args != before.call_args), side="right") - 1
+        anew = with_tables | (self._bound.keys() & set(moved.tolist()))
+        self._native.move(plan, anew)
+        for call in anew:
+            self._bind(call)
+        if not (anew or self._loops or self._native or self._prove):
+            self._kept = kept  # all is bound to what it was bound to
         return True
 
     def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:

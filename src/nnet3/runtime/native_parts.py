@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,8 +94,8 @@ class NativeParts:
         self._straight.clear()
         self._loops.clear()
 
-    def move(self, plan: Plan) -> None:
-        """Becomes that of another plan, for which the linker's views have moved already."""
+    def move(self, plan: Plan, anew: Set[int]) -> None:
+        """Becomes that of another plan, for which the linker's views have moved already; calls `anew` are forgotten."""
         before, after, self.plan = self.plan.views, plan.views, plan
         if not self:
             return
@@ -105,10 +105,13 @@ class NativeParts:
         is_far = (rows > _MANY * self._rows + _FEW) | (_MANY * rows + _FEW < self._rows)
         self._rows = np.where(is_far, rows, self._rows)
         other = set(np.flatnonzero(differs.any(axis=1) | is_far).tolist())
-        self._operations = {call: known for call, known in self._operations.items() if not other & self._used[call]}
+        self._operations = {
+            call: known for call, known in self._operations.items() if call not in anew and not other & self._used[call]
+        }
         for key, straight in list(self._straight.items()):
             moving = [run for run in straight.runs if not moved.isdisjoint(run.views)]
-            if other & straight.views or not all(run.move(1, self._linker.tensors.places) for run in moving):
+            is_gone = other & straight.views or any(call in key[0] for call in anew)
+            if is_gone or not all(run.move(1, self._linker.tensors.places) for run in moving):
                 del self._straight[key]
                 continue
             for run in moving:

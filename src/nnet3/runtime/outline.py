@@ -59,11 +59,11 @@ class Outline:
 
     def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
         """Returns the plan with the blocks at these places, in bytes."""
-        sizes = np.array([LANES[lane].itemsize for lane in self.plan.lanes], dtype=np.int64)
+        sizes = np.array([1, *(LANES[lane].itemsize for lane in self.plan.lanes)], dtype=np.int64)
         views, places = self.plan.views.copy(), self.plan.places.copy()
-        is_inside = np.flatnonzero(self.block_of_view >= 0)
-        views[is_inside, 1] += offsets[self.block_of_view[is_inside]] // sizes[views[is_inside, 0]]
-        places[:, 3] = offsets[np.flatnonzero(self.blocks[:, 0])]
+        # The offset of views outside of the arena is the last one, and their size the first.
+        views[:, 1] += np.append(offsets, 0)[self.block_of_view] // sizes[np.maximum(views[:, 0], -1) + 1]
+        places[:, 3] = offsets[self.blocks[:, 0] != 0]
         return self.plan.changed(num_bytes=num_bytes, views=views, places=places)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -145,10 +146,15 @@ class Plan:
         )
 
     def has_calls_of(self, other: Plan) -> bool:
-        """True if the calls of both are the same objects, as in plans of one family: then they differ in numbers."""
+        """True if the kinds of calls are the same objects, as in plans of one family: then they differ in numbers."""
         return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(
             other.views
         )
+
+    def has_tables_of(self, other: Plan) -> bool:
+        """True if the tables and precomputed entries of both are the same objects."""
+        own, others = (*self.indexes, *self.precomputed), (*other.indexes, *other.precomputed)
+        return len(own) == len(others) and all(map(is_, own, others))
 
     def byte_offset(self, matrix: int, command: int) -> int:
         """Returns the place of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
@@ -216,7 +222,7 @@ class Plan:
         return "\n".join(lines)
 
 
-_CALLS = ("kinds", "texts", "call_kind", "call_start", "call_args", "call_number", "kernels", "lanes")
+_CALLS = ("kinds", "texts", "call_kind", "call_start", "call_number", "kernels", "lanes")
 _ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "call_command", "loops", "places")
 _PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
 

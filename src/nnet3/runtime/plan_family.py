@@ -19,11 +19,11 @@ import torch
 
 from nnet3.driver.proving import proves_all
 from nnet3.driver.task import rounded_up
-from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
+from nnet3.families.continued import NotAffineError, continued, table_of
 from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.runtime.lanes import lane_of
 from nnet3.runtime.outline import Outline
-from nnet3.runtime.packing import Stacking
+from nnet3.runtime.packing import ALIGNMENT, Stacking
 from nnet3.runtime.plan import PLAN_VERSION, Plan
 from nnet3.runtime.planner import outline, plan
 from nnet3.runtime.proof import MEANINGS, prove_plan
@@ -41,7 +41,7 @@ class PlanFamily:
         self._first_k: int | None = None  # of the first program, which is planned alone
         self._outlines: _OutlineFamily | None = None
         self._refused = False  # their calls differ
-        self._stackings: dict[int, Stacking] = {}
+        self._stacks: dict[int, _Stack] = {}
 
     def plan(self, member: FamilyMember) -> Plan | None:
         """Returns the plan of a member; None if it must be planned alone."""
@@ -53,11 +53,34 @@ class PlanFamily:
                 self._refused = True  # unless what follows succeeds
                 self._outlines = _OutlineFamily(*(outline(member.at(k), self._dtype) for k in (0, 1)))
             made, size = self._outlines.at(member.k), rounded_up(member.k)
-            if size not in self._stackings:
-                longer = self._outlines.at(size)
-                self._stackings[size] = Stacking(longer.packed()[0], longer.meet())
-            return made.placed(*self._stackings[size].packed(made.num_bytes))
+            if size not in self._stacks:
+                self._stacks[size] = _Stack(self._outlines, size)
+            placed = made.placed(*self._stacks[size].at(member.k))
+            return placed.changed(precomputed=tuple(member.entries(member.k)))
         return None
+
+
+class _Stack:
+    """The places of blocks in memory for all k that are rounded up to one size.
+
+    What lies on what is found for that size. Places for it and for the smallest k are computed; those between are on a
+    straight line, as sizes of blocks are, so that blocks that lie on each other still do. A unit more for each block
+    makes up for places that are rounded down to whole units.
+    """
+
+    def __init__(self, outlines: _OutlineFamily, size: int) -> None:
+        first = next(k for k in range(size + 1) if rounded_up(k) == size)
+        longer = outlines.at(size)
+        stacking = Stacking(longer.packed()[0], longer.meet())
+        sizes = [outlines.at(k).num_bytes for k in (first, size)]
+        ends = [np.append(*stacking.packed(each + ALIGNMENT * (each > 0))) // ALIGNMENT for each in sizes]
+        self._first, self._steps = first, max(size - first, 1)
+        self._places, self._more = ends[0], ends[1] - ends[0]
+
+    def at(self, k: int) -> tuple[np.ndarray, int]:
+        """Returns the byte offsets of the blocks, multiples of ALIGNMENT, and the total size."""
+        places = (self._places + self._more * (k - self._first) // self._steps) * ALIGNMENT
+        return places[:-1], int(places[-1])
 
 
 class _OutlineFamily:
@@ -65,103 +88,53 @@ class _OutlineFamily:
 
     def __init__(self, *members: Outline) -> None:
         """`members`: those for k = 0 and k = 1. Raises NotAffineError."""
-        self._first = members[0]
-        arrays, longer = (_arrays(member.plan) for member in members)
-        if len(arrays) != len(longer):
-            raise NotAffineError("plans have other tables")
-        self._arrays = arrays
-        self._grows = [one.shape != other.shape for one, other in zip(arrays, longer, strict=True)]
-        if self._constants_of(members[0]) != self._constants_of(members[1]):
+        self._first, plan = members[0], members[0].plan
+        if _constants_of(members[0]) != _constants_of(members[1]):
             raise NotAffineError("plans have other calls")
-        self._base, after = (self._numbers_of(member) for member in members)
+        counts = [plan.views.size, plan.loops.size, len(plan.call_args), len(members[0].blocks), len(_row_counts(plan))]
+        self._parts = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+        self._base, after = map(_numbers_of, members)
         self._slope = after - self._base
-        self._tables = continued([self._tables_of(member) for member in members])
-        plan = members[0].plan
-        counts = [plan.views.size, plan.loops.size, len(members[0].blocks), len(_row_counts(plan))]
-        fixed = [number for number, grows in enumerate(self._grows) if not grows]
-        counts += [arrays[number].size for number in fixed]
-        parts = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
-        self._parts = parts[:4]
-        #: Of each array that moves, its part of the numbers, one of them if it has no axes.
-        self._moving = [
-            (number, part if arrays[number].ndim else part.start, arrays[number].shape)
-            for number, part in zip(fixed, parts[4:], strict=True)
-            if self._slope[part].any()
-        ]
-        self._of_other_types = [number for number, *_ in self._moving if arrays[number].dtype != np.int64]
-        changing, number = (
-            {*np.flatnonzero(self._grows).tolist(), *(each for each, *_ in self._moving)},
-            len(plan.indexes),
-        )
-        #: Of each precomputed entry, its arrays by name; None if they are the same in all plans.
-        self._entries: list[dict[str, int] | None] = []
-        for each in plan.precomputed:
-            named = {name: number + place for place, name in enumerate(each or ())}
-            self._entries.append(named if changing.intersection(named.values()) else None)
-            number += len(named)
+        self._indexes = continued([list(map(table_of, member.plan.indexes)) for member in members])
 
     def at(self, k: int) -> Outline:
         first, plan = self._first, self._first.plan
         numbers = self._base + k * self._slope
-        views, loops, elements, counts = (numbers[part] for part in self._parts)
+        views, loops, args, elements, counts = (numbers[part] for part in self._parts)
         num_memos, *rows = counts.tolist()
-        blocks, arrays = first.blocks.copy(), self._arrays.copy()
+        blocks = first.blocks.copy()
         blocks[:, 3] = elements
-        for number, part, shape in self._moving:
-            arrays[number] = numbers[part].reshape(shape) if len(shape) > 1 else numbers[part]
-        for number in self._of_other_types:
-            arrays[number] = arrays[number].astype(self._arrays[number].dtype)
-        growing = [number for number, grows in enumerate(self._grows) if grows]
-        for number, table in zip(growing, self._tables.at(k), strict=True):
-            arrays[number] = table.values.astype(arrays[number].dtype).reshape(-1, *arrays[number].shape[1:])
         result = plan.changed(
             views=views.reshape(plan.views.shape),
             loops=loops.reshape(plan.loops.shape),
+            call_args=args.astype(plan.call_args.dtype),
             num_memos=num_memos,
             outside=tuple([replace(each, num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
             segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
-            indexes=tuple(arrays[: len(plan.indexes)]),
-            precomputed=tuple(
-                [
-                    each if named is None else {name: arrays[number] for name, number in named.items()}
-                    for each, named in zip(plan.precomputed, self._entries, strict=True)
-                ]
-            ),
+            indexes=tuple([table.values[:, 0].astype(np.int64) for table in self._indexes.at(k)]),
         )
         return Outline(result, blocks, first.block_of_view)
 
-    def _numbers_of(self, member: Outline) -> np.ndarray:
-        """Returns all numbers but those in tables that grow."""
-        plan = member.plan
-        fixed = [array for array, grows in zip(_arrays(plan), self._grows, strict=True) if not grows]
-        parts = [plan.views, plan.loops, member.blocks[:, 3], np.array(_row_counts(plan)), *fixed]
-        return np.concatenate([part.reshape(-1).astype(np.int64) for part in parts])
 
-    def _tables_of(self, member: Outline) -> list[NumberTable]:
-        return [table_of(array) for array, grows in zip(_arrays(member.plan), self._grows, strict=True) if grows]
-
-    def _constants_of(self, member: Outline) -> Any:
-        """Returns all of an outline but its numbers."""
-        plan = member.plan
-        arrays = _arrays(plan)
-        if len(arrays) != len(self._grows) or any((array != array.astype(np.int64)).any() for array in arrays):
-            raise NotAffineError("plans have other tables")
-        calls = (plan.call_kind, plan.call_start, plan.call_args, plan.call_number, plan.call_command)
-        memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.places
-        return (
-            *(plan.dtype, plan.lanes, plan.kinds, plan.texts, plan.kernels, plan.need_model_derivative),
-            *(array.tobytes() for array in (*calls, *memory)),
-            *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
-            [replace(each, num_rows=0) for each in plan.outside],
-            plan.segments_with_rows(repeat(0)),
-            [each and list(each) for each in plan.precomputed],
-            [(array.dtype, array.shape[grows:]) for array, grows in zip(arrays, self._grows, strict=True)],
-        )
+def _numbers_of(member: Outline) -> np.ndarray:
+    """Returns all numbers but those in tables."""
+    plan = member.plan
+    parts = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
+    return np.concatenate([part.reshape(-1).astype(np.int64) for part in parts])
 
 
-def _arrays(plan: Plan) -> list[np.ndarray]:
-    """Returns the tables of row numbers, and what kernels have derived from indexes."""
-    return [*plan.indexes, *(np.asarray(array) for each in plan.precomputed for array in (each or {}).values())]
+def _constants_of(member: Outline) -> Any:
+    """Returns all of an outline but its numbers."""
+    plan = member.plan
+    calls = (plan.call_kind, plan.call_start, plan.call_number, plan.call_command)
+    memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.places
+    return (
+        *(plan.dtype, plan.lanes, plan.kinds, plan.texts, plan.kernels, plan.need_model_derivative),
+        *(array.tobytes() for array in (*calls, *memory)),
+        *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
+        [replace(each, num_rows=0) for each in plan.outside],
+        plan.segments_with_rows(repeat(0)),
+    )
 
 
 def _row_counts(plan: Plan) -> list[int]:

@@ -50,6 +50,21 @@ def find_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> RowB
     return RowBlocks(heads[first_run], outer, outer_step, inner[first_run], inner_step[first_run])
 
 
+def fewest_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> tuple[np.ndarray, RowBlocks]:
+    """Returns an order of the rows, and the blocks of the rows in this order: as given, or sorted by the last list.
+
+    Sorting must make blocks less than half as many: rows as given may be consecutive in the first list.
+    """
+    memory = np.zeros_like(addresses) if memory is None else memory
+    order, blocks = np.arange(len(addresses)), find_blocks(addresses, memory)
+    if len(blocks) > 2:
+        by_last = np.lexsort((addresses[:, -1], memory[:, -1]))
+        fewer = find_blocks(addresses[by_last], memory[by_last])
+        if 2 * len(fewer) <= len(blocks):
+            return by_last, fewer
+    return order, blocks
+
+
 def find_runs(addresses: np.ndarray, may_join: np.ndarray) -> RowBlocks:
     """Does the same with one level only; rows r and r + 1 are kept apart where may_join[r] is false."""
     first, inner, inner_step = _runs(addresses, may_join)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnet3.index import distinct
-from nnet3.runtime.row_blocks import RowBlocks, find_blocks, find_runs
+from nnet3.runtime.row_blocks import RowBlocks, fewest_blocks, find_blocks, find_runs
 
 if TYPE_CHECKING:
     from nnet3.runtime.planner import Planner, Space
@@ -39,9 +39,10 @@ class RowPattern:
 
 def row_pattern(dest_row: np.ndarray, source_row: np.ndarray) -> RowPattern:
     """Finds what is regular in pairs of rows."""
-    blocks = find_blocks(np.stack([dest_row, source_row], axis=1))
-    use_views = len(blocks) <= VIEWS_PER_GROUP + len(dest_row) // _ROWS_PER_VIEW
-    return RowPattern(dest_row, source_row, blocks if use_views else None, _goes_up_by_one(dest_row))
+    order, blocks = fewest_blocks(np.stack([dest_row, source_row], axis=1))
+    if len(blocks) > VIEWS_PER_GROUP + len(dest_row) // _ROWS_PER_VIEW:
+        return RowPattern(dest_row, source_row, None, _goes_up_by_one(dest_row))
+    return RowPattern(dest_row[order], source_row[order], blocks, _goes_up_by_one(dest_row[order]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
 def plan_moves(planner: Planner, moves: RowMoves, scale: float, *, add: bool) -> None:
     """Does the same between several; rows that are copied all have one dest."""
     for alike in _by_space(planner, moves):
-        blocks, sides = _blocks_of_addresses(planner, alike)
+        order, blocks, sides = _blocks_of_addresses(planner, alike)
         if blocks is None:
             for dest, source, pattern in _pairs(alike):
                 plan_rows(planner, dest, source, pattern, scale, add=add)
@@ -104,8 +105,9 @@ def plan_moves(planner: Planner, moves: RowMoves, scale: float, *, add: bool) ->
         if add:
             _add_views(planner, dests, sources, scale)
             continue
-        is_slice = _can_join(blocks) and _goes_up_by_one(alike.dest_row)
-        target = _slice(planner, int(alike.dest[0]), alike.dest_row) if is_slice else None
+        dest_row = alike.dest_row[order]
+        is_slice = _can_join(blocks) and _goes_up_by_one(dest_row)
+        target = _slice(planner, int(alike.dest[0]), dest_row) if is_slice else None
         _copy_views(planner, dests, sources, target, scale)
 
 
@@ -179,8 +181,8 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
 
 def _blocks_of_addresses(
     planner: Planner, moves: RowMoves
-) -> tuple[RowBlocks | None, list[tuple[list[Space], int, int, int]]]:
-    """Returns blocks that are regular on both sides, None if there are too many, and the arguments for views."""
+) -> tuple[np.ndarray, RowBlocks | None, list[tuple[list[Space], int, int, int]]]:
+    """Returns an order of the moves, blocks regular on both sides or None for too many, and arguments of views."""
     num_cols = planner.block(int(moves.dest[0])).num_cols
     addresses, spaces, most = [], [], 1
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
@@ -190,10 +192,10 @@ def _blocks_of_addresses(
         addresses.append(starts[which.reshape(-1)] + rows * steps[which.reshape(-1)])
         spaces.append(np.array([place[0] for place in places])[which.reshape(-1)])
         most = max(most, len(numbers))
-    blocks = find_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
+    order, blocks = fewest_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
     if len(blocks) > VIEWS_PER_GROUP * most + len(moves) // _ROWS_PER_VIEW:
-        return None, []
-    return blocks, [(space[blocks.first_rows].tolist(), 0, 1, num_cols) for space in spaces]
+        return order, None, []
+    return order, blocks, [(space[order[blocks.first_rows]].tolist(), 0, 1, num_cols) for space in spaces]
 
 
 def _pairs(moves: RowMoves) -> Iterator[tuple[int, int, RowPattern]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,24 +28,29 @@ def _without_padding(about: Emission, x: OnnxValue) -> OnnxValue:
     """Returns x with zeros in its padding rows."""
     if not any(len(arrays["input_padding"]) for arrays in about.members):
         return x
-    return rows_by_number(about.graph, about.graph.compact(x), about.table(_rows_without_padding))
+    first, more = (x.rows.base, x.rows.slope) if isinstance(x.rows, Growing) else (x.rows, 0)
+    num_rows = itertools.count(first, more)  # of one member after the other
+
+    def without_padding(arrays: Arrays) -> np.ndarray:
+        rows = np.arange(next(num_rows))
+        rows[arrays["input_padding"]] = -1
+        return rows
+
+    return rows_by_number(about.graph, about.graph.compact(x), about.table(without_padding))
 
 
-def _rows_without_padding(arrays: Arrays) -> np.ndarray:
-    rows = np.arange(int(arrays["num_input_rows"]))
-    rows[arrays["input_padding"]] = -1
-    return rows
+def _num_rows(about: Emission, block: RowBlock) -> Extent:
+    return about.rows + block.output_end - block.output_start
 
 
 def _of_input(about: Emission, x: OnnxValue, block: RowBlock) -> OnnxValue:
-    return about.graph.rows_of(x, block.input_start, block.num_rows, block.input_step)
+    return about.graph.rows_of(x, block.input_start, _num_rows(about, block), block.input_step)
 
 
 def _spread(about: Emission, y: OnnxValue, block: RowBlock) -> OnnxValue:
     """Returns the rows of a block at their places among all output rows, with zeros elsewhere."""
     graph = about.graph
-    after = about.rows - block.output_start - block.num_rows
-    parts = [graph.filled(0.0, rows, y.columns) for rows in (block.output_start, after)]
+    parts = [graph.filled(0.0, rows, y.columns) for rows in (block.output_start, -block.output_end)]
     return graph.below_each_other([part for part in (parts[0], y, parts[1]) if part.rows != 0])
 
 
@@ -61,7 +67,7 @@ def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     blocks = sorted(_blocks(about), key=lambda block: block.offset)
     x = _without_padding(about, x)
     bias = (lambda: component.bias_params) if component.has_bias else None
-    is_whole = len(blocks) == len(component.time_offsets) and all(block.num_rows == about.rows for block in blocks)
+    is_whole = len(blocks) == len(component.time_offsets) and all(block.is_whole for block in blocks)
     if is_whole and component.output_dim >= component.input_dim:
         spliced = about.graph.side_by_side([_of_input(about, x, block) for block in blocks])
         return product(about, spliced, component.output_dim, "weight", lambda: component.linear_params.t(), bias)
@@ -72,7 +78,7 @@ def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
 
     products = []
     for block in blocks:
-        others = x.rows - block.num_rows
+        others = x.rows - _num_rows(about, block)
         if is_whole and block.input_step == 1 and isinstance(others, int) and others <= _FEW_OTHERS:
             y = _of_input(about, product_of(block, x), block)  # it has fewer columns to cut than x
         else:
@@ -121,7 +127,7 @@ def _row_step(about: Emission, x: OnnxValue, blocks: Sequence[RowBlock], num_off
             return None
         low: Extent = max(0, -shift)
         high = about.rows if about.rows <= x.rows - shift else x.rows - shift
-        if block.output_start != low or block.num_rows != high - low:
+        if block.output_start != low or about.rows + block.output_end != high:
             return None
         shifts.append(shift)
     steps = set(np.diff(shifts).tolist()) or {1}
