@@ -93,7 +93,7 @@ class Transcript:
 class Transcripts:
     """Makes graphs of transcripts: of words by a lexicon, of phones without one.
 
-    Without a tree each phone may have any of its pdfs, whatever stands beside it.
+    Without a tree a phone may have any of its pdfs, in any context.
     """
 
     model: TransitionModel

@@ -28,13 +28,13 @@ _RATES = (1000, 400_000)
 
 
 class PcmReader:
-    """Makes mono float32 samples in the scale of 16 bits of audio that comes in pieces.
+    """Makes mono float32 samples in the scale of 16 bits from audio in pieces.
 
-    Bytes are 16-bit little-endian samples, those of `channels` one after the other; a sample that is cut at the end of
-    a piece goes on in the next one. Arrays of integers are scaled by their type; arrays of floats are in the scale of
-    16 bits already, as in Kaldi and Vosk. Several channels are averaged, unless `channel` says which one to take.
+    Bytes are 16-bit little-endian samples, `channels` of them interleaved; a sample cut at the end of a piece goes on
+    in the next piece. Arrays of integers are scaled by their type; arrays of floats are in the scale of 16 bits
+    already, as in Kaldi and Vosk. Several channels are averaged, unless `channel` selects one.
 
-    If an array's type reaches further than 16 bits, but half a second has no sample beyond the last one of these, a
+    If an array's type reaches further than 16 bits, but half a second has no sample beyond 1 in the scale of 16 bits, a
     warning says so, once: floats may be in the scale of 1, integers of 16 bits in a larger type.
     """
 
@@ -132,7 +132,7 @@ class Resampler:
         self._done = 0  # outputs
 
     def accept(self, samples: Samples, last: bool = False) -> Samples:
-        """Returns the outputs that these samples, (n,), make computable; all that are left if they are the last."""
+        """Returns the outputs computable with `samples`, (n,); all remaining outputs if the samples are the last."""
         self._waiting = np.concatenate([self._waiting, samples])
         given = self._start + len(self._waiting)
         ticks = given * self._outputs - (0 if last else self._half_width)

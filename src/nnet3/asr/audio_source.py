@@ -21,10 +21,10 @@ class BytesInOrder(Protocol):
 
 
 class AudioSource:
-    """Samples (frames, channels) that are read once, integers or floats in the scale of 16 bits, and their rate.
+    """Samples (frames, channels), read once, integers or floats in the scale of 16 bits, and their rate.
 
-    `said`: the number of frames that the file says it has, None if it says none. `notice` tells what was odd about the
-    file when all is read, "" for nothing. `close` ends a program that is still giving samples.
+    `said`: the number of frames stated by the file, None if it states none. `notice` tells what was odd about the file
+    when all is read, "" for nothing. `close` ends a program that is still giving samples.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ _MATCH, _DELETE, _INSERT = 1, 2, 3
 
 
 class HeardWord(NamedTuple):
-    """A word's label, its first row and the row behind it, which may lie between rows, and its confidence."""
+    """A word's label, its first row and the row behind the word (both may lie between rows), and its confidence."""
 
     label: int
     begin: float
@@ -72,7 +72,7 @@ class _Recursion:
         self.best = self._best_words(lattice.cost)
 
     def _probabilities(self, cost: Doubles) -> Doubles:
-        """Returns the probability of each arc among those that lead to its end, (arcs,)."""
+        """Returns the probability of each arc among the arcs into its end, (arcs,)."""
         forward = np.full(self.num_states, -np.inf)
         forward[self.start] = 0
         for arcs in self.levels:
@@ -120,8 +120,9 @@ class _Recursion:
         ]
 
     def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles]:
-        """Returns for each place of the chosen words how probable each word is there, (places, words), and the same
-        with the words' first rows and the rows behind them as factors."""
+        """Returns the probability of each word at each place of the chosen words, (places, words), and the same
+        weighted by the words' first rows and by the rows behind their last.
+        """
         edits = self._edits(chosen)
         places, words = len(chosen), len(self.labels)
         share, begin, end = np.zeros((3, places, words))
@@ -144,10 +145,10 @@ class _Recursion:
         return share, begin, end
 
     def _edits(self, chosen: Integers) -> npt.NDArray[np.int8]:
-        """Returns how each arc's word is taken to come about at each place of the chosen words, (arcs, places).
+        """Returns the chosen edit of each arc's word at each place of the chosen words, (arcs, places).
 
-        Sums are those of Kaldi, in its order: where two ways are equally far, their last bits decide. What depends on
-        no other goes at once: place q of the arcs of level d - q, for each d.
+        Sums are Kaldi's, in Kaldi's order: where two ways are equally far, the last bits decide. Independent places are
+        computed at once: place q of the arcs of level d - q, for each d.
         """
         places, insertion = len(chosen), (chosen != 0).astype(np.float64)
         edits = np.zeros((len(self.src), places), np.int8)
@@ -182,8 +183,9 @@ def _with_gaps(words: Integers) -> Integers:
 
 
 def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
-    """Adds to each column all those to the right of it from which it is reached by moves, (rows, columns): moves[:, q]
-    is from column q + 1 to column q."""
+    """Adds to each column all columns to its right from which moves reach it, (rows, columns): moves[:, q] is from
+    column q + 1 to column q.
+    """
     columns = np.arange(values.shape[1])
     behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
     behind = np.concatenate([behind, np.zeros((len(values), 1))], axis=1)
@@ -193,7 +195,7 @@ def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
 
 
 def _without_overlaps(words: list[HeardWord]) -> list[HeardWord]:
-    """Lets words that overlap share the time of both by their lengths."""
+    """Divides the common time of overlapping words between them by their lengths."""
     words = list(words)
     for number in range(1, len(words)):
         first, second = words[number - 1], words[number]

@@ -190,8 +190,8 @@ class BeamSearch:
     def lattice(self, use_final: bool = True, first: int = 0) -> RawLattice | None:
         """Returns the lattice of all paths so far within the lattice beam; None if no path is left.
 
-        With `use_final`: if any token can end, only those that can, with their final costs; otherwise all of them.
-        With `first`: that of the rows from this one on; its start leads to the tokens of the first row.
+        With `use_final`: if any token can end, only paths that can end, with their final costs; otherwise all paths.
+        With `first`: the lattice of the rows from `first` on; its start leads to the tokens of the first row.
         """
         self.prune()
         tokens = self.tokens
@@ -203,8 +203,10 @@ class BeamSearch:
         return raw.pruned(self.options.lattice_beam)
 
     def forget(self, row: int, graph: SearchGraph | Composition) -> None:
-        """Forgets the rows before this one but for the best paths to it, and goes on in this graph if it is another
-        one, a composition of the same parts that has less states."""
+        """Forgets the rows before `row`, but not the best paths to it, and goes on in `graph`.
+
+        If `graph` is not the graph of the search, it is a composition of the same parts with fewer states.
+        """
         self.tokens.forget(row)
         if graph is not self.graph and isinstance(graph, Composition):
             self.tokens.move(graph)
@@ -237,8 +239,9 @@ class BeamSearch:
         return BestPath(float(cost.min()), *self.tokens.path_to(token))
 
     def newest(self, first: int) -> tuple[Integers, Integers] | None:
-        """Returns the end of the best path so far: the transition-id of each row from `first` on, and the state that it
-        leaves; None if no path is left. The time that it takes does not grow with the rows before."""
+        """Returns the end of the best path so far: the transition-id of each row from `first` on, and its source state;
+        None if no path is left. The time needed does not grow with the rows before `first`.
+        """
         last = self.tokens.last
         if not len(last.cost):
             return None
@@ -248,11 +251,11 @@ class BeamSearch:
 
 
 def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:
-    """Returns which arcs are kept, and the highest cost of what may be reached without a row.
+    """Returns the kept arcs, and the highest cost of tokens reached without a row.
 
-    An arc is kept if it costs less than the best cost so far plus the beam; so far means the arcs before it and those
-    that leave the best token. So some kept arcs are worse than the best arc by more than the beam. They count for the
-    limits of active tokens, as in Kaldi, which visits arcs in this order.
+    An arc is kept if it costs less than the best cost so far plus the beam; so far means the arcs before it and the
+    arcs of the best token. Some kept arcs are therefore worse than the best arc by more than the beam. All kept arcs
+    count for the limits of active tokens, as in Kaldi, which visits arcs in the same order.
     """
     first = of_best.min(initial=np.inf) + beam
     most = np.minimum.accumulate(np.append(first, cost + beam))
@@ -260,10 +263,10 @@ def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, flo
 
 
 def _distinct(states: Integers, scratch: Integers, first: int = 0) -> tuple[Integers, Integers]:
-    """Returns the states in the order of their first occurrence, and for each of `states` its number among them, from
-    `first` on.
+    """Returns the distinct states in the order of their first occurrence, and the number of each of `states` among the
+    distinct ones, from `first` on.
 
-    `scratch`, which has -1 for each of them, keeps these numbers.
+    `scratch`, which has -1 for all the states, keeps these numbers.
     """
     places = np.arange(len(states), dtype=scratch.dtype)
     scratch[states[::-1]] = places[::-1]

@@ -1,4 +1,4 @@
-"""Named columns of arrays, a row for each of many things: parts of them, and rows that wait for their level."""
+"""Named columns of arrays of equal length: parts of them, and rows that wait for their level."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def part(columns: C, chosen: npt.NDArray[Any]) -> C:
 
 
 def joined(parts: Iterable[C]) -> C:
-    """Returns the rows of several columns, one after the other; there is at least one."""
+    """Returns the rows of several columns, at least one, concatenated."""
     first, *others = parts
     return type(first)(*map(_in_a_row, zip(first, *others, strict=True)))
 
@@ -42,6 +42,6 @@ class Waiting(Generic[C]):
             self._parts[number].append(part(columns, level == number))
 
     def take(self, level: int) -> C | None:
-        """Returns the rows that wait for this level, None if there are none; they wait no longer."""
+        """Returns the rows that wait for `level`, None if there are none; the rows returned wait no longer."""
         parts = self._parts.pop(level, None)
         return None if parts is None else joined(parts)

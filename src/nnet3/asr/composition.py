@@ -116,16 +116,16 @@ class LookaheadSearch:
 
 
 class Composition:
-    """The look-ahead graph composed with the language model as OpenFst does it, with the interface of a SearchGraph.
+    """The look-ahead graph composed with the language model by OpenFst's rules, with the interface of a SearchGraph.
 
     A state is a pair: a state of the graph and a state of the model. The model gives the cost of a word behind the
     words before it. An arc of the graph without a word pays in advance for the words that can follow, -log sum
-    exp(-cost), and the next word gets this back; if only one word can follow, its cost is paid at once. A back-off is
-    an arc without labels, right behind a word or before the first arc without one. So a search keeps and drops the same
-    paths as Kaldi's.
+    exp(-cost), and the next word gets the advance back; if only one word can follow, its cost is paid at once. A
+    back-off is an arc without labels, right behind a word or before the first arc without a word. A search therefore
+    keeps and drops the same paths as Kaldi's.
 
     States and arcs get numbers when a search first comes to them, and the arrays grow. Several searches, in several
-    threads too, share them.
+    threads too, share a composition.
     """
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: Integers):
@@ -165,7 +165,9 @@ class Composition:
         return self.enlarged(scratch)
 
     def enlarged(self, scratch: Integers) -> Integers:
-        """Returns the array with -1 for states that have come since it was lent; itself if there is room for them."""
+        """Returns the array with -1 for states that have come since it was lent; the array itself if there is room for
+        them.
+        """
         if len(scratch) >= self.num_states:
             return scratch
         return np.append(scratch, np.full(len(self.final) - len(scratch), -1, np.int32))
@@ -188,7 +190,7 @@ class Composition:
     # ---- states ----
 
     def _numbers(self, states: _States) -> Integers:
-        """Returns the numbers of states, (n,), which are new for those that were not there."""
+        """Returns the numbers of states, (n,); states not yet known get new numbers."""
         number, new = self._number.find_or_add(_key(states))
         if len(new):
             first, self.num_states = self.num_states, self.num_states + len(new)
@@ -208,7 +210,7 @@ class Composition:
         return np.where(states.word == _NO_WORD, cost, np.inf).astype(np.float32)
 
     def _expand(self, states: Integers) -> None:
-        """Makes the arcs of these states where they are not there."""
+        """Makes the arcs of the given states unless already made."""
         if (self._first[states] >= 0).all():
             return
         with self._lock:
@@ -292,7 +294,7 @@ class Composition:
         return _Arcs(of, self._ilabel[arc], word, fst.cost[arc] + change, target, arc)
 
     def _pushed(self, states: _States, place: Integers) -> _Arcs:
-        """Returns the arcs of states whose next word was taken already: those with the word, and silent ones to it."""
+        """Returns the arcs of states whose next word was taken already: arcs with the word, and silent arcs to it."""
         fst = self._fst
         arc, of = arcs_leaving(fst.offsets, states.graph[place])
         of = place[of]

@@ -26,12 +26,13 @@ class _Setting(NamedTuple):
 
 
 def read_conf(path: str | os.PathLike[str], sections: Mapping[str, Options], ignored: str = "") -> dict[str, Options]:
-    """Returns the sections with what the file says; an option of section "endpoint" is `--endpoint.NAME` there.
+    """Returns the sections with the values of the file; an option of section "endpoint" is `--endpoint.NAME` in the
+    file.
 
-    What follows "/" in the name of a section tells it from others of one prefix. In names case does not matter and `_`
-    is `-`. Names that the pattern `ignored` matches have no effect, with a warning. Raises ConfigError for an unknown
-    name, a line that is no setting, and a value that breaks the rule of its option; ModelFormatError for a file that
-    cannot be read.
+    The text after "/" in a section's name tells apart sections with one prefix. In names case does not matter and `_`
+    is `-`. Names matched by the pattern `ignored` have no effect, with a warning. Raises ConfigError for an unknown
+    name, a line that is no setting, and a value that breaks the rule of its option; ModelFormatError for an unreadable
+    file.
     """
     try:
         text = decode_config(Path(path).read_bytes(), os.fspath(path))

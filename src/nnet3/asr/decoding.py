@@ -95,7 +95,7 @@ class DecodingGraph:
 class Segment:
     """The search of one segment, fed with rows of scores.
 
-    Its lattice is made in pieces while rows come, as Vosk does it: rows that are in it are forgotten.
+    The lattice is made in pieces while rows come, as in Vosk: rows already in the lattice are forgotten.
     """
 
     def __init__(self, graph: DecodingGraph, options: DecodingOptions):
@@ -133,8 +133,9 @@ class Segment:
                 self._lattice.rename_tokens(partial(now.adopted, before))
 
     def trace(self, first: int = 0) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
-        """Returns the best path so far from row `first` on, the transition-id of each row and the state that it leaves:
-        (rows,) each."""
+        """Returns the best path so far from row `first` on, (rows,) each: the transition-id of each row and its source
+        state.
+        """
         return self.search.newest(first)
 
     @property

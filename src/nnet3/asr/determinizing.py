@@ -23,10 +23,10 @@ _ROUNDING = 1e-5  # that costs may have along a path
 
 
 class _Pieces(NamedTuple):
-    """Paths without labels. Each begins at the start or behind an arc with a label.
+    """Paths without labels, which begin at the start or behind an arc with a label.
 
-    `entry`: the state where it begins; `state`: the state where it ends; `before` and `arc`: the path that it continues
-    and the arc by which it does so (-1 where it begins).
+    `entry`: the first state; `state`: the last state; `before` and `arc`: the piece continued by this piece, and the
+    arc between them (-1 for a piece without arcs).
     """
 
     entry: Integers
@@ -39,8 +39,8 @@ class _Pieces(NamedTuple):
 class _Members(NamedTuple):
     """States in sets.
 
-    `graph`, `acoustic`: its costs beyond those of the best state of the set; `ids`: the ids of its path beyond those
-    that all states of the set share.
+    `graph`, `acoustic`: the state's costs beyond the costs of the best state of the set; `ids`: the ids of the state's
+    path beyond the ids common to all states of the set.
     """
 
     set: Integers
@@ -51,7 +51,7 @@ class _Members(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """Sets that can end, what that costs, and their ids."""
+    """Final sets, with the costs and the ids of ending."""
 
     set: Integers
     graph: Doubles
@@ -64,8 +64,9 @@ class TooLargeError(Exception):
 
 
 class Memory:
-    """Counts the rows and columns that are held, against a limit in Kaldi's bytes, and all that ever were, which is the
-    work, against another one. Both may be infinite."""
+    """Counts the rows and columns held now, against a limit in Kaldi's bytes, and all rows and columns ever held, which
+    is the work, against a second limit. Both limits may be infinite.
+    """
 
     def __init__(self, most_bytes: float, most_work: float = np.inf):
         self._left, self._work_left = most_bytes, most_work
@@ -86,12 +87,12 @@ class Memory:
 
 
 def determinized(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
-    """Returns the paths within the beam; no two of them have the same labels, and each arc has one.
+    """Returns the paths within the beam, at most one for each sequence of labels; every arc has a label.
 
-    A state of the result is a set of states to which the same labels lead; each member has its cost beyond that of the
-    best one, and its ids beyond those that all share. An arc stays if the best path through its set and the arc is
-    within the beam. Worse paths may consist of such arcs; they stay too, as in Kaldi's lattices. Raises TooLargeError
-    if it needs more than the memory, or more work.
+    A state of the result is a set: the states reached by equal labels. A member has its cost beyond the cost of the
+    best member, and its ids beyond the ids common to all members. An arc stays if the best path through its set and the
+    arc is within the beam. Worse paths may consist of such arcs; worse paths stay too, as in Kaldi's lattices. Raises
+    TooLargeError if the sets need more than the memory, or more work.
     """
     return _Sets(lattice, beam, memory).result()
 
@@ -171,7 +172,7 @@ class _Sets:
         return arc[good], place[good], group[good]
 
     def _end(self, members: _Members) -> None:
-        """Lets the sets end that can; each as its best member does."""
+        """Ends the sets with a final member, at the cost of the best final member."""
         lattice = self._lattice
         can = np.flatnonzero(lattice.final_cost[members.state] < np.inf)
         state, of = members.state[can], members.set[can]
@@ -289,7 +290,7 @@ def _pieces(lattice: LabelLattice, memory: Memory) -> _Pieces:
 
 
 def changes(*columns: Integers) -> npt.NDArray[np.bool_]:
-    """Marks rows that differ from the one before; the first one too."""
+    """Marks the first row, and every row that differs from the row before."""
     different = np.zeros(len(columns[0]), bool)
     different[:1] = True
     for column in columns:

@@ -1,4 +1,4 @@
-"""The digest of the words that a graph was made of, which lies beside it: other words would be wrong ones."""
+"""The digest of a graph's words, in a file beside the graph: with another list of words results would be wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_digest(digest: Path, words: Path) -> None:
 
 
 def check_words(graph: Path, words: Path, digest: Path | None = None) -> None:
-    """Check that a graph was made of these words, if that lies beside it. Raises ModelFormatError for other words."""
+    """Check the digest beside a graph, if there is one, against `words`. Raises ModelFormatError for other words."""
     digest = digest or graph.parent / DIGEST
     try:
         known = digest.read_text(errors="replace").split()

@@ -33,10 +33,11 @@ def _linear(arcs: LabelledArcs, first: int) -> LabelledArcs:
 
 
 class GrowingLattice:
-    """Takes the lattice of a search in pieces, each from the row where the one before ends, and determinizes it.
+    """Takes the lattice of a search in pieces and determinizes it; a piece begins at the last row of the piece before.
 
-    States from which words go on into the next piece, and those behind them, are open: they are determinized once more
-    together with it. What comes before stays as it is, though pieces that follow may show that it is beyond the beam.
+    States with words that go on into the next piece, and the states behind them, are open: determinized once more
+    together with the next piece. The lattice before the open states stays as it is, though later pieces may show parts
+    of it to be beyond the beam.
     """
 
     def __init__(self, beam: float, phones: PhoneLabels, most_bytes: float = np.inf):
@@ -82,7 +83,7 @@ class GrowingLattice:
         return grown
 
     def add(self, raw: RawLattice) -> None:
-        """Takes the piece from `first_row` on; its ends, in its last row, cost what they are expected to."""
+        """Takes the piece from `first_row` on; the ends in its last row have their expected costs."""
         is_first = self.first_row == 0
         if is_first:
             self._begin()
@@ -111,7 +112,7 @@ class GrowingLattice:
     def _numbered(self, found: LabelLattice, arcs: LabelledArcs, to_token: npt.NDArray[np.bool_]) -> Integers:
         """Returns the number in the whole lattice of each state of a determinized piece.
 
-        Arcs now enter the states that were open. Costs and ids that all paths from such a state share move to the arcs
+        Arcs now enter the formerly open states. Costs and ids common to all paths from an open state move to the arcs
         that enter it.
         """
         state = np.full(found.num_states, -1)
@@ -207,7 +208,7 @@ def _without(arcs: LabelledArcs, first: int) -> tuple[Integers, Integers]:
 
 
 def _reached(states: Integers, arcs: LabelledArcs) -> Integers:
-    """Returns these states and those that arcs lead to from them, each once, in order."""
+    """Returns the given states and all states that arcs lead to from them, in order, without repeats."""
     states = np.unique(states)
     while True:
         more = np.union1d(states, arcs.dst[np.isin(arcs.src, states)])

@@ -76,12 +76,13 @@ class IvectorModel:
         weights: Singles | None = None,
         repeat: bool = False,
     ) -> tuple[Singles, SpeakerState]:
-        """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state after it.
+        """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state after the
+        utterance.
 
-        Row r is the estimate from the frames up to r times the period, as networks see them in training; with `repeat`
-        each is there for all frames of its period, (frames, dim). The state knows the features of all frames, but, as
-        Kaldi's program has it, the statistics of those that an ivector was asked for, and those before: without
-        `repeat` not what comes behind the last ivector. `weights`, (frames,), say how much each frame counts.
+        Row r is the estimate from the frames up to r times the period, as networks see ivectors in training; with
+        `repeat` the ivector is repeated for all frames of its period, (frames, dim). The state knows the features of
+        all frames, but, as in Kaldi's program, statistics only of the frames up to the last one with an ivector:
+        without `repeat` not of the frames behind the last ivector. `weights`, (frames,), say how much a frame counts.
         """
         stream = OnlineIvectors(
             replace(self, options=replace(self.options, use_most_recent_ivector=False)),
@@ -158,7 +159,7 @@ class OnlineIvectors:
 
     @property
     def ready(self) -> int:
-        """Frames for which an ivector can be asked for: those whose neighbours to the right are there."""
+        """The number of frames with all their right neighbours, for which `at` can be called."""
         return len(self._rows)
 
     def accept(self, features: Rows, last: bool = False) -> None:
@@ -180,7 +181,7 @@ class OnlineIvectors:
         self._log_likelihoods.append(candidates.log_likelihoods)
 
     def weigh(self, frames: Integers, changes: Doubles) -> None:
-        """Adds to the weights of frames, (n,) each; frames that are not yet there may be among them."""
+        """Adds to the weights of frames, (n,) each, future frames included."""
         if not self._weighted:
             raise ExecutionError("the frames of this stream have no weights: make it with weighted=True")
         if len(frames) == 0:
@@ -193,13 +194,13 @@ class OnlineIvectors:
         self._weights, self._first_weight = weights, first
 
     def settle(self, frame: int) -> None:
-        """Lets frames before this one keep their weights: they are forgotten once they have been taken in."""
+        """Fixes the weights of the frames before `frame`: the frames are forgotten once they have been taken in."""
         self._settled = frame
 
     def at(self, frame: int) -> Singles:
         """Returns the ivector for a frame, (ivector_dim,), after taking in the frames up to it.
 
-        Raises ExecutionError for a frame that is not ready, and for one behind those that have weights.
+        Raises ExecutionError for a frame that is not ready, and for a frame behind the weighted frames.
         """
         if not 0 <= frame < self.ready:
             raise ExecutionError(f"there is no ivector for frame {frame} yet: {self.ready} frames are ready")

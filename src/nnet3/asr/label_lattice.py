@@ -26,7 +26,7 @@ class LabelledArcs(NamedTuple):
     ids: Strings
 
     def renumbered(self, order: Integers) -> LabelledArcs:
-        """Returns them for states in this order, (states,), sorted by the states that they leave."""
+        """Returns the arcs for states in the given order, (states,), sorted by source state."""
         number = np.argsort(order)
         arcs = self._replace(src=number[self.src], dst=number[self.dst])
         return part(arcs, np.argsort(arcs.src, kind="stable"))
@@ -39,7 +39,9 @@ NO_ARCS = LabelledArcs(_NONE, _NONE, _NONE, _FREE, _FREE, no_strings(0))
 def final_columns(
     states: int, final: Integers, graph: Doubles, acoustic: Doubles, ids: Strings
 ) -> tuple[Doubles, Doubles, Strings]:
-    """Returns the costs and ids of ending of all states, (states,) each, of those of the final ones, (n,) each."""
+    """Returns the costs and ids of ending for all states, (states,) each, from the columns of the final states, (n,)
+    each.
+    """
     final_graph, final_acoustic = np.full((2, states), np.inf)
     final_graph[final], final_acoustic[final] = graph, acoustic
     end_of_state = np.full(states, len(final))

@@ -94,8 +94,8 @@ class Dictionary:
 def write_lang(dictionary: Dictionary, oov: str, folder: str | os.PathLike[str], options: LangOptions) -> None:
     """Writes a folder with `L.fst`, `L_disambig.fst`, `words.txt`, `phones.txt`, `topo` and lists of phones.
 
-    `oov` is the word that unknown ones become. The topology is that of chain models. ModelFormatError if the lexicon
-    has no such word. A grammar that was there stays, with the digest of its words.
+    `oov` is the word for unknown words. The topology is the chain topology. ModelFormatError if the lexicon lacks
+    `oov`. An old grammar in the folder stays, with the digest of its words.
     """
     lexicon, depends = dictionary.lexicon, options.position_dependent_phones
     if oov not in {each.word for each in lexicon}:

@@ -174,7 +174,7 @@ class ModelFolder:
         return next((self._graph / name for name in names if (self._graph / name).is_file()), None)
 
     def load(self) -> FrontModel:
-        """Loads what is between audio and scores. Raises ModelFormatError for parts that do not fit each other."""
+        """Loads everything between audio and scores. Raises ModelFormatError for parts that do not fit together."""
         path = self.path / self._layout.model
         model = load(path)
         if not isinstance(model, AcousticModel):

@@ -24,7 +24,7 @@ class NumberOfKey:
         return self._count
 
     def find_or_add(self, keys: Keys) -> tuple[Integers, Integers]:
-        """Returns the number of each key, (n,), and the places of those that are new, one for each new number."""
+        """Returns the number of each key, (n,), and the places of the new keys, one for each new number."""
         self._make_room(self._count + len(keys))
         number = np.full(len(keys), _NONE, np.int64)
         slot = self._first_slot(keys)

@@ -29,8 +29,8 @@ Phones = Mapping[str, int] | str | os.PathLike[str]
 class Lexicon:
     """Pronunciations of words, the numbers of their phones, and the phone of silence.
 
-    Silence may come before the first word and behind each one, with `silence_probability`. `unknown` is the word that
-    stands for words which the lexicon lacks; None: they are an error.
+    Silence may come before the first word and behind every word, with `silence_probability`. `unknown` is the word for
+    words missing from the lexicon; None: a missing word is an error.
     """
 
     def __init__(

@@ -151,10 +151,10 @@ class Recognizer:
     def steps(
         self, audio: Audio, is_over: Callable[[], bool] = lambda: False
     ) -> Generator[NetworkInputs, Scores, bool]:
-        """Does what `accept` does, for a caller who runs the network for many recognizers of one computer at a time.
+        """Does the work of `accept`, for a caller who runs the network for many recognizers of one computer at a time.
 
-        Yields the network's inputs for each piece of 0.2 s, and wants their scores, which `compute_scores` gives. Once
-        `is_over`, it drops the pieces that are left.
+        Yields the network's inputs for each piece of 0.2 s, and wants their scores, from `compute_scores`. Once
+        `is_over`, the remaining pieces are dropped.
         """
         stream, segment = self._begin()
         for piece in stream.pieces(audio):

@@ -1,4 +1,4 @@
-"""Decoding graphs as the search reads them: arcs that take no row of scores, then those that take one."""
+"""Decoding graphs in the order of the search: arcs without a row of scores, then arcs that take a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.kaldi_io.fst import Fst
 
 
 class ArcsOfStates(NamedTuple):
-    """Arcs that leave a list of states: their numbers, and the place in the list of the state that each leaves."""
+    """Arcs out of a list of states: the arcs' numbers, and the place in the list of each arc's source state."""
 
     arc: Integers
     place: Integers
@@ -67,7 +67,7 @@ class SearchGraph:
         return arcs_between(self._first[states], self._first_emitting[states])
 
     def take_scratch(self) -> Integers:
-        """Lends an array of -1 for each state, which searches of this graph share one after the other."""
+        """Lends an array of -1 for each state; the searches of a graph share the array, one after the other."""
         return self._scratch.pop() if self._scratch else np.full(self.num_states, -1, np.int32)
 
     def enlarged(self, scratch: Integers) -> Integers:
@@ -80,7 +80,7 @@ class SearchGraph:
 
 
 def epsilons_first(fst: Fst) -> Fst:
-    """Returns the FST with the arcs of each state that take no row before the others; itself if they are."""
+    """Returns the FST with each state's arcs without a row first; the FST itself if they are first already."""
     is_epsilon, src = fst.ilabel == 0, fst.src
     late = is_epsilon[1:] & ~is_epsilon[:-1] & (src[1:] == src[:-1])
     if not late.any():

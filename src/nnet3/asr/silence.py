@@ -19,9 +19,9 @@ _NONE = -1
 class SilenceWeighting:
     """Weights of the frames of one segment, by the phones on the best path of the search so far.
 
-    `first_frame` is the frame of features at which the segment begins. A row is one step of the search,
+    `first_frame` is the first frame of features of the segment. A row is one step of the search,
     `frame_subsampling_factor` frames. Frames of silence weigh `silence_weight`, others 1. With `max_state_duration` > 0
-    so many rows of one transition-id, or more, count as silence, too.
+    at least so many rows of one transition-id count as silence, too.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class SilenceWeighting:
         self._weights = np.zeros(0)
 
     def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike, first: int = 0) -> None:
-        """Takes the best path so far from row `first` on, (rows,) each: the arc of each row, and the token that it
-        leaves. `first` must not be behind `first_row`.
+        """Takes the best path so far from row `first` on, (rows,) each: the arc of each row, and the token before the
+        arc. `first` must not be behind `first_row`.
 
-        A token is any number >= 0 that is no other token's of the same row. Only what lies behind the last row where
-        the path leaves the same token as the path before is looked at; that row, too, keeps its arc.
+        A token is any number >= 0, unique within a row. Only the rows behind the last row with the same token on the
+        path before are looked at; the last common row, too, keeps its arc.
         """
         ids, leaving = np.asarray(transition_ids, np.int64), np.asarray(tokens, np.int64)
         if ids.shape != leaving.shape or ids.ndim != 1:
@@ -65,10 +65,10 @@ class SilenceWeighting:
         self._tokens[first : len(ids)] = leaving[first:]
 
     def changes(self, ready: int) -> tuple[Integers, Doubles]:
-        """Returns the frames whose weights change, and by how much, (n,) each, when `ready` frames have come.
+        """Returns the frames whose weights change, and the changes, (n,) each, when `ready` frames have come.
 
-        Frames that the search has not reached count as the last one that it has. The last row is always there, even if
-        its weights stay.
+        Frames beyond the search count as the last frame that the search has reached. The last row is always returned,
+        even with an unchanged weight.
         """
         known = len(self._ids)
         self._extend(-(-(ready - self.first_frame) // self.factor) - self.first_row)
@@ -106,7 +106,7 @@ class SilenceWeighting:
         return weights[source]
 
     def _forget(self, begin: int) -> None:
-        """Forgets what lies before these rows but for the last one, whose weight the next ones may take."""
+        """Forgets the rows before the given ones except the last, whose weight later rows may take."""
         self.first_open = self.first_frame + self.factor * (self.first_row + begin)
         settled = max(0, begin - 1)
         self.first_row += settled

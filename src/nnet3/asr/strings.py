@@ -12,7 +12,7 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np
 
 
 def chained(*parts: Strings) -> Strings:
-    """Returns strings, each made of one string of each of the parts."""
+    """Returns strings put together, string by string, from the strings of each part."""
     lengths = [part.lengths for part in parts]
     offsets = np.append(0, np.cumsum(sum(lengths[1:], lengths[0])))
     values, at = np.empty(offsets[-1], np.int32), offsets[:-1].copy()
@@ -23,7 +23,7 @@ def chained(*parts: Strings) -> Strings:
 
 
 def without_first(strings: Strings, counts: Integers) -> Strings:
-    """Returns the strings without so many of their first values each."""
+    """Returns the strings without their first `counts` values."""
     keep = np.arange(len(strings.values)) >= np.repeat(strings.offsets[:-1] + counts, strings.lengths)
     return Strings.of(strings.lengths - counts, strings.values[keep])
 

@@ -1,4 +1,4 @@
-"""Lattices whose arcs are words, or what is none, with the rows that each takes."""
+"""Lattices whose arcs are words or silence, with the rows of each arc."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class _Alignment:
                 self._expand(part(_Pending(number, *arrived[2:]), is_new))
 
     def _nodes(self, state: Integers, ids: Strings, words: Strings) -> tuple[Integers, Integers]:
-        """Returns the number of each node, and places of those that were not there before."""
+        """Returns the number of each node, and the places of the new nodes."""
         key = mixed(state, hashes(ids), hashes(words)).tolist()
         known = len(self._number_of_key)
         number = np.array([self._number_of_key.setdefault(each, len(self._number_of_key)) for each in key], np.int64)
@@ -169,7 +169,7 @@ class _Alignment:
         return np.where(is_word & (nodes.words.lengths == 0), 0, taken), is_word
 
     def _speak(self, nodes: _Pending, label: Integers, ids: Strings, words: Strings) -> _Pending:
-        """Lets arcs with labels lead from nodes to those with these ids and words; returns those that are new."""
+        """Lets arcs with labels lead from nodes to the nodes with the given ids and words; returns the new nodes."""
         number, is_new = self._nodes(nodes.state, ids, words)
         self._spoken.append(_Steps(nodes.number, number, label, np.zeros(len(number))))
         return part(_Pending(number, nodes.state, ids, words), is_new)

@@ -33,12 +33,12 @@ class Links:
 
 @dataclass
 class TokenRow:
-    """The tokens behind a row: state of the graph, cost, and the best arc into each, with the token that it leaves.
+    """The tokens behind a row: state of the graph, cost, and the best arc into each token, with the arc's source token.
 
-    `excess`: what the best path through a token costs more than the best one, as far as was known at the last pruning;
-    0 before the first one. `counted`: how many tokens there were when some were last removed, these among them, as
-    Kaldi counts; -1 before. `links_wait`, `tokens_wait`: the links that leave it, and its tokens, are to be pruned.
-    `names`: the states as they were numbered at first: a token is known by its name in another composition too.
+    `excess`: the cost of the best path through a token beyond the cost of the best path, as known at the last pruning;
+    0 before the first pruning. `counted`: the number of tokens just before tokens were last removed, as Kaldi counts;
+    -1 before. `links_wait`, `tokens_wait`: the links that leave the row, and its tokens, are to be pruned. `names`: the
+    states as first numbered: a token keeps its name in another composition.
     """
 
     state: Integers
@@ -65,12 +65,12 @@ class Steps(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Iterable[Steps]) -> Steps:
-        """Returns paths that follow each other as one."""
+        """Returns consecutive paths as one path."""
         return cls(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 class Past(NamedTuple):
-    """The path to a token: its last steps, and the path before them, which other tokens may share."""
+    """The path to a token: its last steps, and the path before, which several tokens may share."""
 
     steps: Steps
     before: Past | None
@@ -102,7 +102,7 @@ class TokenRows:
         self.num_links += len(row.emitting.arc) + len(row.epsilons.arc)
 
     def num_tokens(self, first: int) -> Integers:
-        """Returns how many tokens there were behind each row from `first` on, the last time that they were counted."""
+        """Returns the number of tokens behind each row from `first` on, as last counted."""
         return np.array([row.counted for row in self._rows[first - self.first :]])
 
     def prune(self, beam: float) -> None:
@@ -125,7 +125,7 @@ class TokenRows:
             self._prune_tokens(0)
 
     def _prune_links(self, number: int, beam: float) -> None:
-        """Removes links that leave a row, and lets the row before it wait if tokens of this one changed much."""
+        """Removes links out of a row, and lets the row before wait if the excess of the row's tokens changed much."""
         row, following = self._rows[number], self._rows[number + 1]
         links = following.emitting
         through = following.excess[links.dst] + _excess(links, row.cost, following.cost)
@@ -161,7 +161,7 @@ class TokenRows:
                 self._past = [self._past[token] for token in tokens.tolist()]
 
     def _keep_tokens(self, row: TokenRow, following: TokenRow, tokens: Integers) -> None:
-        """Keeps only these tokens of a row, and numbers them anew wherever this row and the following one name them."""
+        """Keeps only `tokens` of a row, and renumbers them in the row and the following one."""
         number = np.full(len(row.state), _NONE)
         number[tokens] = np.arange(len(tokens))
         row.state, row.back_src, row.back_arc = (values[tokens] for values in (row.state, row.back_src, row.back_arc))
@@ -185,9 +185,10 @@ class TokenRows:
     # ---- the lattice ----
 
     def lattice(self, first: int, last: int, final: Doubles, has_ended: bool) -> RawLattice:
-        """Returns the lattice of the tokens behind rows `first` .. `last`, of which the last ones end with these costs.
+        """Returns the lattice of the tokens behind rows `first` .. `last`; `final` are the end costs of the tokens of
+        `last`.
 
-        Where row 0 is not among them, the start leads to the tokens of the first row, for what they cost.
+        If `first` > 0, the start leads to the tokens of the first row, at the tokens' costs.
         """
         rows = self._rows[first - self.first : last + 1 - self.first]
         sizes = np.array([len(row.state) for row in rows])
@@ -274,7 +275,9 @@ class TokenRows:
         return token, Steps(graph.ilabel[emitted], leaving, words[spoken], self.first + behind[spoken])
 
     def forget(self, number: int) -> None:
-        """Forgets the rows before this one, and what they have to do with each other."""
+        """Forgets the rows before row `number`, with their links, and keeps the best path to each token of row
+        `number`.
+        """
         rows = number - self.first
         found = [self._steps(token, number) for token in range(len(self._rows[rows].state))]
         self._past = [Past(steps, self._past[token]) for token, steps in found]
@@ -301,14 +304,14 @@ class TokenRows:
 
 
 def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
-    """Returns the further cost of the path through each link, beside the best one to the token that it leads to."""
+    """Returns the cost of the best path through each link beyond the cost of the best path to the link's `dst`."""
     return cost_before[links.src] + links.cost - cost[links.dst]
 
 
 def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
-    """Returns the excess of tokens, now also by links within the row, and a mask of the links that stay.
+    """Returns the excess of tokens, now also by links within the row, and a mask of the kept links.
 
-    Kaldi looks at the tokens that came last first: of those that follow it takes what it knew before.
+    Kaldi looks at the newest tokens first: for tokens further on it takes their excess of the last pass.
     """
     links, excess = row.epsilons, emitting.copy()
     own = _excess(links, row.cost, row.cost)

@@ -41,11 +41,11 @@ def greedy_labels(scores: npt.NDArray[np.floating], blank: int | None = 0) -> La
 
 
 def phone_loop(model: TransitionModel, phone_cost: float = 0.0) -> Fst:
-    """Returns the graph of all sequences of phones: transition-ids in, phones out, each with a further `phone_cost`.
+    """Returns the graph of all sequences of phones: transition-ids in, phones out; every phone costs `phone_cost` more.
 
-    A phone that depends on its context may take the pdfs of any context. Each transition costs the negative logarithm
-    of its probability; self-loops come behind the transition that leaves their state. State 0, the only end, is between
-    phones; there is a state in front of each other HMM state of each phone, and one behind each transition.
+    A phone with a context may take the pdfs of any context. Each transition costs the negative logarithm of its
+    probability; self-loops come behind the transition out of their state. State 0, the only end, is between phones;
+    there is a state in front of every HMM state of a phone except the first, and one behind every transition.
     """
     ids = model.transition_ids
     loops, ids = ids[model.is_self_loop(ids)], ids[~model.is_self_loop(ids)]

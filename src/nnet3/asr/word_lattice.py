@@ -29,7 +29,7 @@ class WordLattice(NamedTuple):
     beam: float
 
     def notices(self, beam: float) -> list[str]:
-        """Says so if the beam is narrower than this one, which was asked for."""
+        """Says so if the lattice's beam is narrower than `beam`, the requested one."""
         return narrowed_notices(self.beam, beam)
 
 
@@ -70,10 +70,11 @@ def word_lattice(
     phones: PhoneLabels | None = None,
     phones_alone: bool = False,
 ) -> WordLattice:
-    """Returns the paths within the beam; no two of them have the same words. Strings of transition-ids are complete.
+    """Returns the paths within the beam, at most one for each sequence of words. Strings of transition-ids are
+    complete.
 
-    With `phones`, paths with the same phones and words are made one first, as Kaldi does it; with `phones_alone` that
-    is all. With `minimize`, states are one from which the same paths go on.
+    With `phones`, paths with equal phones and words are merged first, as in Kaldi; with `phones_alone` nothing follows.
+    With `minimize`, states with equal continuations are merged.
     """
     found, narrowed = within_memory(raw.labelled(), beam, most_bytes, phones, phones_alone)
     return WordLattice((merged(found) if minimize else found).lattice(), narrowed)

@@ -19,7 +19,7 @@ _KINDS = ("nonword", *_BEGINS, *_PARTS)
 
 
 class WordBoundaries:
-    """The phones that begin words, and those that are in none, so that phones can be put together to words."""
+    """The phones at the beginning of words, and the phones outside words: enough to group phones into words."""
 
     def __init__(self, model: TransitionModel, begins_word: Flags, is_inside: Flags):
         """begins_word, is_inside (behind the first phone of a word): by phone, from 0."""
@@ -52,10 +52,10 @@ class WordBoundaries:
         return cls(model, begins, inside)
 
     def phone_starts(self, ids: Integers) -> Flags:
-        """Marks where phones begin in sequences of transition-ids, (sequences, rows).
+        """Marks the first row of every phone in sequences of transition-ids, (sequences, rows).
 
-        A phone ends with its transition to the last state of its HMM, and the self-loops behind it of the state that
-        this left (where self-loops come behind the other transitions).
+        A phone ends with its transition to the last state of its HMM, and the self-loops of the state before, which
+        follow the transition (where self-loops come behind the other transitions).
         """
         rows = np.arange(ids.shape[1])
         left = np.maximum.accumulate(np.where(self.is_self_loop[ids], -1, rows), axis=1)  # the last real transition

@@ -104,10 +104,10 @@ class WordsAhead:
 
 
 def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
-    """Returns the sum of those before each value in its group, which begins at one of the offsets.
+    """Returns for every value the sum of the values before it in its group; groups begin at `offsets`.
 
-    Each group is summed for itself, so that small sums are exact behind many others: long groups one by one, of the
-    others all second values, all third ones and so on.
+    Sums never cross groups, and are exact even behind many large values: long groups are summed one by one, the short
+    groups together, first all second values, then all third ones and so on.
     """
     before, counts = np.append(0, values[:-1]), np.diff(offsets)
     before[offsets[:-1][counts > 0]] = 0
