@@ -77,7 +77,7 @@ class AcousticStream:
             )
 
     def accept(self, audio: Audio) -> Iterator[Scores]:
-        """Yields the rows of scores, (rows, pdfs), that become available with each piece of the audio."""
+        """Yields the rows of scores, (rows, pdfs), made available by each piece of the audio."""
         for piece in self.pieces(audio):
             yield compute_scores([self.feed(piece)])[self]
 
@@ -88,7 +88,7 @@ class AcousticStream:
             yield samples[first : first + self._piece]
 
     def feed(self, piece: Samples) -> NetworkInputs:
-        """Takes one of `pieces`; returns what the network gets for it, for `compute_scores`."""
+        """Takes one of `pieces`; returns the network's inputs for it, for `compute_scores`."""
         return NetworkInputs(self, *self._feed(piece))
 
     def finish(self) -> Scores:
@@ -125,7 +125,7 @@ class AcousticStream:
         return rows
 
     def _has_chunk(self, last: bool) -> bool:
-        """True if the network now computes a chunk that it has not computed before."""
+        """True if the network now computes a new chunk."""
         program, before = self._computer.program, self._num_chunks
         while self._num_frames >= program.frames_until(self._num_chunks):
             self._num_chunks += 1
@@ -156,9 +156,9 @@ class NetworkInputs(NamedTuple):
 
 
 def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scores]:
-    """Gives the inputs of some streams, each at most once, to the network; returns the rows of scores of each.
+    """Gives the inputs of some streams, each stream at most once, to the network; returns each stream's rows of scores.
 
-    Streams that are equally far run together. All are of one computer.
+    Streams at the same point run together. All streams belong to one computer.
     """
     given = {each.stream: each for each in inputs}
     computers = {stream._computer for stream in given}
@@ -171,5 +171,5 @@ def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scor
 
 
 def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, Scores]:
-    """Gives one piece of `AcousticStream.pieces` to each of some streams; see `compute_scores`."""
+    """Gives some streams one piece of `AcousticStream.pieces` per stream; see `compute_scores`."""
     return compute_scores([stream.feed(samples) for stream, samples in pieces.items()])

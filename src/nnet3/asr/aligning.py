@@ -35,7 +35,7 @@ _CHAIN_FACTOR = 3
 
 @dataclass(frozen=True)
 class AlignedPhone:
-    """A phone, when it began and ended in seconds, and its first row of scores and how many it has."""
+    """A phone, its begin and end in seconds, its first row of scores and its number of rows."""
 
     phone: str
     start: float
@@ -46,7 +46,7 @@ class AlignedPhone:
 
 @dataclass(frozen=True)
 class AlignedWord:
-    """A word, when it began and ended in seconds, and its phones."""
+    """A word, its begin and end in seconds, and its phones."""
 
     word: str
     start: float
@@ -81,7 +81,7 @@ class AlignedUtterance:
 
 @dataclass(frozen=True, eq=False)
 class Transcript:
-    """The graph of what was said, and the words as they were given and as the lexicon has them."""
+    """The graph of a transcript, and the words as given and as the lexicon has them."""
 
     graph: Fst
     given: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Transcripts:
 
     @cached_property
     def _least_rows(self) -> dict[int, int]:
-        """The fewest rows that each phone takes."""
+        """The fewest rows of each phone."""
         topology = self.model.topology
         fewest = [_fewest_rows(entry) for entry in topology.entries]
         return {int(phone): fewest[topology.entry_of_phone[phone]] for phone in topology.phones}
@@ -233,9 +233,9 @@ def best_alignment(aligner: Aligner, transcript: Transcript, scores: npt.NDArray
 
 
 def resolved(options: WordTimesOptions, model: TransitionModel, factor: int = 0) -> tuple[AlignmentOptions, int]:
-    """Returns the options of the search, and the frame subsampling factor, of what is given and of the model's kind.
+    """Returns the options of the search and the frame subsampling factor, from `options` and the model's kind.
 
-    `factor`: what is known of it otherwise, 0 for nothing.
+    `factor`: the factor known from elsewhere, 0 if unknown.
     """
     is_chain = not model.topology.is_hmm
     usual = 1.0 if is_chain else 0.1

@@ -36,7 +36,7 @@ class Alignment:
 
 
 class Aligner:
-    """Aligns one utterance after the other by a transition model."""
+    """Aligns utterances, one by one, by a transition model."""
 
     def __init__(self, model: TransitionModel, options: AlignmentOptions | None = None):
         self.options = options or AlignmentOptions()
@@ -80,7 +80,7 @@ class Aligner:
 
 
 def _going_on(graph: Fst) -> Fst:
-    """Returns the graph with a copy of itself behind its ends, in which no path ends."""
+    """Returns the graph with a copy behind its ends; no path ends in the copy."""
     states, ends = graph.num_states, np.flatnonzero(graph.final < np.inf)
     none = np.zeros(len(ends), np.int32)
     return Fst.from_arcs(

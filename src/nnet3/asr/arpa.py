@@ -22,7 +22,9 @@ Ngram = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ArpaModel:
-    """`log10`: the logarithms of the probabilities of n-grams; `back_off`: of the weights of those that have one."""
+    """`log10`: the logarithms of the probabilities of n-grams; `back_off`: the logarithms of back-off weights, of
+    n-grams with such a weight.
+    """
 
     log10: dict[Ngram, float]
     back_off: dict[Ngram, float]
@@ -138,7 +140,7 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
     arcs = []
 
     def longest(ngram: Ngram) -> tuple[int, float]:
-        """The state of the longest known end of it, and what backing off to there costs."""
+        """The state of the n-gram's longest known suffix, and the cost of backing off to it."""
         cost = 0.0
         while ngram not in number:
             cost -= model.back_off.get(ngram, 0.0)

@@ -1,4 +1,4 @@
-"""Recordings: audio in files and pipes; WAV as it comes, other formats whole."""
+"""Recordings: audio in files and pipes; WAV is streamed, other formats are read whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def open_audio(file: BytesInOrder, source: str) -> AudioSource:
 
 
 class _Remembering:
-    """A file that cannot seek; its beginning is kept while its format is found out."""
+    """A file that cannot seek; its beginning is kept until its format is known."""
 
     def __init__(self, file: BytesInOrder):
         self._file = file

@@ -15,7 +15,7 @@ _MOST_BYTES = 1 << 24  # of a piece: headers can say any rate and any number of 
 
 
 class BytesInOrder(Protocol):
-    """Anything whose `read` gives so many bytes, fewer at the end only."""
+    """Any object with a `read` of so many bytes, fewer at the end only."""
 
     def read(self, count: int = ..., /) -> bytes: ...
 
@@ -44,11 +44,11 @@ class AudioSource:
 
     @property
     def seconds(self) -> float | None:
-        """The length that the file says it has; None if it says none."""
+        """The length stated by the file; None without a statement."""
         return None if self.said is None else self.said / max(self.rate, 1)
 
     def pieces(self, seconds: float) -> Iterator[npt.NDArray[np.generic]]:
-        """Yields samples of so many seconds as they come. Raises ModelFormatError if there is none."""
+        """Yields samples in pieces of `seconds` as they come. Raises ModelFormatError if the source has no sample."""
         size, done, is_cut = self.channels * self._dtype.itemsize, 0, False
         count = max(min(int(seconds * self.rate), _MOST_BYTES // size), 1)
         while contents := self._read(count):

@@ -26,8 +26,8 @@ _MOST_ROUNDS = 2_000  # of epsilons
 class BestPath(NamedTuple):
     """The best path to a point of the search.
 
-    transition_ids, states: (rows,), the label of each row's arc and the state that it leaves. words, word_rows:
-    (words,), output labels and how many rows were over when each was passed.
+    transition_ids, states: (rows,), the label of each row's arc and its source state. words, word_rows: (words,),
+    output labels and the number of rows before each label.
     """
 
     cost: float
@@ -55,7 +55,7 @@ class BeamSearch:
 
     @property
     def num_rows(self) -> int:
-        """The rows of scores that were taken so far."""
+        """The number of rows of scores taken so far."""
         return len(self.tokens)
 
     def advance(self, scores: npt.NDArray[np.float32]) -> None:
@@ -121,7 +121,7 @@ class BeamSearch:
         return row
 
     def _cutoff(self, cost: Doubles) -> tuple[float, float]:
-        """Returns the highest cost of tokens that go on, and the beam for the tokens that they lead to."""
+        """Returns the highest cost of tokens that go on, and the beam for the tokens of the next row."""
         options, tokens = self.options, len(cost)
         if tokens == 0:
             return np.inf, options.beam
@@ -138,9 +138,9 @@ class BeamSearch:
         return best + options.beam, options.beam
 
     def _follow_epsilons(self, row: TokenRow, cutoff: float, scratch: Integers) -> Integers:
-        """Follows arcs that take no row, as long as tokens get better, then lists all such arcs between tokens.
+        """Follows arcs without a row, as long as tokens get better, then lists all such arcs between tokens.
 
-        Returns the scratch, which is another one if the graph has grown.
+        Returns the scratch, a new array if the graph has grown.
         """
         graph = self.graph
         changed = np.arange(len(row.state))

@@ -13,9 +13,9 @@ _LEAST_VARIANCE = 1e-20
 
 
 def add_to_stats(stats: Doubles | None, features: Rows, weights: Rows | None = None) -> Doubles:
-    """Returns statistics with those of features (frames, columns) added, in Kaldi's order and precision.
+    """Returns statistics with the sums of features (frames, columns) added, in Kaldi's order and precision.
 
-    They are (2, columns + 1) float64: sums and the count, sums of squares and 0. `weights` (frames,): how much
+    Statistics are (2, columns + 1) float64: sums and the count, sums of squares and 0. `weights` (frames,): how much
     each frame counts. Raises Nnet3Error for features of another number of columns, weights of another number of frames,
     no frames, and sums that are not finite.
     """
@@ -52,10 +52,10 @@ class Normalising:
     skipped: tuple[int, ...] = ()
 
     def apply(self, features: Rows, stats: Doubles) -> Rows:
-        """Returns features (frames, columns) normalised by statistics (2, columns + 1), in float32 as Kaldi does it.
+        """Returns features (frames, columns) normalised by statistics (2, columns + 1), in float32 as Kaldi does.
 
-        Statistics without squares, (1, columns + 1), will do for means. Raises Nnet3Error for those that do not fit,
-        and for statistics with which finite features become an infinity.
+        Statistics without squares, (1, columns + 1), will do for means. Raises Nnet3Error for statistics that do not
+        fit, and for statistics that turn finite features into an infinity.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             normalised = self._apply(features, stats)

@@ -31,13 +31,13 @@ def _in_a_row(column: Sequence[Any]) -> Any:
 
 
 class Waiting(Generic[C]):
-    """Rows that wait for their level, of a lattice whose levels are worked on in order."""
+    """Rows waiting for their level, of a lattice worked on level by level."""
 
     def __init__(self) -> None:
         self._parts = defaultdict[int, list[C]](list)
 
     def add(self, columns: C, level: npt.NDArray[np.integer]) -> None:
-        """Lets each row wait for its level (rows,)."""
+        """Lets the rows of `columns` wait for their levels, `level` (rows,)."""
         for number in np.unique(level).tolist():
             self._parts[number].append(part(columns, level == number))
 

@@ -30,8 +30,9 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x94D049BB133111EB], np
 
 @dataclass(frozen=True, eq=False)
 class LookaheadGraph:
-    """HCLr: transition-ids in, words out, with the words that each state can come to next; `disambiguation` symbols are
-    input labels that take no row."""
+    """HCLr: transition-ids in, words out, with the next words of each state; `disambiguation` symbols are input labels
+    without a row.
+    """
 
     fst: Fst
     reach: LabelReach
@@ -39,7 +40,7 @@ class LookaheadGraph:
 
     @cached_property
     def reached(self) -> ReachedWords:
-        """The words that each state can come to next."""
+        """The next words within reach of each state."""
         return ReachedWords(self.reach)
 
     @cached_property
@@ -72,7 +73,7 @@ class _Arcs(NamedTuple):
 
 
 class LookaheadSearch:
-    """Gives searches the composition of a look-ahead graph and a language model, which they share until it is large."""
+    """Gives searches one composition of a look-ahead graph and a language model, shared until it is large."""
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
         columns = np.asarray(column_of_label)
@@ -109,7 +110,7 @@ class LookaheadSearch:
         return self._composition
 
     def with_model(self, model: BackoffModel) -> LookaheadSearch:
-        """Returns the same for another language model, which may have no word that the graph has."""
+        """Returns the search with another language model, possibly without any word of the graph."""
         other = copy.copy(self)
         other._take(model)
         return other
@@ -150,17 +151,17 @@ class Composition:
     # ---- what a search asks ----
 
     def emitting_arcs(self, states: Integers) -> ArcsOfStates:
-        """Returns the arcs of these states that take a row."""
+        """Returns the arcs of `states` that take a row."""
         self._expand(states)
         return arcs_between(self._first_emitting[states], self._end[states])
 
     def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
-        """Returns the arcs of these states that take no row."""
+        """Returns the arcs of `states` that take no row."""
         self._expand(states)
         return arcs_between(self._first[states], self._first_emitting[states])
 
     def take_scratch(self) -> Integers:
-        """Lends an array of -1 for each state, and for some that are to come."""
+        """Lends an array of -1 for all states, and for some future states."""
         scratch = self._scratch.pop() if self._scratch else np.zeros(0, np.int32)
         return self.enlarged(scratch)
 
@@ -177,12 +178,12 @@ class Composition:
         self._scratch.append(scratch)
 
     def adopted(self, other: Composition, states: Integers) -> Integers:
-        """Returns the numbers of states that another composition of the same parts has numbered, (n,)."""
+        """Returns the numbers, (n,), of `states` of another composition of the same parts."""
         with self._lock:
             return self._numbers(part(other._states, states))
 
     def adopted_arcs(self, other: Composition, states: Integers, arcs: Integers) -> Integers:
-        """Returns the numbers of arcs that leave states of another composition of the same parts, (n,) each."""
+        """Returns the numbers of `arcs` out of `states` of another composition of the same parts, (n,) each."""
         own = self.adopted(other, states)
         self._expand(own)
         return arcs - other._first[states] + self._first[own]

@@ -1,4 +1,4 @@
-"""Kaldi's config files: one `--name=value` a line, read into options that are declared."""
+"""Kaldi's config files: one `--name=value` a line, read into declared options."""
 
 from __future__ import annotations
 

@@ -72,10 +72,10 @@ class DecodingGraph:
         return isinstance(self.search, LookaheadSearch)
 
     def with_phrases(self, phrases: Sequence[str]) -> tuple[DecodingGraph, list[str]]:
-        """Returns the graph of some phrases, in any order and in parts, and the words that the model does not know.
+        """Returns the graph of some phrases, in any order and in parts, and the words unknown to the model.
 
-        A phrase without a known word counts as one without words; if all are, nothing can be heard. Raises
-        ArgumentError if the graph is one whose words cannot be exchanged, or if there is no phrase.
+        A phrase without a known word counts as one without words; if all phrases are, nothing can be heard. Raises
+        ArgumentError if the words of the graph cannot be exchanged, or if the list of phrases is empty.
         """
         if not isinstance(self.search, LookaheadSearch):
             raise ArgumentError(
@@ -144,9 +144,9 @@ class Segment:
         return self.search.notices + narrowed_notices(self._lattice.narrowest, self.options.lattice_beam)
 
     def settled(self) -> DecodedSegment | None:
-        """Returns what the lattice has already, which later rows are not part of; None if there is nothing.
+        """Returns the finished part of the lattice, without the later rows; None if no part is finished.
 
-        Costs of the graph count in full, as they do in Vosk before the result.
+        Costs of the graph count in full, as in Vosk before the result.
         """
         if self._settled is None and self._lattice.num_rows:
             lattice = self._lattice.lattice(None)
@@ -154,7 +154,7 @@ class Segment:
         return self._settled
 
     def found(self, use_final: bool = True) -> DecodedSegment | None:
-        """Returns what was found so far; None if nothing fits the graph."""
+        """Returns the result so far; None if nothing fits the graph."""
         whole = self._lattice
         if self.search.num_rows > whole.num_rows or not whole.num_rows:
             raw = self.search.lattice(use_final, whole.first_row)
@@ -169,7 +169,7 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class DecodedSegment:
-    """A lattice of words, and what can be read off it."""
+    """A lattice of words, and its readings."""
 
     graph: DecodingGraph
     labelled: LabelLattice

@@ -155,8 +155,12 @@ class _Sets:
         self._arcs.append(LabelledArcs(source, target, label, graph[best], acoustic[best], ids))
 
     def _ways(self, members: _Members) -> tuple[Integers, Integers, Integers]:
-        """Returns the arcs with labels out of members that are good enough, the place of the member that each leaves,
-        and numbers of groups of one set and label, in order."""
+        """Returns the good arcs with labels out of members, and per arc the place of its member and the number of its
+        group.
+
+        A group is one set and one label; groups are in order. An arc is good if its group's best path is within the
+        beam.
+        """
         lattice = self._lattice
         number, place = arcs_leaving(self._offsets, members.state)
         arc = self._labelled[number]
@@ -185,9 +189,9 @@ class _Sets:
         self._ends.append(_Ends(of[order], graph[order], acoustic[order], ids))
 
     def _enter(self, members: _Members, path_cost: Doubles) -> Integers:
-        """Finds the sets of groups of members, in order, or makes them; returns the set of each group.
+        """Finds the sets of groups of members, in order, or makes new sets; returns the set of each group.
 
-        path_cost: (groups,), the cost of the best path that leads there.
+        path_cost: (groups,), the cost of the best path to the group.
         """
         starts = np.flatnonzero(changes(members.set))
         sizes = np.diff(np.append(starts, len(members.set)))
@@ -212,7 +216,7 @@ class _Sets:
         return number
 
     def result(self) -> LabelLattice:
-        """Returns the lattice whose states are the sets, without those from which no path goes on."""
+        """Returns the lattice of the sets, without sets that lead to no end."""
         _, number = np.unique(np.concatenate(self._levels), return_inverse=True)
         order = np.argsort(number, kind="stable")
         arcs = joined([NO_ARCS, *self._arcs]).renumbered(order)
@@ -222,10 +226,11 @@ class _Sets:
 
 
 class Leaps:
-    """The best ways without labels from the start, and from where labels lead to, to states with labels ahead or ends.
+    """The best ways without labels from the start, and from the ends of arcs with labels, to ends and to states with
+    labels ahead.
 
-    They are sorted by the state that they leave; those of state s are offsets[s] to offsets[s + 1] - 1. state: where
-    each leads; graph, acoustic: costs; ids.
+    Ways are sorted by source state: the ways out of state s are offsets[s] to offsets[s + 1] - 1. state: the way's end;
+    graph, acoustic: costs; ids.
     """
 
     def __init__(self, lattice: LabelLattice, memory: Memory):

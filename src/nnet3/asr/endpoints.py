@@ -31,10 +31,10 @@ class Endpointing:
     seconds_per_row: float = 0.03
 
     def which(self, rows: int, trailing_rows: int, relative_cost: float = math.inf) -> str:
-        """Returns the name of the first rule that says that the utterance has ended, or "".
+        """Returns the name of the first rule by which the utterance has ended, or "".
 
-        `rows`: rows of the search since the utterance began. `trailing_rows`: those at the end of the best path that
-        are silence. `relative_cost`: what ending now would cost more than the best path, infinite if it cannot end.
+        `rows`: rows of the search since the utterance began. `trailing_rows`: rows of silence at the end of the best
+        path. `relative_cost`: the cost of ending now beyond the cost of the best path, infinite if no path can end.
         """
         if rows == 0:
             return ""

@@ -33,9 +33,9 @@ def with_deltas(features: Rows, order: int = 2, window: int = 2) -> Rows:
 
 
 def spliced(features: Rows, left: int, right: int) -> Rows:
-    """Returns each frame between those before and behind it, oldest first: (frames, (left + 1 + right) columns).
+    """Returns each frame between its neighbours, oldest first: (frames, (left + 1 + right) columns).
 
-    Frames before the first and behind the last are equal to these (Kaldi: splice-feats).
+    Before the first frame and behind the last, the first and the last are repeated (Kaldi: splice-feats).
     """
     padded = np.pad(features, ((left, right), (0, 0)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, left + 1 + right, axis=0)  # (frames, columns, window)
@@ -45,7 +45,7 @@ def spliced(features: Rows, left: int, right: int) -> Rows:
 def subsampled(features: Rows, step: int, offset: int = 0) -> Rows:
     """Returns every `step`-th frame from `offset` on, or, if `step` < 0, each frame -step times (subsample-feats).
 
-    Raises Nnet3Error if there is no such frame.
+    Raises Nnet3Error if no frame is left.
     """
     if step < 0:
         return np.repeat(features, -step, axis=0)

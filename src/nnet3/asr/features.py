@@ -64,7 +64,7 @@ class FeatureStream:
         self._done = 0
 
     def accept(self, samples: Samples, last: bool = False) -> Rows:
-        """Returns the features, (frames, dim), that these samples, (n,), complete."""
+        """Returns the features, (frames, dim), completed by `samples`, (n,)."""
         if self._resampler is not None:
             samples = self._resampler.accept(samples, last)
         if len(samples):
@@ -100,7 +100,7 @@ def mel_weights(options: MfccOptions | FbankOptions) -> Rows:
 
 
 def check_mel_bins(options: MfccOptions | FbankOptions) -> None:
-    """Raises ArgumentError if a mel bin has no frequency of the Fourier transform, so that it is always empty."""
+    """Raises ArgumentError for an always empty mel bin, without any frequency of the Fourier transform."""
     empty = np.flatnonzero(~mel_weights(options).any(axis=1))
     if len(empty):
         raise ArgumentError(
@@ -135,7 +135,7 @@ class OnlineCmvn:
     """Normalises features with statistics of the frames before, of the speaker and of everybody.
 
     Statistics are (2, dim + 1) float64: sums and the count, sums of squares and 0. With `min_energy`, a frame whose
-    first feature is not above it takes the statistics of the frame that was looked at before it, and those of everybody
+    first feature is not above it takes the statistics of the frame looked at before, and the statistics of everybody
     once more, as in Vosk. Raises ModelFormatError if the statistics of everybody do not fit the options.
     """
 
@@ -169,7 +169,7 @@ class OnlineCmvn:
         self.stats[0, -1] += new
 
     def at(self, frames: Integers) -> Rows:
-        """Looks at frames in their order and returns them normalised, (..., dim) for numbers of frames (...)."""
+        """Looks at frames in order and returns them normalised, (..., dim) for numbers of frames (...)."""
         numbers = frames.reshape(-1)
         features = self._features.take(numbers)
         order = np.arange(len(numbers))
@@ -186,7 +186,7 @@ class OnlineCmvn:
         return self._normalized(features, moments).reshape(*frames.shape, self.dim)
 
     def forget(self, first: int) -> None:
-        """Frames before this one will not be looked at any more."""
+        """Forgets the frames before `first`, never looked at again."""
         for buffer in (self._features, self._sums, self._counts):
             buffer.forget(first)
 
@@ -225,8 +225,8 @@ class OnlineCmvn:
 class SplicedTransform:
     """Puts each frame and its neighbours side by side, oldest first, and multiplies them by a matrix.
 
-    A frame waits until those behind it are there; only before the first and behind the last frame these are repeated.
-    `matrix` is (outputs, inputs), or (outputs, inputs + 1) with an offset as last column.
+    A frame waits until the frames behind it are there; only before the first and behind the last frame these are
+    repeated. `matrix` is (outputs, inputs), or (outputs, inputs + 1) with an offset as last column.
     """
 
     def __init__(self, options: SpliceOptions, matrix: Rows, dim: int):
@@ -243,11 +243,11 @@ class SplicedTransform:
 
     @property
     def first_needed(self) -> int:
-        """The first frame that what is not yet done is made of."""
+        """The first frame used by the outputs not yet done."""
         return max(self.done + int(self._offsets[0]), 0)
 
     def next_frames(self, given: int, last: bool = False) -> Integers:
-        """Returns the frames that the next outputs are made of, (n, neighbours), when `given` frames are there."""
+        """Returns the frames of the next outputs, (n, neighbours), when `given` frames are there."""
         end = given if last else max(given - int(self._offsets[-1]), self.done)
         numbers = np.arange(self.done, end)[:, np.newaxis] + self._offsets
         self.done = end

@@ -55,7 +55,7 @@ class GrowingLattice:
 
     @property
     def first_row(self) -> int:
-        """The row that the next piece begins with: 0 as long as the start is open, then the last one of this piece."""
+        """The first row of the next piece: 0 as long as the start is open, then the last row of the piece before."""
         return 0 if self._open[0] == 0 else self.num_rows
 
     def close_start(self) -> None:
@@ -181,8 +181,9 @@ class GrowingLattice:
         return joined([start, steps]), inner
 
     def lattice(self, final: npt.NDArray[np.float32] | None) -> LabelLattice | None:
-        """Returns the lattice so far; None if there is no path. final: (states of the search's graph,), what ending in
-        each costs; None: nothing."""
+        """Returns the lattice so far; None if no path is left. final: (states of the search's graph,), their costs of
+        ending; None: ending costs nothing.
+        """
         cost = np.zeros(len(self._ends.src)) if final is None else final[self._ends.dst].astype(np.float64)
         graph = self._ends.graph + cost
         order = np.lexsort((graph + self._ends.acoustic, self._ends.src))

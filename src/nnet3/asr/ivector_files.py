@@ -32,7 +32,7 @@ class DiagonalGmm:
 
     @cached_property
     def constants(self) -> Singles:
-        """The part of each log-likelihood that no feature changes, (Gaussians,)."""
+        """The constant part of each log-likelihood, (Gaussians,)."""
         with np.errstate(divide="ignore"):
             logs = np.log(self.weights, dtype=np.float64) - 0.5 * self.dim * math.log(2 * math.pi)
         inverse = self.inv_vars.astype(np.float64)
@@ -134,7 +134,7 @@ def load_diagonal_gmm(path: str | os.PathLike[str]) -> DiagonalGmm:
 
 
 def load_ivector_extractor(path: str | os.PathLike[str]) -> IvectorExtractor:
-    """Loads a `final.ie`. Raises ModelFormatError, also for one whose weights depend on the ivector."""
+    """Loads a `final.ie`. Raises ModelFormatError, also for an extractor with weights that depend on the ivector."""
     reader = Reader.open(path)
     reader.expect("<IvectorExtractor>")
     reader.expect("<w>")

@@ -89,7 +89,7 @@ class IvectorStatistics:
         self.count += total
 
     def scale(self, factor: float) -> None:
-        """Lets the frames count for `factor`, 0 to 1, of what they did; the prior keeps its proper weight."""
+        """Scales the weight of the frames by `factor`, 0 to 1; the prior keeps its proper weight."""
         prior = 1 - factor
         if self.max_count > 0:
             most = self.max_count

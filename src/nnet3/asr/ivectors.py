@@ -32,7 +32,7 @@ FileName = str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class IvectorModel:
-    """The extractor of ivectors and all that comes before it. Raises ModelFormatError for parts that do not fit.
+    """The extractor of ivectors and all its inputs. Raises ModelFormatError for parts that do not fit.
 
     `transform` is (E, spliced features) or has one column more, the offset; `cmvn_stats` is (2, features + 1).
     """
@@ -100,7 +100,7 @@ class IvectorModel:
 
 
 class IvectorFiles(NamedTuple):
-    """The files of an extractor; "" for a config file that there is not."""
+    """The files of an extractor; "" for a missing config file."""
 
     extractor: FileName
     gmm: FileName
@@ -131,7 +131,7 @@ class IvectorFiles(NamedTuple):
 class OnlineIvectors:
     """The ivectors of one stream of features.
 
-    With `weighted`, each frame counts for as much as `weigh` has said; else each counts in full.
+    With `weighted`, a frame counts for as much as `weigh` has said; else all frames count in full.
     """
 
     def __init__(self, model: IvectorModel, speaker: SpeakerState | None = None, *, weighted: bool = False):
@@ -226,7 +226,7 @@ class OnlineIvectors:
         return SpeakerState(stats, statistics)
 
     def _take_in(self, last: int) -> None:
-        """Adds the frames up to `last`, with an estimate at each point where there is to be one."""
+        """Adds the frames up to `last`, with an estimate at every point due for one."""
         period = self._options.ivector_period
         points = [last]
         if not self._options.newest_only:

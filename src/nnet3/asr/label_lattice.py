@@ -51,9 +51,9 @@ def final_columns(
 
 @dataclass(frozen=True, eq=False)
 class LabelLattice(Levels):
-    """Arcs with a label or none (0), sorted by the states that they leave; state 0 is the start.
+    """Arcs with a label or none (0), sorted by source state; state 0 is the start.
 
-    level: (states,), by which states are sorted; arcs lead to higher levels. src, dst, label: (arcs,). graph_cost,
+    level: (states,), in ascending order; arcs lead to higher levels. src, dst, label: (arcs,). graph_cost,
     acoustic_cost: (arcs,). ids: of each arc. final_graph, final_acoustic: (states,), infinite where no path ends;
     final_ids: of each state.
     """
@@ -79,7 +79,7 @@ class LabelLattice(Levels):
         return LabelledArcs(self.src, self.dst, self.label, self.graph_cost, self.acoustic_cost, self.ids)
 
     def pruned(self, beam: float) -> LabelLattice:
-        """Keeps the paths that cost at most `beam` more than the best one."""
+        """Keeps the paths at most `beam` worse than the best path."""
         return self._part(*self.within(beam))
 
     def best_path(self) -> LabelLattice:
@@ -94,7 +94,7 @@ class LabelLattice(Levels):
         return LabelLattice(self.level[states], *kept, graph, acoustic, self.final_ids[states])
 
     def lattice(self) -> Lattice:
-        """Returns it as an acceptor, as tables have it."""
+        """Returns the lattice as an acceptor, in the form of tables."""
         fst = Fst.from_arcs(0, self.final_graph, self.src, self.dst, self.label, self.graph_cost)
         ends = np.where(np.isfinite(self.final_graph), self.final_acoustic, np.inf)
         return Lattice(fst, self.acoustic_cost.astype(np.float32), ends.astype(np.float32), self.ids, self.final_ids)

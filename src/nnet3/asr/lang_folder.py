@@ -80,7 +80,7 @@ class Dictionary:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Dictionary:
-        """Reads a folder. ModelFormatError for what is missing or wrong in it."""
+        """Reads a folder. ModelFormatError for a missing or wrong file."""
         path = Path(folder)
         has_probabilities = (path / "lexiconp.txt").exists()
         lexicon = path / ("lexiconp.txt" if has_probabilities else "lexicon.txt")

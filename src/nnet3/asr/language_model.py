@@ -74,7 +74,7 @@ class BackoffModel:
         return self.key[arcs] & _WORD
 
     def find(self, states: Integers, words: Integers) -> Integers:
-        """Returns the number of the arc of each state for its word; -1 where there is none."""
+        """Returns the number of each state's arc for its word; -1 where no arc has the word."""
         key = states << 32 | words
         at = np.searchsorted(self.key, key)
         return np.where(self.key[at] == key, at, -1)

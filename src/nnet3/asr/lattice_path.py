@@ -20,7 +20,7 @@ _OVER = -1
 
 @dataclass(frozen=True, eq=False)
 class LatticePath:
-    """A path from the start: its arcs and the state where it ends. It was chosen by `cost`."""
+    """A path from the start, chosen by `cost`: its arcs and its last state."""
 
     lattice: Lattice
     arcs: Integers
@@ -118,7 +118,7 @@ def best_paths(
 
 
 def random_paths(lattice: Lattice, number: int, rng: np.random.Generator) -> list[LatticePath]:
-    """Returns so many paths, none if there is no way to an end: at each state any way on is as likely as another."""
+    """Returns `number` paths, none if no path ends: at each state all ways on are equally likely."""
     fst = lattice.fst
     final = np.where(fst.final < np.inf, 0.0, np.inf)
     leads_on = _least_ahead(fst, np.zeros(fst.num_arcs), final) < np.inf
@@ -149,7 +149,7 @@ def _least_ahead(fst: Fst, cost: Doubles, final: Doubles) -> Doubles:
 
 
 def _path(lattice: Lattice, steps: _Steps, cost: float) -> LatticePath:
-    """Makes a path of its steps: arcs, and at last the state where it ends."""
+    """Makes a path of its steps: arcs, and at last the final state."""
     steps, end = steps
     arcs = []
     while steps:

@@ -15,8 +15,8 @@ _ROUNDING = 1e-6  # that costs may have along a path
 
 
 class Levels:
-    """A lattice whose states are sorted by level, and whose arcs, sorted by the states that they leave, lead to higher
-    ones; state 0 is the start.
+    """A lattice, its states sorted by level, its arcs by source state; arcs lead to higher levels, state 0 is the
+    start.
 
     level, final_cost: (states,); src, dst, graph_cost, acoustic_cost: (arcs,).
     """
@@ -47,7 +47,7 @@ class Levels:
         return np.searchsorted(self.src, np.arange(self.num_states + 1))
 
     def arcs_by_source(self) -> Iterator[slice]:
-        """The arcs that leave each level, from the first level to the last one."""
+        """The arcs out of each level, from the first level to the last."""
         level = self.level[self.src]
         edges = np.append(np.flatnonzero(np.diff(level, prepend=-1)), len(level))
         return (slice(first, last) for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -80,7 +80,7 @@ class Levels:
         return float(np.max(through[through < np.inf], initial=self.best_cost) - self.best_cost)
 
     def within(self, beam: float) -> tuple[Flags, Flags, Flags]:
-        """Marks states, arcs and ends on paths that cost at most `beam` more than the best one."""
+        """Marks states, arcs and ends on paths at most `beam` worse than the best path."""
         most = min(self.best_cost + beam + _ROUNDING, np.finfo(np.float64).max)
         arcs = self.forward[self.src] + self.cost + self.backward[self.dst] <= most
         return self.forward + self.backward <= most, arcs, self.forward + self.final_cost <= most

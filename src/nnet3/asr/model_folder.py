@@ -118,10 +118,10 @@ class FrontModel:
 
 
 class ModelFolder:
-    """A directory with a model: its files and its settings. The large files are loaded when they are asked for.
+    """A directory with a model: its files and its settings. Large files are loaded on demand.
 
-    `graph` is another folder with the graph. Raises ModelFormatError, with all files that are missing, or ConfigError
-    for a setting.
+    `graph` is another folder with the graph. Raises ModelFormatError, with all missing files, or ConfigError for a
+    setting.
     """
 
     def __init__(self, path: str | os.PathLike[str], graph: str | os.PathLike[str] | None = None):
@@ -170,7 +170,7 @@ class ModelFolder:
         raise _missing(self._graph, [either], "this is where the search graph should be")
 
     def _first_of(self, *names: str) -> Path | None:
-        """Returns the first of these files that there is beside the graph."""
+        """Returns the first of the files `names` found beside the graph."""
         return next((self._graph / name for name in names if (self._graph / name).is_file()), None)
 
     def load(self) -> FrontModel:
@@ -216,7 +216,7 @@ class ModelFolder:
         return kind, f"{conf}{kind}.conf"
 
     def _ivector_files(self) -> IvectorFiles:
-        """Returns the files of the extractor, which need not be there."""
+        """Returns the files of the extractor, present or not."""
         folder, conf, said = self._layout.ivector, self._layout.ivector_conf, self._ivectors.files
         return IvectorFiles(
             folder + _name(said.ivector_extractor, "final.ie"),
@@ -228,8 +228,7 @@ class ModelFolder:
         )
 
     def _input_cmvn_files(self) -> list[str]:
-        """Returns the statistics by which the network's input is normalised online, and the options, if there are any
-        of these."""
+        """Returns the files of the network's online input normalisation, statistics and options, if there are any."""
         said = self._settings.features
         if not self._layout.is_vosk:
             named = (said.global_cmvn_stats, self._layout.conf + _name(said.cmvn_config, ""))
@@ -253,7 +252,7 @@ class ModelFolder:
             raise ModelFormatError(OnlineFeatureOptions.no_pitch, str(self.path / layout.conf / _PITCH))
 
     def _needed_for_ivectors(self, files: IvectorFiles) -> list[str]:
-        """Returns the files without which there are no ivectors, as Vosk's and Kaldi's programs have it."""
+        """Returns the files needed for ivectors, by the rules of Vosk's and Kaldi's programs."""
         if self._layout.is_vosk:
             return list(map(str, files))
         said = self._ivectors.files

@@ -71,9 +71,9 @@ def _vosk(decoding: DecodingOptions, phones: tuple[int, ...], rules: dict[str, E
 
 
 def read_kaldi_settings(path: Path, factor: Path) -> Settings:
-    """Returns the settings of online.conf, and of the file `factor`, which says how many frames there are per row.
+    """Returns the settings of online.conf, and of the file `factor` with the number of frames per row.
 
-    Where neither says so, there are as many as in most chain models. Raises as `read_conf` does.
+    Without a number in either file, rows have as many frames as in most chain models. Raises as `read_conf` does.
     """
     names = {"": _CHAIN, "/features": OnlineFeatureOptions(), "ivector-silence-weighting": SilenceWeightingOptions()}
     sections = read_conf(path, {**names, **_endpoint_sections()}, f"{_OF_DECODERS}|{_OF_PROGRAMS}")

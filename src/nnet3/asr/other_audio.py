@@ -36,7 +36,7 @@ _ARGUMENTS = (
 
 
 def open_other_audio(contents: bytes, source: str) -> AudioSource:
-    """Reads any format that soundfile or ffmpeg knows. Raises ModelFormatError, which says what is needed."""
+    """Reads any format known to soundfile or ffmpeg. Raises ModelFormatError with the package or program needed."""
     kind = next((kind for (at, begin), kind in _OTHERS.items() if contents.startswith(begin, at)), None)
     reason = f"this is {kind}, which takes the program {_NAME}"
     if kind is None:

@@ -100,7 +100,9 @@ class Lexicon:
         return cls([Pronunciation(name, (name,)) for name in spoken], names, silence=None)
 
     def spoken(self, words: Sequence[str]) -> list[str]:
-        """Returns the words with `unknown` for those that the lexicon lacks. Raises ArgumentError with all of them."""
+        """Returns the words with `unknown` for words missing from the lexicon. Raises ArgumentError with all missing
+        words.
+        """
         missing = Counter(word for word in words if word not in self.pronunciations)
         if missing and self.unknown is None:
             raise ArgumentError(
@@ -117,7 +119,7 @@ class Lexicon:
         return lexicon_fst(entries, self.phones, labels, self._optional), labels
 
     def split(self, phones: Sequence[int], words: Sequence[str]) -> list[tuple[int, int]]:
-        """Returns where each word begins and ends in phones (n,), which have silences between words, maybe.
+        """Returns the begin and the end of each word in phones (n,), with optional silences between words.
 
         Raises Nnet3Error if the phones are not these words.
         """
@@ -153,9 +155,9 @@ class Lexicon:
         return spans[::-1]
 
     def _in_position(self, entries: list[Pronunciation]) -> list[Pronunciation]:
-        """Returns the entries with phones such as AH_B, by the place in the word, where the model has these.
+        """Returns the entries with phones such as AH_B, by the place in the word, where the model has such phones.
 
-        Raises ArgumentError for a phone that it does not have at all.
+        Raises ArgumentError for a phone unknown to the model in any form.
         """
         chosen = []
         for plain, marked in zip(entries, with_positions(entries), strict=True):

@@ -19,12 +19,12 @@ _OF_ARCS = ("word", "transition_id", "graph_cost", "acoustic_cost")  # besides t
 
 @dataclass(frozen=True, eq=False)
 class RawLattice(Levels):
-    """States in topological order, the start first; arcs ordered by the states that they leave.
+    """States in topological order, the start first; arcs ordered by source state.
 
-    row_of_state: (states,), the rows of scores that are over. level: (states,), by row, and within it by the longest
-    chain of arcs without a transition-id. src, dst, word, transition_id (0: none): (arcs,). graph_cost,
-    acoustic_cost: (arcs,), final_graph: (states,), infinite where no path ends; float64. graph_state: (states,), where
-    in the graph each is. `has_ended`: the final costs are those of the graph; without it no path had come to an end of
+    row_of_state: (states,), the number of rows of scores before the state. level: (states,), by row, and within a row
+    by the longest chain of arcs without a transition-id. src, dst, word, transition_id (0: none): (arcs,). graph_cost,
+    acoustic_cost: (arcs,), final_graph: (states,), infinite where no path ends; float64. graph_state: (states,), the
+    state's number in the graph. `has_ended`: the final costs are the graph's; otherwise no path had come to an end of
     the graph, and all may end.
     """
 
@@ -64,13 +64,13 @@ class RawLattice(Levels):
         return self.final_graph
 
     def pruned(self, beam: float) -> RawLattice:
-        """Keeps the paths that cost at most `beam` more than the best one."""
+        """Keeps the paths at most `beam` worse than the best path."""
         states, arcs, ends = self.within(beam)
         ending = replace(self, final_graph=np.where(ends, self.final_graph, np.inf))
         return ending._chosen(states, arcs, np.cumsum(states) - 1)
 
     def labelled(self, label: Integers | None = None) -> LabelLattice:
-        """Returns it with words, or other labels of the arcs, as labels."""
+        """Returns the lattice with words, or other labels of the arcs, as labels."""
         emits = self.transition_id > 0
         ids = Strings.of(emits, self.transition_id[emits])
         return LabelLattice(

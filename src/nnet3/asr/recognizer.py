@@ -72,7 +72,7 @@ class Model:
         return self.front.computer(num_streams, self._device)
 
     def take_computer(self) -> StreamComputer:
-        """Lends what computes the scores of one stream."""
+        """Lends a computer of the scores of one stream."""
         return self._idle.pop() if self._idle else self.computer()
 
     def give_computer_back(self, computer: StreamComputer) -> None:
@@ -172,7 +172,7 @@ class Recognizer:
         return found
 
     def partial(self) -> SpokenText:
-        """Returns what seems to have been said since the last result; more audio may change it."""
+        """Returns the words apparently said since the last result; more audio may change them."""
         self._check_open()
         segment = self._segment
         if segment is None or segment.search.num_rows == 0:
@@ -294,7 +294,7 @@ class Recognizer:
     # ---- segments and streams ----
 
     def _begin(self) -> tuple[AcousticStream, Segment]:
-        """Returns the stream and the segment that take audio, which are new where the ones before are over."""
+        """Returns the stream and the segment for the next audio, new ones after the end of the old."""
         self._check_open()
         if self._segment is not None and self._stream is not None:
             return self._stream, self._segment

@@ -1,4 +1,4 @@
-"""RowBuffer: rows of an array that grows at its end and may forget its beginning."""
+"""RowBuffer: rows of an array with growth at the end and, maybe, a forgotten beginning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnet3.asr.arrays import Integers
 
 
 class RowBuffer:
-    """Rows (n, columns) that are numbered from 0, from `start` on still there."""
+    """Rows (n, columns), numbered from 0; the rows from `start` on are kept."""
 
     def __init__(self, columns: int, dtype: npt.DTypeLike = np.float32):
         self._rows = np.zeros((64, columns), dtype)
@@ -19,7 +19,7 @@ class RowBuffer:
         self.start = 0
 
     def __len__(self) -> int:
-        """Rows that have been appended, forgotten ones included."""
+        """Number of rows ever appended, forgotten rows included."""
         return self.start + self._used
 
     def append(self, rows: npt.NDArray[Any]) -> None:

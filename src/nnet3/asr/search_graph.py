@@ -59,11 +59,11 @@ class SearchGraph:
         return self
 
     def emitting_arcs(self, states: Integers) -> ArcsOfStates:
-        """Returns the arcs of these states that take a row."""
+        """Returns the arcs of `states` that take a row."""
         return arcs_between(self._first_emitting[states], self._first[states + 1])
 
     def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
-        """Returns the arcs of these states that take no row."""
+        """Returns the arcs of `states` that take no row."""
         return arcs_between(self._first[states], self._first_emitting[states])
 
     def take_scratch(self) -> Integers:
@@ -71,7 +71,7 @@ class SearchGraph:
         return self._scratch.pop() if self._scratch else np.full(self.num_states, -1, np.int32)
 
     def enlarged(self, scratch: Integers) -> Integers:
-        """Returns the array with room for states that have come since it was lent: itself, since none comes."""
+        """Returns the array itself: a SearchGraph gets no new states after the array was lent."""
         return scratch
 
     def give_scratch_back(self, scratch: Integers) -> None:

@@ -1,4 +1,4 @@
-"""SpeakerState: what is known of a speaker after some utterances, for the next one; Kaldi's file of it."""
+"""SpeakerState: knowledge of a speaker after some utterances, for the next utterance; Kaldi's file of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SpeakerState:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: IvectorModel) -> SpeakerState:
-        """Loads Kaldi's file of such a state. Raises ModelFormatError, also for that of another model."""
+        """Loads Kaldi's file of a speaker's state. Raises ModelFormatError, also for a state of another model."""
         reader = Reader.open(path)
         for token in (*_BEGIN, "<SpeakerCmvnStats>"):
             reader.expect(token)

@@ -1,4 +1,4 @@
-"""Strings of integers as arrays: parts of them, several put together, what they have in common."""
+"""Strings of integers as arrays: parts of strings, concatenation, common beginnings."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def without_first(strings: Strings, counts: Integers) -> Strings:
 
 
 def first_values(strings: Strings, counts: Integers) -> Strings:
-    """Returns so many of the first values of each string."""
+    """Returns the first `counts` values of each string."""
     keep = np.arange(len(strings.values)) < np.repeat(strings.offsets[:-1] + counts, strings.lengths)
     return Strings.of(counts, strings.values[keep])
 
 
 def common_lengths(strings: Strings, starts: Integers) -> Integers:
-    """Returns how many values the strings of each group have in common at their beginning, (groups,).
+    """Returns the number of values common to the beginnings of all strings of each group, (groups,).
 
-    Group g is the strings from starts[g] on; each has one at least.
+    Group g is the strings from starts[g] on, at least one.
     """
     lengths = strings.lengths
     sizes = np.diff(np.append(starts, len(lengths)))

@@ -34,7 +34,7 @@ class TimedLattice:
 
 
 def timed_lattice(lattice: LabelLattice, boundaries: WordBoundaries | None, graph_scale: float = 1.0) -> TimedLattice:
-    """Returns the words of all paths with the rows that they take by their phones; silence has arcs of its own.
+    """Returns the words of all paths with their rows, as their phones tell; silence has arcs of its own.
 
     Without boundaries a word takes the rows of its arc. Costs of the graph are scaled.
     """
@@ -80,7 +80,7 @@ def _with_end(row: Integers, arcs: _Steps, final: Doubles) -> TimedLattice:
 
 
 class _Pending(NamedTuple):
-    """Nodes: their numbers, states, and the ids and words that no arc has taken."""
+    """Nodes: their numbers, states, and the ids and words not yet taken by an arc."""
 
     number: Integers
     state: Integers
@@ -89,13 +89,13 @@ class _Pending(NamedTuple):
 
     @property
     def first_words(self) -> Integers:
-        """The first word of each, 0 where there is none."""
+        """The first word of each node, 0 for no word."""
         begin = self.words.offsets[:-1]
         return np.where(self.words.lengths > 0, np.append(self.words.values, 0)[begin], 0)
 
 
 class _Arrivals(NamedTuple):
-    """Ways to nodes along arcs of the lattice: the nodes that they come from, their costs, and the nodes."""
+    """Ways to nodes along arcs of the lattice: their source nodes, their costs, and the nodes reached."""
 
     src: Integers
     cost: Doubles
@@ -105,10 +105,10 @@ class _Arrivals(NamedTuple):
 
 
 class _Alignment:
-    """Follows all paths of a lattice; a node is a state with the ids and words that no arc has taken yet.
+    """Follows all paths of a lattice; a node is a state with the ids and words not yet taken by an arc.
 
     If the ids of a node begin with a whole word, or with a whole phone outside of words, one arc leads to the node
-    without these ids. From other nodes silent arcs follow the arcs of the lattice.
+    without the ids of this word or phone. From other nodes silent arcs follow the arcs of the lattice.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class _Alignment:
 
 
 def _without_silent(nodes: LabelLattice, row: Integers) -> TimedLattice:
-    """Returns the lattice without arcs that have no label; other labels are one too large."""
+    """Returns the lattice without arcs of no label; all other labels are one too large."""
     leaps, labelled = Leaps(nodes, Memory(np.inf)), np.flatnonzero(nodes.label)
     entry = np.repeat(np.arange(nodes.num_states), np.diff(leaps.offsets))
     final = np.full(nodes.num_states, np.inf)

@@ -55,8 +55,9 @@ class TokenRow:
 
 
 class Steps(NamedTuple):
-    """A path: the transition-id of each row's arc and the state that it leaves, as first numbered, (rows,); output
-    labels and how many rows were over when each was passed, (words,)."""
+    """A path: the transition-id of each row's arc and its source state as first numbered, (rows,); output labels and
+    the number of rows before each label, (words,).
+    """
 
     transition_ids: Integers
     states: Integers
@@ -89,7 +90,7 @@ class TokenRows:
         self.append(row)
 
     def __len__(self) -> int:
-        """The number of the last row, which is the number of rows of scores that it is behind."""
+        """The number of the last row: the number of rows of scores taken before it."""
         return self.first + len(self._rows) - 1
 
     @property
@@ -106,9 +107,9 @@ class TokenRows:
         return np.array([row.counted for row in self._rows[first - self.first :]])
 
     def prune(self, beam: float) -> None:
-        """Removes what is no part of a path within the beam, as far back as the last rows changed much.
+        """Removes tokens and links outside all paths within the beam, as far back as the last rows changed much.
 
-        Which tokens are left, and how many were counted, is as in Kaldi, whose pieces of a lattice end by these counts.
+        The remaining tokens, and their counts, are as in Kaldi, whose pieces of a lattice end by these counts.
         """
         newest = len(self._rows) - 1
         if self.last.counted < 0:
@@ -252,7 +253,7 @@ class TokenRows:
         return Steps.joined(reversed(parts))
 
     def _steps(self, token: int, number: int) -> tuple[int, Steps]:
-        """Returns the best path to a token of a row from the first row on, and the token of that row that it leaves."""
+        """Returns the best path from the first row to a token of row `number`, and its token in the first row."""
         graph, rows = self.graph, number - self.first
         emitted, leaving, epsilons = np.full(rows, _NONE), np.full(rows, _NONE), []
         while True:  # a token knows only the one before it

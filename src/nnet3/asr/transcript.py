@@ -11,7 +11,7 @@ _WORDS_PER_LINE = 7
 
 
 def subtitles(heard: Iterable[SpokenText], words_per_line: int = _WORDS_PER_LINE, *, webvtt: bool = False) -> str:
-    """Returns subtitles of so many words each: SubRip (srt), or WebVTT."""
+    """Returns subtitles of `words_per_line` words: SubRip (srt), or WebVTT."""
     comma, parts = ("." if webvtt else ","), ["WEBVTT\n\n"] if webvtt else []
     for number, words in enumerate(_lines(heard, words_per_line), 1):
         begin, end = _clock(words[0].start, comma), _clock(words[-1].end, comma)
@@ -25,7 +25,7 @@ def subtitles(heard: Iterable[SpokenText], words_per_line: int = _WORDS_PER_LINE
 def ctm_lines(name: str, heard: Iterable[SpokenText]) -> Iterator[str]:
     """Yields `name channel begin duration word confidence` for each word, times in seconds.
 
-    Blanks in the name are %20, as in URLs: in such lines they separate.
+    Blanks in the name become %20, as in URLs, because blanks separate the fields of a line.
     """
     name = one_field(name)
     for spoken in heard:
@@ -35,7 +35,7 @@ def ctm_lines(name: str, heard: Iterable[SpokenText]) -> Iterator[str]:
 
 
 def one_field(name: str) -> str:
-    """Returns a name as one field of a line: its blanks become %20 and so on, as in URLs."""
+    """Returns a name as one field of a line: blanks become %20 and so on, as in URLs."""
     return "".join(f"%{ord(letter):02X}" if letter in BLANKS else letter for letter in name)
 
 

@@ -43,7 +43,7 @@ class DecodedUtterance:
 
 @dataclass(frozen=True)
 class UtteranceDecoder:
-    """Searches whole utterances. `acoustic_scale` is what their scores were multiplied with."""
+    """Searches whole utterances. `acoustic_scale` is the factor by which their scores were multiplied."""
 
     model: TransitionModel
     search: SearchOptions

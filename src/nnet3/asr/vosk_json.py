@@ -13,7 +13,7 @@ NOTHING_HEARD = '{"alternatives" : [{"text": "", "confidence" : 1.0}] }'  # with
 
 @dataclass(frozen=True)
 class TimedWord:
-    """A word, when it was spoken in seconds, and how sure it is (None: unknown)."""
+    """A word, its times in seconds, and its confidence (None: unknown)."""
 
     word: str
     start: float

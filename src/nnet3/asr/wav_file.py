@@ -32,7 +32,7 @@ class _Format(NamedTuple):
 def read_wav(file: BytesInOrder, source: str, close: Callable[[], None] = lambda: None) -> AudioSource | None:
     """Reads a WAV file up to its first sample. Returns None for anything but a WAV file of integers.
 
-    WAVE_FORMAT_EXTENSIBLE counts as the format that it names. Raises ModelFormatError for a header that cannot be.
+    WAVE_FORMAT_EXTENSIBLE counts as the format named in the header. Raises ModelFormatError for an impossible header.
     """
     begin = file.read(12)
     if begin[:4] != b"RIFF" or begin[8:] != b"WAVE":

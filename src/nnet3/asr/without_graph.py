@@ -14,7 +14,9 @@ from nnet3.kaldi_io.fst import Fst
 
 
 class LabelRun(NamedTuple):
-    """Labels of a CTC network and their rows begin .. end - 1, with the mean probability there, (labels,) each."""
+    """Labels of a CTC network and their rows begin .. end - 1, with their mean probability over the rows, (labels,)
+    each.
+    """
 
     label: Integers
     begin: Integers

@@ -1,4 +1,4 @@
-"""Word error rates: what is put in, left out and replaced in what was heard, compared with what was said."""
+"""Word error rates: insertions, deletions and substitutions in recognized words, compared with the transcript."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _distances(reference: Integers, hypothesis: Integers) -> Integers:
 
 
 def _at(distances: Integers, row: int, column: int) -> int:
-    """Returns a distance; beyond the edge one that is never the least."""
+    """Returns a distance; beyond the edge a value that is never the least."""
     return int(distances[row, column]) if min(row, column) >= 0 else int(distances.max()) + 2
 
 

@@ -23,7 +23,7 @@ _WORK_PER_ARC = 4000  # numbers per arc of a lattice of any length; beyond them 
 
 
 class WordLattice(NamedTuple):
-    """A lattice of words, and the beam within which it has all paths."""
+    """A lattice of words with all paths within the beam `beam`."""
 
     lattice: Lattice
     beam: float
@@ -41,7 +41,7 @@ def narrowed_notices(narrowed: float, beam: float) -> list[str]:
 
 
 class PhoneLabels:
-    """Labels that tell a word and, where one begins, a phone, as one number."""
+    """Labels that encode a word and, where a phone begins, the phone, as one number."""
 
     def __init__(self, model: TransitionModel):
         ids = model.transition_ids
@@ -50,8 +50,9 @@ class PhoneLabels:
         self._phone_begun = np.append(0, np.where(begins, model.phone(ids), 0))
 
     def of(self, lattice: LabelLattice, from_start: bool) -> Integers:
-        """Returns the labels of the arcs of a lattice of words, (arcs,), which have one id at most. Arcs from the start
-        have their phones if wanted; Kaldi leaves them out."""
+        """Returns the labels of the arcs of a lattice of words, (arcs,), with at most one id per arc. Arcs from the
+        start have their phones if wanted; Kaldi leaves these phones out.
+        """
         first = np.zeros(len(lattice.src), np.int64)
         told = ((lattice.src > 0) | from_start) & (lattice.ids.lengths > 0)
         first[told] = lattice.ids.values[lattice.ids.offsets[:-1][told]]
@@ -87,11 +88,11 @@ def within_memory(
     phones: PhoneLabels | None = None,
     phones_alone: bool = False,
 ) -> tuple[LabelLattice, float]:
-    """Determinizes a lattice of words whose arcs have one id at most, by phones and words first if `phones` are given.
+    """Determinizes a lattice of words with at most one id per arc, by phones and words first if `phones` are given.
 
-    Sets can be exponentially many. Where they need more than `most_bytes`, or more work than is usual for these bytes
-    and the arcs, the beam is narrowed, each time with half of the work: all take twice the first at most. The best path
-    is left in any case. Returns the lattice and the beam.
+    Sets can be exponentially many. Where sets need more than `most_bytes`, or more work than is usual for the bytes and
+    the arcs, the beam is narrowed, and every further try has half of the work: all tries take twice the first at most.
+    The best path is left in any case. Returns the lattice and the beam.
     """
     whole = lattice if phones is None else replace(lattice, label=phones.of(lattice, from_start=phones_alone))
 
@@ -117,8 +118,9 @@ _SAME = 2.0**-13  # costs this close are taken for equal
 
 
 def merged(lattice: LabelLattice) -> LabelLattice:
-    """Returns the lattice with states as one from which arcs with the same labels, costs and ids go to the same states,
-    the last levels first."""
+    """Returns the lattice with equivalent states merged, the last levels first: their arcs have equal labels, costs,
+    ids and end states.
+    """
     ends = np.isfinite(lattice.final_cost)
     end_costs = (_rounded(np.where(ends, each, 0)) for each in (lattice.final_graph, lattice.final_acoustic))
     kind = mixed(ends, *end_costs, hashes(lattice.final_ids))

@@ -68,8 +68,11 @@ class WordBoundaries:
         return starts
 
     def first_units(self, ids: Integers, lengths: Integers) -> tuple[Integers, Flags]:
-        """Returns of sequences of transition-ids (sequences, rows), which begin with a phone, how many rows their first
-        word or other phone has, and if it is a word. 0 rows: it may go on behind the sequence, or begins in a word."""
+        """Returns the number of rows of the first word or phone outside words, and if it is a word.
+
+        Sequences of transition-ids, (sequences, rows), begin with a phone. 0 rows: the word or phone may go on behind
+        the sequence, or the sequence begins inside a word.
+        """
         place = np.arange(ids.shape[1])
         starts = self.phone_starts(ids) & (place > 0) & (place < lengths[:, None])
         is_word, is_inside = self.begins_word[ids[:, 0]], self.is_inside[ids[:, 0]]

@@ -1,4 +1,4 @@
-"""WordsAhead: which words of a language model can come next in a look-ahead graph, and what any of them costs."""
+"""WordsAhead: the words of a language model that can come next in a look-ahead graph, and the cost of any of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _LONG_GROUP = 64
 
 
 class Ahead(NamedTuple):
-    """Answers for pairs of states: if a word or the end can come; what any costs, 0 where `only` is the model's arc of
-    the one word that can (-1: none or several)."""
+    """Answers for pairs of states: if a word or the end can come; the cost of any of them, 0 where `only` is the
+    model's arc of the only possible word (-1: none or several).
+    """
 
     is_some: npt.NDArray[np.bool_]
     cost: Costs
@@ -27,7 +28,7 @@ class Ahead(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The number of words, their mass, and the arc of the last one, -1 if there is none."""
+    """The number of words, their mass, and the arc of the last word, -1 without words."""
 
     number: Integers
     mass: Doubles
@@ -53,7 +54,7 @@ class ReachedWords:
 
 
 class WordsAhead:
-    """The words that states of a graph reach beside those that states of a language model read."""
+    """Words common to the reach of a graph's states and the arcs of a language model's states."""
 
     def __init__(self, reached: ReachedWords, model: BackoffModel):
         self._reached, self._model = reached, model
@@ -61,7 +62,7 @@ class WordsAhead:
         self._mass_before = _sums_before(self._mass, model.first_arc)
 
     def look(self, states: Integers, histories: Integers) -> Ahead:
-        """Answers for pairs of a state of the graph and one of the model, (n,) each."""
+        """Answers for pairs of a state of the graph and a state of the model, (n,) each."""
         is_short = 4 * self._model.num_words(histories) < self._reached.counts[states]
         count, mass, arc = np.zeros(len(states), np.int64), np.zeros(len(states)), np.full(len(states), _NONE)
         for ask, those in ((self._by_words, is_short), (self._by_intervals, ~is_short)):
