@@ -37,7 +37,7 @@ def naming(specifier: str) -> Iterator[None]:
 
 
 class Archive:
-    """Entries one after the other, out of a buffer that a stream may refill."""
+    """Consecutive entries, out of a buffer that a stream may refill."""
 
     def __init__(self, name: str, header: bool = True):
         """`header`: binary entries begin with 00 42."""
@@ -70,10 +70,10 @@ class Archive:
                 return entry
 
     def skip(self, begins: str = "") -> bool:
-        """Skips an entry that could not be read; returns False if its end cannot be told.
+        """Skips an unreadable entry; returns False if the entry's end cannot be found.
 
-        It can be for entries in text, and for all if each object begins with the token `begins`. It cannot be for
-        those of other programs, without headers.
+        The end can be found for entries in text, and for all entries if objects begin with the token `begins`; never
+        for entries of other programs, without headers.
         """
         if begins:
             self._go_to_next(begins.encode())
@@ -150,7 +150,7 @@ class Archive:
 
 
 class ScriptObjects:
-    """Reads the objects that lines of a script name; keeps the file of the last one open."""
+    """Reads the objects named by lines of a script; keeps the file of the last object open."""
 
     def __init__(self, header: bool = True) -> None:
         """`header`: binary objects begin with 00 42."""

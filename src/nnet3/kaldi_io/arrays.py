@@ -1,4 +1,4 @@
-"""Checks of arrays that are to be written: their shape, their type, and that their numbers fit."""
+"""Checks of arrays before writing: their shape, their type, and the range of their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
 
 
 def whole_numbers(numbers: np.ndarray) -> np.ndarray | None:
-    """Float64 as int32, or None if one of them is no 32-bit integer."""
+    """Float64 as int32, or None if a number is no 32-bit integer."""
     whole = np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(np.int32)
     return whole if np.array_equal(whole, numbers) else None
 
@@ -23,7 +23,7 @@ def whole_numbers(numbers: np.ndarray) -> np.ndarray | None:
 def as_array(values: ArrayLike, error: type[Nnet3Error] = ArgumentError) -> np.ndarray:
     """Returns values as an array: PyTorch's tensors without gradient history, bfloat16 as float32.
 
-    Raises `error` for what has no numbers of one shape, such as lists of different lengths and sparse tensors.
+    Raises `error` for values without numbers of one shape, such as lists of different lengths and sparse tensors.
     """
     try:
         if hasattr(values, "detach"):
@@ -36,7 +36,7 @@ def as_array(values: ArrayLike, error: type[Nnet3Error] = ArgumentError) -> np.n
 
 
 def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
-    """`values` as a contiguous array of `dtype` that has that many dimensions."""
+    """`values` as a contiguous array of `dtype` with `dimensions` dimensions."""
     array = as_array(values, ModelFormatError)
     if array.dtype.kind not in "fiub":
         raise ModelFormatError(f"cannot write numbers of type {array.dtype} as floats")

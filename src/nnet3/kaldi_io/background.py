@@ -1,4 +1,4 @@
-"""Makes items ahead in a thread, so that whoever needs them does not wait."""
+"""Makes items ahead in a thread, to save their consumer the wait."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _SECONDS_BETWEEN_LOOKS = 0.1  # of a thread that has nowhere to put what it has 
 
 
 class _End:
-    """Follows the last item, with the error that ended the iteration, if one did."""
+    """Follows the last item, with the iteration's error, if any."""
 
     def __init__(self, error: BaseException | None):
         self.error = error
 
 
 class Background(Generic[T]):
-    """Iterates over `items` in a thread, at most `ahead` items in advance; they come in their order.
+    """Iterates over `items` in a thread, at most `ahead` items in advance, in order.
 
-    An error of the iteration is raised where its item would have come. `close()`, or leaving the `with` block, ends the
-    thread. `waited_seconds` is the time that the consumer has spent waiting for items, `seconds` the time since it
-    asked for the first one.
+    An error of the iteration is raised in the place of its item. `close()`, or leaving the `with` block, ends the
+    thread. `waited_seconds` is the time the consumer has spent waiting for items, `seconds` the time since it asked for
+    the first item.
     """
 
     def __init__(self, items: Iterable[T], ahead: int = 4):
@@ -53,7 +53,7 @@ class Background(Generic[T]):
 
     @property
     def idle_share(self) -> float:
-        """The share of its time that the consumer has waited, not counting the first item."""
+        """The share of the consumer's time spent waiting, not counting the first item."""
         return (self.waited_seconds - self.first_seconds) / max(1e-9, self.seconds - self.first_seconds)
 
     def _work(self) -> None:
@@ -115,7 +115,7 @@ class Background(Generic[T]):
                 return self._queue.get(timeout=_SECONDS_TO_SIGNALS)
 
     def close(self, seconds: float = _SECONDS_TO_END) -> None:
-        """End the thread and drop what it has made ahead. A thread that hangs for longer is left to itself."""
+        """End the thread and drop the items made ahead. A thread that hangs for longer is left alone."""
         self._stop.set()
         self._thread.join(seconds)
 

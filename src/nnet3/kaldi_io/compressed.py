@@ -198,6 +198,8 @@ def _compress_by_quantiles(values: np.ndarray, low: np.float32, extent: np.float
 
 
 def _steps(values: np.ndarray, start: np.ndarray, end: np.ndarray, count: int, first: int) -> np.ndarray:
-    """The code of each value as if it lay between `start` and `end` of its column: first .. first + count."""
+    """The code of each value within `start` and `end` of its column: first .. first + count; values outside are
+    clipped.
+    """
     steps = (values - start) / (end - start) * np.float32(count)
     return first + np.nan_to_num(np.clip(np.trunc(steps.astype(np.float64) + 0.5), 0, count))

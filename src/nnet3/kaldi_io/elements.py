@@ -16,7 +16,7 @@ _ELEMENT = {
 def gather_elements(
     reader: TokenReader, start: int, header: int, counts: np.ndarray, value_size: int = 4
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ids (int32) and values (float32) of all elements of rows that lie from `start` to the reader's position.
+    """The ids (int32) and values (float32) of all elements of the rows from `start` to the reader's position.
 
     Row r is a header of `header` bytes, then counts[r] elements: an int32 and a number, each with its size byte.
     """

@@ -58,10 +58,10 @@ def is_device(descriptor: int) -> bool:
 
 
 def piece_reader(file: BinaryIO) -> Callable[[int], bytes]:
-    """Returns a function that reads the bytes of a stream as they come, at most so many at once.
+    """Returns a function that reads a stream's bytes as they come, at most a given number at once.
 
-    A signal that comes just before the system's read begins does not end the read. So there is no read before there are
-    bytes, and the wait for bytes is made of short ones.
+    A signal just before the system's read begins does not end the read. Therefore no read starts before bytes have
+    come, and the wait for bytes is made of short waits.
     """
     if hasattr(file, "read1"):  # its buffer may hold bytes
         return file.read1
@@ -93,7 +93,7 @@ def read_stream(file: io.BufferedReader) -> bytes:
 
 
 def joined(pieces: Iterable[bytes], source: str, instead: str = "name a file instead") -> bytes:
-    """Returns the bytes of a stream whose pieces these are. ModelFormatError if they are more than are held."""
+    """Returns the bytes of a stream from its pieces. ModelFormatError for more bytes than are held."""
     left = MOST_OF_STREAM
     kept = []
     for piece in pieces:
@@ -137,14 +137,14 @@ def check_can_write(path: str | os.PathLike[str]) -> None:
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Returns True if the path is of something that a file cannot replace, such as /dev/stdout or a pipe."""
+    """Returns True for the path of an object that no file can replace, such as /dev/stdout or a pipe."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
 def open_beside(target: Path) -> tuple[BinaryIO, Path]:
-    """A new file in the folder of `target`, which it is to replace, and its path.
+    """A new file in the folder of `target`, to replace `target` later, and its path.
 
-    Nobody else can read it until it is complete, if it replaces something.
+    If it replaces a file, nobody else can read it until it is complete.
     """
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     mode = 0o600 if target.exists() else 0o666
@@ -170,5 +170,5 @@ def _replace(target: Path, chunks: Iterable[bytes]) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns what the system says of an error, or what the error says itself."""
+    """Returns the system's words for an error, or the error's own text."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

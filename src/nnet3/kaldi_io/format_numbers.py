@@ -59,7 +59,7 @@ def _fill(template: str, values: np.ndarray) -> str:
 
 
 def _digits_of_float32(values: np.ndarray) -> np.ndarray:
-    """Returns the significant digits that each value needs (6 to 9); `_fill` mends those that are too few."""
+    """Returns the significant digits needed by each value (6 to 9); `_fill` mends numbers with too few digits."""
     with np.errstate(invalid="ignore"):  # a signalling NaN, which damaged files have
         size = np.abs(values.astype(np.float64))
     ordinary = np.isfinite(size) & (size > 0)

@@ -25,10 +25,10 @@ def _as_costs(values: ArrayLike) -> npt.NDArray[np.float32]:
 class Fst:
     """States 0 .. num_states - 1; arcs `offsets[s] : offsets[s + 1]` leave state s, in the order of the file.
 
-    start: NO_STATE if there are no states. final: (states,) float32 costs of ending, infinite where a path cannot
-    end. offsets: (states + 1,) int64. ilabel, olabel, dst: (arcs,) int32. cost: (arcs,) float32, finite.
-    `properties` are the property bits of the file that it was read from, to write the same file again; None if it
-    was made here. Raises ModelFormatError for what cannot be one: arcs to nowhere, negative labels, NaN.
+    start: NO_STATE if there are no states. final: (states,) float32 costs of ending, infinite where a path cannot end.
+    offsets: (states + 1,) int64. ilabel, olabel, dst: (arcs,) int32. cost: (arcs,) float32, finite. `properties` are
+    the property bits of the FST's file, for writing the same file again; None for an FST made here. Raises
+    ModelFormatError for an impossible FST: arcs to nowhere, negative labels, NaN.
     """
 
     start: int
@@ -72,9 +72,10 @@ class Fst:
         cost: ArrayLike | None = None,
         olabel: ArrayLike | None = None,
     ) -> Fst:
-        """Makes an FST of arcs, whose order each state keeps. Default costs are 0, without `olabel` it is an acceptor.
+        """Makes an FST of arcs; a state's arcs keep their order. Default costs are 0, without `olabel` the FST is an
+        acceptor.
 
-        ModelFormatError also if an arc leaves from nowhere.
+        ModelFormatError also for an arc from nowhere.
         """
         final = _as_costs(final)
         src = np.asarray(src, np.int64)
@@ -103,7 +104,7 @@ class Fst:
 
     @cached_property
     def src(self) -> npt.NDArray[np.int32]:
-        """The state that each arc leaves, (arcs,)."""
+        """The source state of each arc, (arcs,)."""
         return np.repeat(np.arange(self.num_states, dtype=np.int32), np.diff(self.offsets))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""OpenFst's types `const`, and `olabel_lookahead`, which is `const` with the output labels that come next."""
+"""OpenFst's types `const`, and `olabel_lookahead`: `const` with the output labels that come next."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LONGEST_STRIDE = 64
 class LabelReach:
     """The output labels that can come next on a path from each state of an FST.
 
-    Those of state q are the labels l with begin[i] <= l < end[i] for an i of offsets[q] .. offsets[q + 1] - 1;
-    `final_label` among them says that the path can end without one. offsets: (states + 1,) int64; begin, end:
+    The labels of state q are all l with begin[i] <= l < end[i] for an i of offsets[q] .. offsets[q + 1] - 1;
+    `final_label` among them says that the path can end without a label. offsets: (states + 1,) int64; begin, end:
     (intervals,) int32.
     """
 
@@ -35,7 +35,7 @@ class LabelReach:
 
 
 def read_const(reader: Reader, header: FstHeader) -> Fst:
-    """Reads the table of states, then that of arcs, each at a multiple of 16 bytes if the file is aligned."""
+    """Reads the table of states, then the table of arcs, both at multiples of 16 bytes if the file is aligned."""
     if header.arcs < 0:
         raise reader.error(f"an FST cannot have {header.arcs} arcs")
     reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
@@ -54,7 +54,7 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
 
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
-    """Reads a whole FST of type `const`, its own header first, and the labels that its states reach, to the end."""
+    """Reads a whole FST of type `const`, its own header first, and the labels reached by its states, to the end."""
     what = "the look-ahead data of an FST"
     if _number(reader, "<i4", what) != _ADD_ON_MAGIC:
         raise reader.error(f"expected {what}, as the header of the FST says")
@@ -79,7 +79,7 @@ def _number(reader: Reader, dtype: str, what: str) -> int:
 
 
 def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, Integers]:
-    """Reads for each state the number of intervals (int64), the intervals, and how many labels they hold (int32)."""
+    """Reads for each state the number of intervals (int64), the intervals, and the number of labels in them (int32)."""
     what = f"the labels that {states} states reach"
     if states < 0 or 4 * _RECORD_WORDS * states > reader.left:
         raise reader.truncated(f"{what} are not there")
@@ -109,9 +109,9 @@ def _record_starts(words: Integers, records: int) -> Integers:
 
     Each record tells where the next begins.
 
-    A record can begin where a count of 64 bits has no upper half. From all such places the steps from one record to the
-    next are squared: to the second record from there, to the fourth, and so on. A long chain is then a few long steps,
-    and short ones between.
+    A record can begin where a count of 64 bits has no upper half. The steps from all such places to the next record are
+    squared: they lead to the second record, to the fourth, and so on. A long chain is then a few long steps, and short
+    steps between.
     """
     size = len(words)
     begins = np.flatnonzero((words[1:] == 0) & (words[:-1] >= 0))

@@ -87,7 +87,7 @@ def load_fst(name: str) -> Fst:
 
 
 def save_fst(fst: Fst, name: str, symbols: SymbolTable | None = None) -> None:
-    """Writes an FST of type `vector` to the file that a user named, with the symbols of both sides if there are any."""
+    """Writes an FST of type `vector` to a file named by the user, with the symbols of input and output, if any."""
     writer = Writer(binary=True)
     write_vector_fst(writer, fst, symbols)
     write_wxfilename(name, writer)

@@ -48,7 +48,7 @@ class FstHeader:
 
 
 def read_fst_header(reader: Reader, kinds: tuple[str, ...], arc_types: tuple[str, ...] = (STANDARD,)) -> FstHeader:
-    """Reads the header that begins here. ModelFormatError if it is of none of these types."""
+    """Reads the header at the reader's position. ModelFormatError for a type outside `kinds` or `arc_types`."""
     start = reader.position
     reader.need(len(MAGIC), "the header of an FST")
     if reader.data[start : start + len(MAGIC)] != MAGIC:
@@ -91,7 +91,7 @@ def write_fst_header(
     arc_type: str = STANDARD,
     symbols: SymbolTable | None = None,
 ) -> None:
-    """Writes the header of an FST, and the symbols of both its sides if there are some."""
+    """Writes the header of an FST, and the symbols of input and output, if any."""
     names = b"".join(_NAME_LENGTH.pack(len(name)) + name.encode() for name in (kind, arc_type))
     version = _VERSIONS.get(kind, _TABLE_VERSIONS)[0]
     flags = 0 if symbols is None else _HAS_INPUT | _HAS_OUTPUT

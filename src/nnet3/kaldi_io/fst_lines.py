@@ -89,7 +89,7 @@ class FstLines:
 
 
 def read_lines(reader: Reader, numbers_of_fields: tuple[int, ...]) -> FstLines:
-    """Reads lines up to the empty one; each must have one of these numbers of fields."""
+    """Reads lines up to the empty line; the number of fields of a line must be one of the given numbers."""
     begin = _FIRST_LINE.match(reader.data, reader.position)
     if begin is None:
         raise reader.error("expected an FST as text, which begins with a newline")

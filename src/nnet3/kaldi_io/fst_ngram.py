@@ -17,10 +17,10 @@ _DENSE = 4  # keys for each query, up to which a table of all keys is made
 
 
 def read_ngram(reader: Reader, header: FstHeader) -> Fst:
-    """Reads a model in which states are histories, and state 0 is the empty one.
+    """Reads a model whose states are histories; state 0 is the empty history.
 
-    Each other state has first an arc of label 0, the back-off, to the state of the history without its oldest word;
-    then come the arcs of words, to the longest history that the model knows of this one and the word.
+    All other states have first an arc of label 0, the back-off, to the state of the history without its oldest word.
+    Then come the arcs of words, to the longest known suffix of the history and the word.
     """
     states, ngrams, finals = reader.raw_array(3, "<u8", _WHAT).tolist()
     if max(states, ngrams, finals) >= _MOST or states != header.states or states == 0:
@@ -51,7 +51,7 @@ def _bits(reader: Reader, count: int) -> npt.NDArray[np.bool_]:
 
 
 def _groups(reader: Reader, count: int, states: int, what: str, leading: str) -> Integers:
-    """Reads bits: those of `leading`, then for each state a 1 for each member of its group and a 0.
+    """Reads bits: `leading`, then for each state a 1 per member of its group and a 0.
 
     Returns the number of ones before each group and before the end, (states + 1,).
     """
@@ -63,7 +63,7 @@ def _groups(reader: Reader, count: int, states: int, what: str, leading: str) ->
 
 
 class _Histories:
-    """The tree of histories: the parent of one lacks its oldest word; children are sorted by that word.
+    """The tree of histories: the parent of a history lacks its oldest word; children are sorted by the oldest word.
 
     latest: (longest history + 1, states); latest[i, k] is the state of the last i words of history k.
     """
@@ -100,7 +100,7 @@ class _Histories:
         return target
 
     def _child(self, state: Integers, word: Integers) -> Integers:
-        """Returns the child of each state for a word; 0 where there is none."""
+        """Returns the child of each state for a word; 0 for no child."""
         key = (state << 32) | word
         first, last = np.searchsorted(self.keys, [state.min(initial=0) << 32, (state.max(initial=0) + 1) << 32])
         keys = self.keys[first:last]

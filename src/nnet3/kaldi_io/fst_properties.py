@@ -55,7 +55,7 @@ def _is_sorted(fst: Fst, labels: np.ndarray) -> bool:
 
 
 def _is_string(fst: Fst) -> bool:
-    """Returns True for one path through all states in order, which ends in the last one."""
+    """Returns True for one path through all states in order, whose end is the last state."""
     states = fst.num_states
     if states == 0:
         return True

@@ -28,7 +28,7 @@ def breadth_first(fst: Fst, states: Integers) -> Integers:
 
 
 def _backward(fst: Fst) -> tuple[Integers, Integers]:
-    """Offsets and sources of the arcs grouped by the states that they lead to."""
+    """Offsets and sources of the arcs grouped by destination."""
     order = np.argsort(fst.dst, kind="stable")
     offsets = np.zeros(fst.num_states + 1, np.int64)
     np.cumsum(np.bincount(fst.dst, minlength=fst.num_states), out=offsets[1:])
@@ -36,7 +36,7 @@ def _backward(fst: Fst) -> tuple[Integers, Integers]:
 
 
 def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
-    """Returns the states that can be reached from marked ones, (states,)."""
+    """Returns the states reachable from marked states, (states,)."""
     marked = marked.copy()
     front = np.flatnonzero(marked)
     while len(front):
@@ -74,7 +74,7 @@ def coaccessible(fst: Fst) -> Flags:
 
 
 def arcs_on_cycles(fst: Fst) -> Flags:
-    """Marks the arcs of cycles, (arcs,): those between states of one strongly connected component."""
+    """Marks the arcs of cycles, (arcs,): arcs within a strongly connected component."""
     on_cycle = fst.src == fst.dst
     if ((fst.dst > fst.src) | on_cycle).all():
         return on_cycle
@@ -89,7 +89,7 @@ def arcs_on_cycles(fst: Fst) -> Flags:
 
 
 def _without_dead_ends(fst: Fst, arcs: Integers) -> Integers:
-    """Removes arcs from states that no arc enters and to states that no arc leaves, until none is left."""
+    """Removes, again and again, arcs from states without entering arcs and arcs to states without leaving arcs."""
     while len(arcs):
         entered, left = np.zeros(fst.num_states, bool), np.zeros(fst.num_states, bool)
         left[fst.src[arcs]], entered[fst.dst[arcs]] = True, True
@@ -101,7 +101,7 @@ def _without_dead_ends(fst: Fst, arcs: Integers) -> Integers:
 
 
 def _component_of(fst: Fst, arcs: Integers) -> Flags:
-    """The strongly connected component, by these arcs, of the state that the first of them leaves."""
+    """The strongly connected component, by the given arcs, of the first arc's source state."""
     part = Fst.from_arcs(0, fst.final, fst.src[arcs], fst.dst[arcs], np.zeros(len(arcs)))
     origin = np.zeros(fst.num_states, bool)
     origin[fst.src[arcs[0]]] = True

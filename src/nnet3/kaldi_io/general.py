@@ -1,4 +1,4 @@
-"""Matrices as files hold them: full, sparse or compressed, and what can be done with any of these."""
+"""Matrices in the forms of files: full, sparse or compressed, and operations on any of these."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dense(matrix: GeneralMatrix) -> np.ndarray:
 
 
 def compressed(matrix: GeneralMatrix) -> GeneralMatrix:
-    """A full matrix with rows compressed by the automatic method; sparse and compressed ones as they are."""
+    """A full matrix with rows compressed by the automatic method; sparse and compressed matrices unchanged."""
     is_full = not isinstance(matrix, (SparseMatrix, CompressedMatrix))
     return compress(matrix) if is_full and len(matrix) else matrix  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def _append_sparse(matrices: Sequence[SparseMatrix], columns: int) -> SparseMatr
 
 
 def take_rows(matrix: GeneralMatrix, rows: np.ndarray) -> GeneralMatrix:
-    """The rows of these numbers, (n,), in their order. Compressed matrices keep their codes, as long as that pays."""
+    """The rows of the given numbers, (n,), in order. Compressed matrices keep their codes, if compression pays."""
     if isinstance(matrix, SparseMatrix):
         return _take_sparse_rows(matrix, rows)
     if not isinstance(matrix, CompressedMatrix):
@@ -65,14 +65,14 @@ def take_rows(matrix: GeneralMatrix, rows: np.ndarray) -> GeneralMatrix:
 
 
 def rows_with_padding(matrix: GeneralMatrix, first: int, count: int) -> GeneralMatrix:
-    """Rows first .. first + count - 1; before the first and behind the last one these are repeated."""
+    """Rows first .. first + count - 1; before the first row and behind the last these two are repeated."""
     if matrix.shape[0] == 0:
         raise ArgumentError("a matrix without rows has none to repeat")
     return take_rows(matrix, np.clip(np.arange(first, first + count), 0, matrix.shape[0] - 1))
 
 
 def scaled(matrix: GeneralMatrix, factor: float) -> GeneralMatrix:
-    """The matrix times a number, of the same kind; the codes of a compressed one stay."""
+    """The matrix times a number, of the same kind; the codes of a compressed matrix stay."""
     single = np.float32(factor)
     if isinstance(matrix, SparseMatrix):
         return replace(matrix, values=matrix.values * single)

@@ -1,4 +1,4 @@
-"""Graphs that recognizers use, in files of all types that OpenFst gives them, with their symbol tables."""
+"""Graphs for recognizers, in files of all OpenFst types, with their symbol tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READERS = {VECTOR: read_vector, COMPACT: read_compact, CONST: read_const, NGRAM
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """An FST, the labels that its states reach (of type `olabel_lookahead`), and the symbol tables of the file."""
+    """An FST, the labels reached by its states (of type `olabel_lookahead`), and the symbol tables of the file."""
 
     fst: Fst
     reach: LabelReach | None

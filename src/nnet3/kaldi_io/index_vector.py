@@ -46,7 +46,7 @@ def read_index_vector(reader: TokenReader) -> np.ndarray:
 
 
 def _read_long(reader: TokenReader, out: np.ndarray, what: str) -> int:
-    """Fills `out` with the written-out elements that stand here; returns their number."""
+    """Fills `out` with written-out elements from the reader's position on; returns their number."""
     reader.need(_ELEMENT.itemsize, what)
     most = min(len(out), reader.left // _ELEMENT.itemsize)
     start = reader.position
@@ -61,9 +61,10 @@ def _read_long(reader: TokenReader, out: np.ndarray, what: str) -> int:
 
 
 def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[int]) -> int:
-    """Returns how many records of `size` bytes, from `position` on, agree with the first at offsets `fixed`: 1..most.
+    """Returns the number of records of `size` bytes, from `position` on, equal to the first at offsets `fixed`:
+    1..most.
 
-    It looks ahead in growing steps, so that the work is in proportion to the run that it finds.
+    The search goes ahead in growing steps: its work is in proportion to the length of the run.
     """
     first = np.frombuffer(data, np.uint8, size, position)[fixed]
     length, step = 1, 8
@@ -79,7 +80,7 @@ def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[in
 
 
 def _read_short(reader: TokenReader, out: np.ndarray, previous: np.ndarray, what: str) -> int:
-    """Fills `out` with elements that are steps of t, the first one from `previous`; returns their number."""
+    """Fills `out` with elements written as steps of t, the first step from `previous`; returns their number."""
     start = reader.position
     reader.need(1, what)
     stop = start + min(len(out), reader.left, _STEPS)

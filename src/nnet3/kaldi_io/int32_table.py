@@ -1,4 +1,4 @@
-"""int32 numbers, in binary files each with its size byte, and tables of them: the tuples of transition models."""
+"""int32 numbers, in binary files each with its size byte, and their tables: the tuples of transition models."""
 
 from __future__ import annotations
 

@@ -27,19 +27,19 @@ _PLAIN_ARC_WORDS, _COMPACT_ARC_WORDS = 5, 6  # of 4 bytes, without the string: l
 
 @dataclass(frozen=True, eq=False)
 class Strings:
-    """Lists of integers one after the other: number k is values[offsets[k] : offsets[k + 1]]."""
+    """Concatenated lists of integers: list k is values[offsets[k] : offsets[k + 1]]."""
 
     offsets: npt.NDArray[np.int64]
     values: npt.NDArray[np.int32]
 
     @classmethod
     def of(cls, lengths: npt.ArrayLike, values: npt.NDArray[Any]) -> Strings:
-        """Returns the lists of these lengths, whose values follow each other."""
+        """Returns lists of the given lengths, cut from consecutive values."""
         return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), values.astype(np.int32, copy=False))
 
     @classmethod
     def joined(cls, parts: Sequence[Strings]) -> Strings:
-        """Returns all lists, those of one part after the other."""
+        """Returns the lists of all parts, part by part."""
         return cls.of(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "values")))
 
     @property
@@ -47,13 +47,13 @@ class Strings:
         return np.diff(self.offsets)
 
     def __getitem__(self, which: npt.NDArray[Any]) -> Strings:
-        """Some lists, in this order: their numbers, or a mask."""
+        """Lists selected by numbers, in the order given, or by a mask."""
         numbers = np.flatnonzero(which) if which.dtype == bool else which
         return Strings.of(self.lengths[numbers], self.values[entries_of_rows(self.offsets, numbers)])
 
 
 class Stretched(NamedTuple):
-    """Arcs of one value at most, (n,): the arc that each is a part of, its ends, and whether it is the first part."""
+    """Arcs of at most one value, (n,): the whole arc of each part, the part's ends, and if it is the first part."""
 
     arc: Integers
     src: Integers
@@ -62,9 +62,9 @@ class Stretched(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Integers, src: Integers, dst: Integers, first: int) -> Stretched:
-        """Returns arcs with strings of these lengths, part by part; states from `first` on come between the parts.
+        """Returns arcs with strings of the given lengths, part by part; states from `first` on come between the parts.
 
-        An arc whose `dst` is below 0 leads to one more of these states.
+        An arc with a `dst` below 0 leads to a further new state.
         """
         parts = np.maximum(lengths, 1)
         arc, begin = np.repeat(np.arange(len(parts)), parts), np.cumsum(parts) - parts
@@ -81,7 +81,7 @@ class Stretched(NamedTuple):
 
 
 def no_strings(count: int) -> Strings:
-    """Returns so many empty lists."""
+    """Returns `count` empty lists."""
     return Strings(np.zeros(count + 1, np.int64), np.zeros(0, np.int32))
 
 
@@ -89,9 +89,9 @@ def no_strings(count: int) -> Strings:
 class Lattice:
     """A decoder's lattice: an acceptor of words or phones whose arcs carry transition-ids.
 
-    fst: labels, and of the costs those of the graph. acoustic_cost: (arcs,) and final_acoustic_cost: (states,)
-    float32. transition_ids: of each arc; final_transition_ids: of each state, for final ones. `is_plain`: it is a
-    transducer from transition-ids to words, as a search leaves it: arcs have one at most, and ends none.
+    fst: labels and the graph's part of the costs. acoustic_cost: (arcs,) and final_acoustic_cost: (states,) float32.
+    transition_ids: of each arc; final_transition_ids: of each state, for final states. `is_plain`: the lattice is a
+    transducer from transition-ids to words, as a search leaves it: arcs have at most one transition-id, and ends none.
     """
 
     fst: Fst
@@ -111,7 +111,9 @@ class Lattice:
     def with_costs(
         self, graph: tuple[float, float] = (1.0, 0.0), acoustic: tuple[float, float] = (0.0, 1.0)
     ) -> Lattice:
-        """Returns the lattice with other costs: factors of the graph's and of the acoustic ones, for each of both."""
+        """Returns the lattice with new costs; `graph` and `acoustic` are the factors of the old graph and acoustic
+        costs.
+        """
         is_final = self.fst.final < np.inf
         final = np.where(is_final, self.fst.final, 0), np.where(is_final, self.final_acoustic_cost, 0)
         costs = self.fst.cost, self.acoustic_cost
@@ -124,14 +126,15 @@ class Lattice:
         return replace(self, fst=fst, acoustic_cost=mixed(acoustic, costs), final_acoustic_cost=next(ends))
 
     def with_word_penalty(self, penalty: float) -> Lattice:
-        """Returns the lattice with a cost added to that of the graph of each word."""
+        """Returns the lattice with a cost added to the graph cost of each word."""
         cost = (self.fst.cost + penalty * (self.fst.ilabel > 0)).astype(np.float32)
         return replace(self, fst=replace(self.fst, cost=cost))
 
     def plain(self) -> Lattice:
-        """Returns it with an arc for each transition-id, of which the first one has word and costs.
+        """Returns the lattice with an arc for each transition-id; the first arc of a string has its word and costs.
 
-        New states follow in the order of the states that they come behind; those of ends come before those of arcs.
+        New states are numbered in the order of their source states; at a state, states of its end come before states of
+        arcs.
         """
         if self.is_plain:
             return self
@@ -181,7 +184,7 @@ def open_lattice_table(rspecifier: str) -> TableReader[Lattice]:
 
 
 class _Walk:
-    """Walks over raw data in which each item tells where the next one begins."""
+    """Walks over raw data whose records tell the place of the next record."""
 
     def __init__(self, reader: Reader):
         self.reader, self.start, self.position = reader, reader.position, reader.position
@@ -228,7 +231,7 @@ def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
 
 
 def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
-    """Reads for each state its final weight (costs and a string), number of arcs, and arcs, each with a weight."""
+    """Reads for each state its final weight (costs and a string), number of arcs, and arcs with their weights."""
     reader.need(20 * header.states, f"{header.states} states of a lattice")
     walk = _Walk(reader)
     offsets, state_at = np.zeros(header.states + 1, np.int64), np.empty(header.states, np.int64)

@@ -11,8 +11,9 @@ from nnet3.kaldi_io.lattice import Integers, Lattice, Strings, no_strings
 
 
 def factored(lattice: Lattice) -> Lattice:
-    """Returns a plain lattice as an acceptor of words, with an arc for each chain of arcs of which only the first one
-    may have a word. States are numbered so that arcs lead upwards."""
+    """Returns a plain lattice as an acceptor of words, with an arc for each chain of arcs; only the first arc of a
+    chain may have a word. States are numbered in topological order.
+    """
     fst, ids = lattice.fst, lattice.transition_ids
     inner = _inside_chains(fst)
     head, place = _chains(fst, inner)
@@ -41,7 +42,7 @@ def factored(lattice: Lattice) -> Lattice:
 
 
 def _inside_chains(fst: Fst) -> npt.NDArray[np.bool_]:
-    """Marks states inside chains: one arc leads in, and one without a word out; no path begins or ends there."""
+    """Marks states inside chains: one arc leads in, and one arc without a word out; no path begins or ends there."""
     inside = (np.bincount(fst.dst, minlength=fst.num_states) == 1) & (np.diff(fst.offsets) == 1)
     inside &= (fst.final == np.inf) & accessible(fst)
     inside[fst.src[fst.ilabel > 0]] = False
@@ -50,7 +51,7 @@ def _inside_chains(fst: Fst) -> npt.NDArray[np.bool_]:
 
 
 def _chains(fst: Fst, inside: npt.NDArray[np.bool_]) -> tuple[Integers, Integers]:
-    """Returns the first arc of the chain of each arc, and the arc's place in it, from 0; both (arcs,)."""
+    """Returns for each arc the first arc of its chain, and its place in the chain, from 0; both (arcs,)."""
     into = np.zeros(fst.num_states, np.int64)
     into[fst.dst] = np.arange(fst.num_arcs)
     head = np.where(inside[fst.src], into[fst.src], np.arange(fst.num_arcs))
@@ -61,7 +62,7 @@ def _chains(fst: Fst, inside: npt.NDArray[np.bool_]) -> tuple[Integers, Integers
 
 
 def _upwards(fst: Fst) -> Integers:
-    """Returns the states as OpenFst sorts them: in the reverse order in which a search that goes deep leaves them."""
+    """Returns the states in OpenFst's order: in the reverse postorder of a depth-first search."""
     next_arc, ends, dst = fst.offsets[:-1].tolist(), fst.offsets[1:].tolist(), fst.dst.tolist()
     seen, left = [False] * fst.num_states, []
     for root in [fst.start, *range(fst.num_states)] if fst.num_states else []:

@@ -32,9 +32,9 @@ def write_lattice(writer: Writer, lattice: Lattice) -> None:
 
 
 def _write_compact(writer: Writer, lattice: Lattice) -> None:
-    """Writes for each state its final weight (costs and a string) and number of arcs, then the arcs with a weight each.
+    """Writes for each state its final weight (costs and a string) and number of arcs, then the arcs with their weights.
 
-    A weight is two costs (float32), the number of transition-ids (int32), and these.
+    A weight is two costs (float32), the number of transition-ids (int32), and the transition-ids.
     """
     fst, ids, final_ids = lattice.fst, lattice.transition_ids, lattice.final_transition_ids
     write_fst_header(writer, VECTOR, EXPANDED | MUTABLE, fst, arcs=0, arc_type=COMPACT)
@@ -91,7 +91,8 @@ def _bits(costs: Floats) -> Integers:
 def _write_text(writer: Writer, lattice: Lattice) -> None:
     """Writes `src dst labels weight` for each arc and `state weight` for each end, the lines of the start state first.
 
-    A weight is two costs, and unless it is plain transition-ids, such as 3.5,20.25,7_7_8; one of nothing is left out.
+    A weight is two costs and, in lattices that are not plain, transition-ids, such as 3.5,20.25,7_7_8; an empty weight
+    is left out.
     """
     fst = lattice.fst
     said = (fst.final < np.inf) | (np.diff(fst.offsets) == 0)

@@ -1,4 +1,4 @@
-"""Files that hold one object: the `lda.mat` that a config names, a model that a command line names."""
+"""Files with a single object: the `lda.mat` of a config, a model named in a command line."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def load_vector(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> 
 
 
 def open_rxfilename(name: str) -> Reader:
-    """A reader of what a user named in Kaldi's way: a path, `path:offset`, `command |` or `-` for standard input.
+    """A reader of a user's name in Kaldi's way: a path, `path:offset`, `command |` or `-` for standard input.
 
-    It may run a command, so `name` must never come out of a model file. TableError if the name is none or cannot be
-    opened, ModelFormatError if nothing is there.
+    It may run a command: `name` must never come out of a model file. TableError if the name is none or cannot be
+    opened, ModelFormatError for an empty file.
     """
     file = parse_rxfilename(name)
     data = read_whole(file)

@@ -85,7 +85,7 @@ def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
 
 
 def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[int, bytes]]:
-    """Consecutive pieces of data[start:end] that end at white space or a `;`, with their offsets."""
+    """Consecutive pieces of data[start:end] with ends at white space or a `;`, with their offsets."""
     while start < end:
         stop = min(end, start + _BLOCK)
         if stop < end:
@@ -97,9 +97,9 @@ def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[in
 
 
 def _shape(data: Buffer, start: int, end: int, fail: Fail) -> tuple[int, int]:
-    """(columns, count of numbers); fails at the first row that is not as long as the first one.
+    """(columns, count of numbers); fails at the first row not as long as the first row.
 
-    Row ends are checked block by block, since a table of them could outgrow the file.
+    Row ends are checked block by block, because a table of row ends could outgrow the file.
     """
     columns = total = row_start = 0
     for offset, block in _blocks(data, start, end, fail):
@@ -162,7 +162,7 @@ def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike) -> bool:
 
 
 def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str] | None:
-    """The first word that is not an acceptable number, with what is wrong; slow."""
+    """The first word that is not an acceptable number, with the reason; slow."""
     whole = np.issubdtype(dtype, np.integer)
     limits = np.iinfo(np.dtype(dtype)) if whole else None
     for match in _WORD.finditer(block):

@@ -1,8 +1,8 @@
-"""May an output take the place of a file that is there? One answer, for all that writes files.
+"""May an output take the place of an old file? One answer, for all writers of files.
 
-A file of the same kind may be replaced, as by a copy of a model to its own name. A model is not replaced by a page of
-it, a recording not by its words. Text, and what no kind is known for, may be replaced by anything, unless the command
-line names the file twice: as what is read, and as what is written.
+A file of the same kind may be replaced, as by a copy of a model to its own name. A page does not replace its model, and
+words do not replace their recording. Text, and files of unknown kind, may be replaced by anything, unless the command
+line names the file twice: for reading and for writing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _written: dict[str, bool] = {}  # of the paths that are named twice: has a file 
 
 
 def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
-    """Check that what begins with `head` may take the place of a file, if there is one. Raises Nnet3Error if not.
+    """Check if content beginning with `head` may take the place of the file `target`, if it exists. Raises Nnet3Error
+    if not.
 
     `text_is`: the kind that new text may be of.
     """
@@ -61,9 +62,9 @@ def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
 
 @contextmanager
 def keeping_inputs(files: Iterable[str], paths: Iterable[str] = ()) -> Iterator[None]:
-    """Take a file that is named twice for an input, whatever its kind, and put no two files at one path.
+    """Take a file named twice for an input, whatever its kind, and put no two files at one path.
 
-    `files`: those of a command line. `paths`: what is named there more than once, as `os.path.realpath` has it.
+    `files`: the files of a command line. `paths`: the paths named there more than once, as `os.path.realpath` has them.
     """
     found: Counter[tuple[int, int]] = Counter()
     for name in files:

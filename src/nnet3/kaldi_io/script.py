@@ -52,9 +52,9 @@ def split_range(name: str, place: str) -> tuple[str, str]:
 
 
 def cut(value: object, range_: str) -> np.ndarray:
-    """Returns the rows and columns that a range such as [0:9,5:7] names, both ends included, as a full matrix.
+    """Returns the rows and columns of a range such as [0:9,5:7], both ends included, as a full matrix.
 
-    A compressed matrix is decoded first, as Kaldi does: its part is not compressed again.
+    A compressed matrix is decoded first, as in Kaldi: its part is not compressed again.
     """
     match = _RANGE.fullmatch(range_)
     assert match is not None, "the reader of the script has checked it"

@@ -46,7 +46,7 @@ class SparseMatrix:
         return np.repeat(np.arange(self.rows), np.diff(self.indptr))
 
     def dense(self) -> np.ndarray:
-        """(rows, cols) float32. A file may claim any number of columns: compare it with what is expected before."""
+        """(rows, cols) float32. A file may claim any number of columns: compare it with the expected number before."""
         matrix = np.zeros(self.shape, np.float32)
         matrix[self.row_of_element(), self.ids] = self.values
         return matrix
@@ -75,7 +75,7 @@ def read_sparse(reader: TokenReader) -> SparseMatrix:
 
 
 def _read_binary(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """(columns, elements in each row, their ids, their values)."""
+    """Reads (columns, elements in each row, ids, values) from binary data."""
     reader.expect("SM")
     rows = reader.size("a sparse matrix")
     reader.need(rows * _ROW.itemsize, f"a sparse matrix of {rows} rows")
@@ -92,7 +92,7 @@ def _read_binary(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.n
 
 
 def _read_row_header(reader: TokenReader) -> tuple[int, int]:
-    """Dimension and number of elements of the row that stands here, which is not consumed."""
+    """Dimension and number of elements of the row at the reader's position; the row is not consumed."""
     reader.need(_ROW.itemsize, "a sparse row")
     tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
     if (tag, dim_size, count_size) != (b"SV ", 4, 4) or dim < 0 or count < 0:
@@ -101,9 +101,9 @@ def _read_row_header(reader: TokenReader) -> tuple[int, int]:
 
 
 def _counts_at_a_glance(reader: TokenReader, rows: int) -> np.ndarray | None:
-    """Consumes all rows at once and returns the number of elements of each, or None if that does not work.
+    """Consumes all rows at once and returns the number of elements of each row, or None if this fails.
 
-    It looks for the common beginning of all rows; the rows that it finds must lie one behind the other.
+    The rows are found by their common beginning; they must lie one behind the other.
     """
     mark = bytes(reader.data[reader.position : reader.position + _MARK])
     window = rows * (_ROW.itemsize + _ELEMENT_SIZE)  # one element in each row, for a start
@@ -148,7 +148,7 @@ def _counts_row_by_row(reader: TokenReader, rows: int, cols: int) -> tuple[np.nd
 
 
 def _read_text(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """Reads (columns, elements in each row, their ids, their values) from text."""
+    """Reads (columns, elements in each row, ids, values) from text."""
     start = reader.position
     rows = int(reader.match(_ROWS_TEXT, "a sparse matrix, which begins with rows=").group(1))
     reader.need(rows * len("dim=0 [ ]"), f"a sparse matrix of {rows} rows")

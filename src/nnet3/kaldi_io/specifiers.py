@@ -51,7 +51,7 @@ class ReadSpecifier:
 
 @dataclass(frozen=True)
 class WriteSpecifier:
-    """The target of a table: an archive, maybe with a script that points into it, or files that a script names."""
+    """The target of a table: an archive, maybe with a script of places in it, or files named by a script."""
 
     text: str
     archive: str | None = None
@@ -96,7 +96,7 @@ def parse_wspecifier(text: str) -> WriteSpecifier:
 
 
 def _is_one_file(one: str, other: str) -> bool:
-    """True if both names are of one file, which may not be there yet; devices and pipes take both."""
+    """True if both names are of one file, existing or not; devices and pipes can take two outputs."""
     if any(
         name in ("", "-") or name.startswith("|") or (os.path.exists(name) and not os.path.isfile(name))
         for name in (one, other)
@@ -108,7 +108,7 @@ def _is_one_file(one: str, other: str) -> bool:
 
 
 def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tuple[list[str], dict[str, bool], str]:
-    """The ark and scp pieces in their order, the options, and what follows the colon."""
+    """The ark and scp pieces in order, the options, and the text behind the colon."""
     before, colon, name = text.partition(":")
     if not colon or text != text.rstrip(BLANKS):
         raise TableError(f"'{text}' is not {expected}")
@@ -128,7 +128,7 @@ def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tupl
 
 
 def is_table(name: str) -> bool:
-    """True for what begins as a table does, such as ark:graphs.fsts, and not for names of files."""
+    """True for names that begin as tables do, such as ark:graphs.fsts, and not for names of files."""
     return _TABLE.match(name) is not None
 
 
@@ -168,7 +168,7 @@ def _check_name(name: str, verb: str) -> None:
 
 
 def check_different(*outputs: str) -> None:
-    """Raise TableError if two tables would go to one file: only one of them would be left. "" is no table."""
+    """Raise TableError if two tables would go to one file: only one table would be left. "" is no table."""
     seen: dict[str, str] = {}
     for output in filter(None, outputs):
         specifier = parse_wspecifier(output)

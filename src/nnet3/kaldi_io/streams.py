@@ -27,7 +27,7 @@ _LARGEST = 1 << 24  # bytes asked for at once, for which there is room before th
 class InputStream:
     """A command's output, standard input or a named pipe, read as it comes; `file` has no buffer.
 
-    A thread may close it while another waits for more of it.
+    A thread may close the stream while another waits for more bytes.
     """
 
     def __init__(self, file: BinaryIO, process: subprocess.Popen[bytes] | None = None):
@@ -71,7 +71,9 @@ class InputStream:
 
 
 def _standard_input() -> BinaryIO:
-    """Returns standard input without its buffer, on whose lock a thread that reads would let the process wait."""
+    """Returns standard input without its buffer: a thread that reads would hold the buffer's lock, and the process
+    would wait.
+    """
     return cast(BinaryIO, getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
 
 
@@ -115,10 +117,10 @@ def read_whole(name: FileName) -> Buffer:
 class OutputStream:
     """A file, a command's input or standard output.
 
-    A file takes its place when it is complete: until then an old one of the same name can be read, also by us, and a
-    failure leaves it. BrokenPipeError if nobody reads standard output any more.
+    A file takes its place when it is complete: until then an old file of the same name can be read, also by us, and
+    survives a failure. BrokenPipeError if nobody reads standard output any more.
 
-    With `kept` a file grows in place instead, behind that many of its bytes, and what was written is there at once.
+    With `kept` a file grows in place instead, behind its first `kept` bytes, and written bytes are there at once.
     """
 
     def __init__(self, name: FileName, kept: int | None = None):
@@ -164,18 +166,18 @@ class OutputStream:
 
     @property
     def is_file(self) -> bool:
-        """True for a file, which gets its name when it is complete, unless it grows in place."""
+        """True for a file, named only when complete, unless it grows in place."""
         return self._temporary is not None or self._grows
 
     @property
     def replaces(self) -> bool:
-        """True if this one is to replace a file that is there."""
+        """True if the output is to replace an old file."""
         return self._temporary is not None and self._target.exists()
 
     def close(self, suffix: str = "", size: int | None = None) -> None:
-        """Finish writing; TableError if the command that was written to failed.
+        """Finish writing; TableError if the command fed with the output failed.
 
-        A file gets its name, or that name with `suffix`; with `size` what was written beyond it is cut off.
+        A file gets its name, or the name with `suffix`; with `size` everything written beyond it is cut off.
         """
         if self._temporary is not None:
             if size is not None:

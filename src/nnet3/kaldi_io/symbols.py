@@ -37,7 +37,7 @@ class SymbolTable:
         return len(self.names)
 
     def __getitem__(self, label: int) -> str:
-        """The word of a label. ModelFormatError if it has none: the table is that of another graph."""
+        """The word of a label. ModelFormatError for a label without a word: the table belongs to another graph."""
         if label not in self.names:
             raise ModelFormatError(f"the symbol table has no label {label}: does it belong to this graph?")
         return self.names[label]
@@ -67,10 +67,10 @@ def symbol_bytes(symbols: SymbolTable) -> bytes:
 
 
 def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns where the symbols begin in the data, and where the last one ends, as a last number and alone.
+    """Returns the begins of the symbols in the data, and the end of the last symbol, as a last number and alone.
 
-    Where a symbol begins is known only after the one before it. So lengths are first taken to fit in one byte, which
-    is fast; all are looked at together then.
+    A symbol's begin is known only after the symbol before. Lengths are therefore first taken to fit in one byte, which
+    is fast; all lengths are checked together then.
     """
     data, place = reader.data, reader.position
     starts = [place]
@@ -104,9 +104,9 @@ def _starts_of_long(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], 
 
 
 class _PackedNames(Mapping[int, str]):
-    """Names by their labels, of which each becomes text when it is asked for: most words are never said.
+    """Names by their labels; a name becomes text on demand only, because most words are never said.
 
-    contents: bytes, the symbols as they stand in a file; starts: (symbols + 1,), where each begins and the last ends.
+    contents: bytes, the symbols as in a file; starts: (symbols + 1,), the begin of each symbol and the end of the last.
     """
 
     def __init__(self, contents: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]):
@@ -142,14 +142,16 @@ def _length(reader: Reader) -> int:
 
 
 def take(reader: Reader, count: int, what: str) -> bytes:
-    """Returns the next `count` bytes, which are a part of `what`. ModelFormatError if they are not there."""
+    """Returns the next `count` bytes, a part of `what`. ModelFormatError if fewer bytes are left."""
     reader.need(count, what)
     reader.position += count
     return reader.data[reader.position - count : reader.position]
 
 
 def load_symbols(path: str | os.PathLike[str]) -> SymbolTable:
-    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError, also if two have one label."""
+    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError, also for two words of one
+    label.
+    """
     contents = bytes(map_file(path))
     names: dict[int, str] = {}
     for number, line in enumerate(contents.split(b"\n"), 1):

@@ -86,7 +86,7 @@ def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
 
 
 def read_token(reader: Reader) -> str:
-    """One word, which ends the line."""
+    """One word, the last of its line."""
     words = words_of(reader.line())
     if len(words) != 1:
         raise reader.error(f"expected one word on the line, got {len(words)}")
@@ -186,7 +186,7 @@ class TableKind(Generic[R, W]):
         return RandomAccessTable(rspecifier, self.read)
 
     def writer(self, wspecifier: str, finished: Finished | None = None, *, grows: bool = False) -> TableWriter[W]:
-        """Writes entries, behind those that `finished_entries` has found."""
+        """Writes entries, behind the entries found by `finished_entries`."""
         return TableWriter(wspecifier, self.write, self.text_only, finished, self.header, grows)
 
     def finished(self, wspecifier: str) -> Finished:

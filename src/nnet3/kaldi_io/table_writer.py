@@ -24,7 +24,7 @@ _BLOCK = 1 << 24
 
 @dataclass(frozen=True)
 class Finished:
-    """The first `size` bytes of the file `archive`, whose entries have these positions by key."""
+    """The first `size` bytes of the file `archive`, and the positions of the entries in them by key."""
 
     archive: str = ""
     size: int = 0
@@ -36,11 +36,11 @@ class Finished:
 
 
 class TableWriter(Generic[T]):
-    """Writes objects with `write`, a function such as `Writer.matrix`. `text_only` is for what has no binary form,
-    `header=False` for what stands in tables without the header 00 42.
+    """Writes objects with `write`, a function such as `Writer.matrix`.
 
-    With `finished`, what `finished_entries` has found, the entries that are there stay, and new ones follow them.
-    If it `grows`, entries are in the files as soon as they are written: who is killed loses only the one in hand.
+    `text_only` is for objects without a binary form, `header=False` for objects without the header 00 42 in tables.
+    With `finished`, the result of `finished_entries`, the entries found there stay, and new entries follow. If the
+    table `grows`, entries are in the files as soon as they are written: a killed process loses only the entry in hand.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TableWriter(Generic[T]):
                 self._take_over(finished)
 
     def _take_over(self, finished: Finished) -> None:
-        """Begin with the entries that are there."""
+        """Begin with the entries of the old files."""
         if finished.positions is None or self._archive is None:
             return
         with open(finished.archive, "rb") as file:
@@ -97,7 +97,7 @@ class TableWriter(Generic[T]):
             self._write_position(key, position)
 
     def write(self, key: str, value: T) -> None:
-        """Add an entry. After one that could not be written there can be no other: TableError."""
+        """Add an entry. After a failed entry no further entry can be written: TableError."""
         if not is_word(key):
             raise TableError(f"{self.specifier.text}: '{key}' cannot be a key, which is a word without blanks")
         if self._has_failed:
@@ -155,10 +155,10 @@ class TableWriter(Generic[T]):
         return self._archive is None or self._archive.is_file
 
     def keep(self) -> str:
-        """Keeps what was written, although it is not all; returns the name of the file.
+        """Keeps the entries written, although the table is incomplete; returns the name of the file.
 
-        A file of that name, which may be complete, stays: the new one gets a name that ends in `.partial`. A resumed
-        table has all entries of the old file, and replaces it.
+        An old file of the same name, which may be complete, stays: the new file gets a name that ends in `.partial`. A
+        resumed table has all entries of the old file, and replaces the old file.
         """
         streams = [stream for stream in (self._archive, self._script) if stream is not None]
         suffix = PARTIAL if not self._resumed and any(stream.replaces for stream in streams) else ""
@@ -202,7 +202,7 @@ class TableWriter(Generic[T]):
 
 
 def finished_entries(wspecifier: str, read: Callable[[Reader], Any]) -> Finished:
-    """Finds the entries that an `ark,scp:` wspecifier's files have, by its script; none if there are no files.
+    """Finds the entries in an `ark,scp:` wspecifier's files, by its script; none without files.
 
     Raises TableError for another wspecifier, or if script and archive do not belong together.
     """

@@ -20,7 +20,7 @@ _LOG = logging.getLogger("nnet3")
 
 
 class _OpenTable(Generic[T]):
-    """An opened table: its specifier, and its archive or its script."""
+    """An opened table: its specifier, and its archive or script."""
 
     def __init__(
         self,
@@ -31,10 +31,10 @@ class _OpenTable(Generic[T]):
         *,
         header: bool = True,
     ):
-        """`begins`: the first token of every object; it tells where the next object begins behind a damaged one.
+        """`begins`: the first token of every object; behind a damaged object it marks the begin of the next.
 
         `permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects begin with Kaldi's 00 42;
-        those of other programs do not.
+        objects of other programs do not.
         """
         self.specifier = parse_rspecifier(rspecifier)
         self.num_skipped = 0  # entries that could not be read and were left out
@@ -62,7 +62,7 @@ class _OpenTable(Generic[T]):
         self.close()
 
     def _next_of_archive(self) -> tuple[str, T] | None:
-        """Returns the next entry. Behind a damaged one it goes on if it can tell where the next one begins."""
+        """Returns the next entry. Reading goes on behind a damaged entry if the next entry's begin can be found."""
         while self._archive is not None:
             try:
                 entry = self._archive.next(self._read)
@@ -98,14 +98,14 @@ class _OpenTable(Generic[T]):
 
 
 class TableReader(_OpenTable[T]):
-    """Iterates over (key, object). TableError at whatever is wrong; with the option `p` such entries are skipped.
+    """Iterates over (key, object). TableError at any mistake; with the option `p` wrong entries are skipped.
 
-    After a TableError the iteration may go on: with the next entry, if there is a way to find it (in a script, in
-    an archive in text, by the token that objects begin with), else it is at its end.
+    After a TableError the iteration may go on: with the next entry, if it can be found (in a script, in an archive in
+    text, by the token that objects begin with), else it is at its end.
     """
 
     def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
-        """Reads no entries of a script that have such keys; those of an archive come as ever."""
+        """Skips the entries of a script whose keys are to be left out; an archive's entries all come."""
         self._remaining = (entry for entry in self._remaining if not is_left_out(entry.key))
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
@@ -127,10 +127,10 @@ class TableReader(_OpenTable[T]):
 
 
 class RandomAccessTable(_OpenTable[T]):
-    """Objects by key. An archive is read as far as a key needs, and what was read is kept.
+    """Objects by key. An archive is read as far as a key needs, and read objects are kept.
 
-    The options `o` (each key is taken once), `s` (keys are sorted) and `cs` (they are asked for in order)
-    say what need not be kept or searched.
+    The options `o` (every key is taken once), `s` (keys are sorted) and `cs` (keys are asked for in order) save keeping
+    or searching objects.
     """
 
     def __init__(self, rspecifier: str, read: Callable[[Reader], T]):

@@ -34,10 +34,10 @@ _REAL_OF_SIZE = {4: struct.Struct("<f"), 8: struct.Struct("<d")}
 
 
 class TokenReader:
-    """A position in Kaldi data; each method reads one thing from there and moves on.
+    """A position in Kaldi data; the methods read one value from there and move on.
 
-    `binary=None` looks for the header 00 42 and consumes it. `ran_out` becomes true once anything
-    touched the end of the data, so that a caller with more to come can tell truncation from damage.
+    `binary=None` looks for the header 00 42 and consumes it. `ran_out` becomes true once a read has touched the end of
+    the data: a caller with more data to come can then tell truncation from damage.
     """
 
     def __init__(self, data: Buffer | bytearray | memoryview, source: str = "<bytes>", binary: bool | None = None):
@@ -58,7 +58,7 @@ class TokenReader:
         return cls(map_file(path), os.fspath(path))
 
     def read_header(self) -> None:
-        """Set `binary` by what stands here: 00 42 (consumed) or anything else, which means text."""
+        """Set `binary` by the next bytes: 00 42 (consumed), or any other bytes for text."""
         start = self.data[self.position : self.position + 2]
         self.ran_out |= len(start) < 2
         self.binary = start[:1] == b"\0"
@@ -85,7 +85,7 @@ class TokenReader:
 
     @contextmanager
     def nested(self, what: str) -> Iterator[None]:
-        """Counts one more level of nesting within it. ModelFormatError if there are too many."""
+        """Counts one more level of nesting within the block. ModelFormatError for too deep nesting."""
         if self._depth >= _MOST_NESTING:
             raise self.error(f"{what} is nested more than {_MOST_NESTING} deep")
         self._depth += 1
@@ -100,7 +100,7 @@ class TokenReader:
             raise self.truncated(f"{what} takes {count} bytes, but only {self.left} are left")
 
     def release(self) -> None:
-        """Let the system take back the memory of what was read of a mapped file; it is still there to be read."""
+        """Let the system take back the memory of the part of a mapped file already read; the part can still be read."""
         end = self.position - self.position % mmap.PAGESIZE
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and end - self._released >= _BLOCK:
             self.data.madvise(mmap.MADV_DONTNEED, self._released, end - self._released)
@@ -128,7 +128,7 @@ class TokenReader:
         return match
 
     def _consume(self, match: re.Match[bytes]) -> bytes:
-        """Move past a word and the one blank behind it; only text may end without that blank."""
+        """Move past a word and the one blank behind it; only text may end without a blank."""
         if match.end() == self._size and self.binary:
             self.position = self._size
             raise self.truncated("the file ends where a blank should follow a token")
@@ -150,7 +150,7 @@ class TokenReader:
         return self._word().group(1).decode("utf-8", "replace")
 
     def expect(self, *tokens: str) -> str:
-        """The next token, which must be one of `tokens`."""
+        """The next token, required to be in `tokens`."""
         match = self._word()
         word = match.group(1).decode("utf-8", "replace")
         if word not in tokens:
@@ -160,7 +160,7 @@ class TokenReader:
         return word
 
     def accept(self, token: str) -> bool:
-        """Consumes the next token if it is `token`; returns True if it was."""
+        """Consumes the next token if it is `token`; returns True on success."""
         match = self._word()
         if match.group(1) != token.encode():
             return False
@@ -184,7 +184,7 @@ class TokenReader:
         return words
 
     def match(self, pattern: re.Pattern[bytes], expected: str) -> re.Match[bytes]:
-        """Consumes what matches a pattern, which must be of bounded length and begin with white space."""
+        """Consumes the match of a pattern; the pattern must be of bounded length and begin with white space."""
         match = pattern.match(self.data, self.position)
         if match is None:
             raise self._not_a(self._word(), expected)
@@ -193,7 +193,7 @@ class TokenReader:
         return match
 
     def line(self) -> str:
-        """The rest of the line without its end; it is text in binary files too."""
+        """The rest of the line without its end; text in binary files too."""
         end = self.data.find(b"\n", self.position)
         if end < 0:
             self.ran_out, end = True, self._size

@@ -1,4 +1,4 @@
-"""Folders that are made beside an old one and take its place whole: no reader finds files of two ages in one."""
+"""Folders made beside an old folder to take its place whole: no reader finds files of two ages in one folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HERE, _EXCHANGE = -100, 2  # of Linux: AT_FDCWD, RENAME_EXCHANGE
 
 @contextmanager
 def whole_folder(folder: str | os.PathLike[str], made: Sequence[str], *, keeps_others: bool = False) -> Iterator[Path]:
-    """Yields a new folder, which takes the place of `folder` at the end; if something fails before, the old one stays.
+    """Yields a new folder, which takes the place of `folder` at the end; after a failure the old folder stays.
 
-    `made` are patterns of the files that go with the old folder. The new one gets all others if it `keeps_others`.
-    Raises Nnet3Error if there are others else, and if the old folder cannot go.
+    `made` are patterns of the files to be removed with the old folder. The new folder gets all other files if it
+    `keeps_others`. Raises Nnet3Error if there are other files and it does not, and if the old folder cannot go.
     """
     target = Path(os.path.realpath(folder))
     if target.exists() and not target.is_dir():
@@ -84,7 +84,7 @@ def _device(path: Path) -> int:
 
 
 def _put_in_place(made: Path, target: Path) -> None:
-    """Gives the target's place to what was made; `made` is the old folder then, if there was one. Raises OSError."""
+    """Gives the target's place to the folder `made`; `made` is the old folder then, if any. Raises OSError."""
     if not target.exists():
         made.rename(target)
     elif not _exchange(made, target):

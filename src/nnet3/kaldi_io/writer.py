@@ -20,7 +20,7 @@ from nnet3.text import is_word
 
 
 class Writer:
-    """Collects what is written; `getvalue()` or `write_to()` ends it."""
+    """Collects written data; `getvalue()` or `write_to()` ends the collection."""
 
     def __init__(self, binary: bool):
         self.binary = binary
@@ -45,13 +45,13 @@ class Writer:
 
     @staticmethod
     def of_file(binary: bool) -> Writer:
-        """A writer of a whole file, which has begun with its header."""
+        """A writer of a whole file, begun with its header."""
         writer = Writer(binary)
         writer.header()
         return writer
 
     def header(self) -> None:
-        """Writes the beginning of a file: 00 42 if it is binary, nothing if it is text."""
+        """Writes the beginning of a file: 00 42 for binary, nothing for text."""
         if self.binary:
             self.raw(b"\0B")
 
@@ -151,7 +151,7 @@ class Writer:
         write_index_vector(self, indexes)
 
     def compressed_matrix(self, matrix: CompressedMatrix) -> None:
-        """The codes as they are; in text the numbers that they stand for."""
+        """The codes in binary files; in text the decoded numbers."""
         if not self.binary or matrix.codes.size == 0:  # Kaldi does not read the empty one that it writes
             self.matrix(matrix.decode())
             return
@@ -159,7 +159,7 @@ class Writer:
         self.raw(matrix.to_bytes())
 
     def general_matrix(self, matrix: ArrayLike | SparseMatrix | CompressedMatrix) -> None:
-        """A full, sparse or compressed matrix in its own form; one without rows as the empty full matrix."""
+        """A full, sparse or compressed matrix in its own form; a matrix without rows as the empty full matrix."""
         if isinstance(matrix, CompressedMatrix):
             self.compressed_matrix(matrix)
         elif not isinstance(matrix, SparseMatrix):
