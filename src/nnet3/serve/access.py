@@ -1,4 +1,4 @@
-"""AccessRules: which pages of a browser, under which names, and how many clients of an address are let in."""
+"""AccessRules: the pages of browsers, the names of the server, and the number of clients of an address to be let in."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 class AccessRules:
     """The rules by which a server lets clients in.
 
-    A browser says which page asks (Origin) and under which name it knows the server (Host). The page is to be one of
-    the server itself or of `allow_origin`. The name is to be an address, localhost, the server's own or that of
-    `allow_origin`: else the owner of any name could let it lead here and then ask as a page of the server itself.
-    Programs say no Origin, and may connect under any name.
+    A browser tells the asking page (Origin) and the server's name as the browser knows it (Host). The page is to be a
+    page of the server itself or of `allow_origin`. The name is to be an address, localhost, the server's own name or a
+    name in `allow_origin`: else the owner of any name could let the name lead here and then ask as a page of the server
+    itself. Programs say no Origin, and may connect under any name.
     """
 
     def __init__(self, options: ServeOptions):
@@ -57,7 +57,7 @@ class AccessRules:
 
 
 def _with_port(origin: str) -> str:
-    """Returns an origin with its port; a browser leaves out that of the scheme."""
+    """Returns an origin with its port; a browser leaves out the scheme's default port."""
     scheme, _, host = origin.lower().partition("://")
     port = host.rpartition(":")[2]
     return (
@@ -80,7 +80,7 @@ def _is_address(name: str) -> bool:
 
 
 def _network(address: str) -> str:
-    """Returns whose an address is: of version 4 itself, of version 6 its network."""
+    """Returns an address's owner: the address itself in version 4, its network in version 6."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -30,9 +30,9 @@ _STOP = (CloseCode.GOING_AWAY, "the server stops")
 
 @dataclass(frozen=True)
 class Resources:
-    """Things that all conversations share. `preparing` makes graphs of phrases.
+    """Resources shared by all conversations. `preparing` makes graphs of phrases.
 
-    Both events are set once: when the server stops, and when audio that waits is heard no further.
+    `stopping` is set once, when the server stops; `over` once, when waiting audio is heard no further.
     """
 
     options: ServeOptions
@@ -45,9 +45,9 @@ class Resources:
 
 
 class Conversation:
-    """Takes one message after the other, and sends its answer before it takes the next one.
+    """Takes the messages of a client one by one, and answers a message before taking the next.
 
-    So a client who sends faster than its audio can be heard is read no further once `max_queue` messages wait.
+    A client who sends faster than audio can be heard is therefore read no further once `max_queue` messages wait.
     """
 
     def __init__(self, connection: ServerConnection, session: Session, shared: Resources):
@@ -62,7 +62,7 @@ class Conversation:
         return str(self._connection.remote_address[0])
 
     async def run(self) -> None:
-        """Answers until one of both sides ends it; then it closes the connection."""
+        """Answers until the client or the server ends the conversation; then closes the connection."""
         code, reason = CloseCode.ABNORMAL_CLOSURE, "the client has gone"
         try:
             code, reason = await self._answer_all()
@@ -114,7 +114,7 @@ class Conversation:
                 return CloseCode.NORMAL_CLOSURE, "all was said"
 
     async def _next_message(self) -> str | bytes | tuple[CloseCode, str]:
-        """Returns the next message, or why there is to be none. When the server stops, those that wait still come."""
+        """Returns the next message, or why there is to be none. When the server stops, waiting messages still come."""
         if self._stopping.done():
             self._last_messages -= 1
             if self._last_messages < 0 or self._shared.over.is_set():
@@ -132,7 +132,7 @@ class Conversation:
         return CloseCode.POLICY_VIOLATION, f"nothing was said for {idle:g} s"
 
     async def _done(self, work: Work[str]) -> str:
-        """Returns the answer that work has. Raises ConnectionResetError if nobody waits for it any more."""
+        """Returns the answer of `work`. Raises ConnectionResetError if nobody waits for it any more."""
         future = asyncio.wrap_future(self._shared.scheduler.submit(work))
         either: set[asyncio.Future[Any]] = {future, self._gone}
         try:
@@ -146,9 +146,10 @@ class Conversation:
         return future.result()
 
     def _has_hung_up(self) -> bool:
-        """Returns True if the client has ended the connection, also if messages lie before the end that are not read.
+        """Returns True if the client has ended the connection, even with unread messages before the end.
 
-        Nobody else sees it while too many messages wait. Only Linux tells it; elsewhere those messages are heard.
+        While too many messages wait, no other check sees the end. Only Linux tells it; elsewhere the messages are
+        heard.
         """
         number = self._connection.transport.get_extra_info("socket").fileno()
         if number < 0 or not hasattr(select, "POLLRDHUP"):

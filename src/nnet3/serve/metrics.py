@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 
 class Metrics:
-    """Counters of one server."""
+    """Counters of a server."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -30,5 +30,5 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """Returns all of them."""
+        """Returns all counters."""
         return generate_latest(self._registry)

@@ -18,7 +18,7 @@ Work: TypeAlias = "Generator[NetworkInputs, Scores, T]"
 
 
 class _Job(Generic[T]):
-    """A piece of work; `inputs` are those whose scores it waits for."""
+    """A piece of work; `inputs` are the network's inputs whose scores the work waits for."""
 
     def __init__(self, work: Work[T]):
         self.work, self.future = work, Future[T]()
@@ -52,11 +52,11 @@ class _Job(Generic[T]):
 
 
 class Scheduler:
-    """Takes up work at any time, and does it in rounds until there is none.
+    """Takes up work at any time, and does it in rounds until no work is left.
 
-    In a round, each piece of work runs up to the next inputs of the network, which is one piece of 0.2 s of audio, in
-    `threads` threads; then the network runs once for all of them. So work that is long delays nobody, and the more
-    there is to do, the more streams a run of the network has. `on_run` is told how many.
+    In a round, all pieces of work run up to their next inputs of the network, one piece of 0.2 s of audio, in `threads`
+    threads; then the network runs once for all of them. Long work therefore delays nobody, and with more work a run of
+    the network has more streams. `on_run` is told their number.
     """
 
     def __init__(self, threads: int = 1, on_run: Callable[[int], None] = lambda streams: None):
@@ -66,7 +66,9 @@ class Scheduler:
         self._thread.start()
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Returns what will have the answer of the work, or its exception; cancelling it drops what is left of it."""
+        """Returns a future for the answer of the work, or its exception; cancelling the future drops the rest of the
+        work.
+        """
         job = _Job(work)
         if not self.is_alive:
             raise ExecutionError("the scheduler has ended")
@@ -106,7 +108,7 @@ class Scheduler:
 
 
 def _compute(jobs: Sequence[_Job[Any]]) -> None:
-    """Gives each job its scores, or the reason why it gets none."""
+    """Gives every job its scores, or the error in their place."""
     inputs = {job: job.inputs for job in jobs if job.inputs is not None}
     try:
         scores = compute_scores(inputs.values())

@@ -1,4 +1,4 @@
-"""Server: listens, answers requests for pages, and gives each connection its conversation."""
+"""Server: listens, answers requests for pages, and opens a conversation for every connection."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _SAFE = {
 
 
 class Server:
-    """A server of one model, which runs in a thread of its own within `with`, and listens at `address`, host and port.
+    """A server of one model at `address`, host and port; it runs in its own thread within `with`.
 
-    At the end each client gets what was said so far. `report` is told a line for each connection when it ends. Raises
+    At the end every client gets the words said so far. `report` is told a line for each connection when it ends. Raises
     ArgumentError if the port cannot be had.
     """
 
@@ -146,7 +146,7 @@ class Server:
             del self._conversations[conversation]
 
     def _too_many(self, connection: ServerConnection) -> str:
-        """Returns of what there are too many to let another one in, or ""."""
+        """Returns the limit that keeps a new client out, such as "too many connections", or ""."""
         if len(self._conversations) >= self.options.max_connections:
             return "too many connections"
         others = (conversation.address for conversation in self._conversations)
@@ -160,7 +160,7 @@ class Server:
     # ---- requests for pages ----
 
     def _respond(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Returns the response to a request; None to one for a connection that can be had."""
+        """Returns the response to a request; None to a request for a connection that can be had."""
         path = request.path.partition("?")[0]
         is_connection = any(each.lower() == "websocket" for each in request.headers.get_all("Upgrade"))
         refusal = self._access.refusal(request.headers, is_connection)
@@ -207,7 +207,7 @@ def _response(
 
 
 def serve(model: Model, options: ServeOptions | None = None, report: Callable[[str], None] = _LOG.info) -> None:
-    """Serves until SIGTERM or SIGINT comes; a second one ends it at once."""
+    """Serves until SIGTERM or SIGINT comes; a second signal ends serving at once."""
     told = threading.Event()
 
     def tell(number: int, frame: object) -> None:

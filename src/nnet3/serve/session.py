@@ -1,4 +1,4 @@
-"""Session: what one client of the server says, and the answers to it, in the protocol of vosk-server."""
+"""Session: the messages of one client of the server, and the answers, in the protocol of vosk-server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NUMBERS = ("sample_rate", "max_alternatives")
 class Session:
     """A connection's settings and recognizer.
 
-    Each message of audio has one answer: `Result` if the speaker has paused, else `PartialResult`. `finish` is the
-    answer to `{"eof" : 1}`, after which the connection ends, and to `{"reset" : 1}`.
+    The answer to a message of audio is `Result` if the speaker has paused, else `PartialResult`. `finish` is the answer
+    to `{"eof" : 1}`, after which the connection ends, and to `{"reset" : 1}`.
     """
 
     def __init__(self, model: Model, computer: StreamComputer, options: HearingOptions):
@@ -32,9 +32,9 @@ class Session:
         self.seconds = 0.0  # of audio
 
     def command(self, text: str) -> str:
-        """Returns which command a text message is, after taking the settings of a configuration.
+        """Returns the command of a text message, after taking the settings of a configuration.
 
-        Raises ArgumentError for what is none.
+        Raises ArgumentError for a message without a command.
         """
         try:
             message = read_json(text)
@@ -83,7 +83,7 @@ class Session:
         return self._recognizer
 
     def hear(self, audio: bytes, is_over: Callable[[], bool] = lambda: False) -> Work[str]:
-        """Answers audio, 16-bit samples of one channel; those that are left once `is_over` are dropped."""
+        """Answers audio, 16-bit samples of one channel; samples left once `is_over` are dropped."""
         recognizer = self.begin()
         self.seconds += len(audio) / 2 / self._made_for.sample_rate
         if (yield from recognizer.steps(audio, is_over)):
