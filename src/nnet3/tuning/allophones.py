@@ -1,4 +1,4 @@
-"""HMMs of allophones: each transition-state of a chain model is taken for a phone, so that no tree is needed."""
+"""HMMs of allophones: the transition-states of a chain model serve as phones, and no tree is needed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PDF_CLASS, _PHONE = -1, 0  # what the tree asks for
 
 
 def allophone_hmms(model: TransitionModel) -> PhoneHmms:
-    """Returns the HMMs of allophones, which are numbered as the transition-states.
+    """Returns the HMMs of allophones, numbered as the transition-states.
 
     An allophone has one HMM state, with the pdfs and the self-loop of its transition-state. A phone of several HMM
-    states is a sequence of allophones. A phone with other pdfs beside other phones is another allophone there. Which
-    allophones follow each other, an n-gram learns of alignments.
+    states is a sequence of allophones. A phone with different pdfs in different contexts is several allophones. An
+    n-gram learns the sequences of allophones from alignments.
     """
     count, ids = model.num_transition_states, model.transition_ids
     state, is_loop, log_prob = model.transition_state(ids) - 1, model.is_self_loop(ids), model.log_prob(ids)
@@ -45,7 +45,7 @@ def _one_state(has_loop: bool, has_two_pdfs: bool) -> TopologyEntry:
 
 
 def allophones_of(transition_ids: npt.NDArray[np.int32], model: TransitionModel) -> npt.NDArray[np.int64]:
-    """Returns the allophones of an alignment, each with its rows, (allophones, 2)."""
+    """Returns the allophones of an alignment with their numbers of rows, (allophones, 2)."""
     first = hmm_state_visits(transition_ids, model)
     states = model.transition_state(transition_ids[first])
     return np.column_stack([states, np.diff(np.append(first, len(transition_ids)))])

@@ -25,7 +25,7 @@ def count_errors(model: Model, networks: Sequence[AcousticModel], utterances: It
 
 
 def _heard(recognizer: Recognizer, spoken: Spoken) -> Iterator[str]:
-    """Yields the words that are heard in an utterance, in pieces as a stream has them."""
+    """Yields the words heard in an utterance, in pieces as a stream has them."""
     size = int(_PIECE_SECONDS * spoken.rate)
     for first in range(0, len(spoken.samples), size):
         if recognizer.accept(spoken.samples[first : first + size]):

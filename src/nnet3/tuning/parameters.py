@@ -1,4 +1,4 @@
-"""The network before and after training: batch-norm that stays as it is, and new parameters in an old model."""
+"""The network before and after training: batch-norm with fixed statistics, and new parameters in an old model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnet3.train.evaluation import with_modes
 def with_fixed_norms(model: AcousticModel) -> AcousticModel:
     """Returns a copy whose batch-norm uses the statistics of the original training.
 
-    Few recordings would give it others, which takes more from a model than training gives.
+    The statistics of few recordings would differ, and cost a model more than training gains.
     """
     copy = model.copy()
     nnet = with_modes(copy.nnet, batchnorm_test_mode=True, dropout_test_mode=False)
@@ -17,7 +17,7 @@ def with_fixed_norms(model: AcousticModel) -> AcousticModel:
 
 
 def with_parameters_of(model: AcousticModel, trained: AcousticModel) -> AcousticModel:
-    """Returns a copy of a model with the parameters of one of the same structure; all else stays as it was."""
+    """Returns a copy of `model` with the parameters of `trained`, a model of the same structure; all else stays."""
     copy = model.copy()
     for name, component in copy.nnet.components.items():
         of_trained = trained.nnet.components[name].parameters()

@@ -21,7 +21,7 @@ _LOG = logging.getLogger("nnet3")
 
 @dataclass
 class PreparedSpeech:
-    """The utterances of one part of the data, `train` or `valid`; files of its name lie in a folder."""
+    """The utterances of one part of the data, `train` or `valid`; `folder` has the files with the part's name."""
 
     folder: Path
     name: str
@@ -34,7 +34,7 @@ class PreparedSpeech:
         return f"ark:{self.folder / f'{self.name}.{kind}.ark'}"
 
     def align(self, utterances: Iterable[Spoken], aligner: SpeechAligner, with_ivectors: bool) -> None:
-        """Aligns utterances and writes what the network is given. Those that cannot be used are named and counted."""
+        """Aligns utterances and writes the network's inputs. Unusable utterances are named and counted."""
         ivectors_table = self.table("ivectors") if with_ivectors else NO_TABLE
         with matrix_writer(self.table("feats")) as features, matrix_writer(ivectors_table) as ivectors:
             for spoken in utterances:

@@ -1,4 +1,4 @@
-"""SpeechAligner: what the network is given for an utterance, as the recognizer makes it, and what it should answer."""
+"""SpeechAligner: the network's inputs for an utterance, made as in the recognizer, and the answers expected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AlignedSpeech:
 
 
 class SpeechAligner:
-    """Aligns one utterance after the other with its transcript, by the recognizer's own network and graph."""
+    """Aligns utterances with their transcripts, one by one, by the recognizer's own network and graph."""
 
     def __init__(self, model: Model, graphs: SpokenGraphs, options: TuningOptions):
         self._front, self._graphs = model.front, graphs
@@ -68,9 +68,9 @@ class SpeechAligner:
             )
 
     def align(self, spoken: Spoken) -> AlignedSpeech:
-        """Returns inputs and alignment of an utterance. Raises Nnet3Error if there is none.
+        """Returns inputs and alignment of an utterance. Raises Nnet3Error if no alignment is found.
 
-        Each utterance is a stream of its own: what is known of the speaker begins anew, as in a recognizer.
+        Every utterance is a stream of its own: the knowledge of the speaker begins anew, as in a recognizer.
         """
         front, graph = self._front, self._graphs.make(spoken.words)
         rows = FeatureStream(front.features, spoken.rate).accept(spoken.samples, last=True)

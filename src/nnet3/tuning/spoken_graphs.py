@@ -1,4 +1,4 @@
-"""SpokenGraphs: graphs of transcripts, which are the paths of a recognizer's graph that say them."""
+"""SpokenGraphs: graphs of transcripts, made of the paths of a recognizer's graph with the transcripts' words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nnet3.kaldi_io import Fst
 
 
 class SpokenGraphs:
-    """Makes the graph of one transcript after the other, from transition-ids to words.
+    """Makes the graphs of transcripts, one by one, from transition-ids to words.
 
-    The recognizer's graph knows how words are said and which pdfs phones have beside others, so that neither lexicon
-    nor tree is needed. `words`: all that transcripts may have. `unknown` counts those that the recognizer lacks.
+    The recognizer's graph knows the pronunciations of words and the pdfs of phones in context: neither lexicon nor tree
+    is needed. `words`: all words of transcripts. `unknown` counts the words missing from the recognizer.
     """
 
     def __init__(self, graph: DecodingGraph, words: Iterable[str]):
@@ -30,9 +30,9 @@ class SpokenGraphs:
         self._fst = _with_words(graph.fst, self._labels.values())
 
     def make(self, words: Sequence[str]) -> Fst:
-        """Returns the graph of known words, with the costs that it has in the recognizer.
+        """Returns the graph of known words, with the recognizer's costs.
 
-        Raises TrainingError if the recognizer cannot hear them in this order.
+        Raises TrainingError if the recognizer cannot hear the words in this order.
         """
         labels = [self._labels[word] for word in words]
         states = np.arange(len(labels) + 1)
@@ -44,7 +44,7 @@ class SpokenGraphs:
 
 
 def _with_words(fst: Fst, labels: Iterable[int]) -> Fst:
-    """Returns the part of a graph in which no other words are said."""
+    """Returns the part of a graph with only the given words."""
     is_kept = np.zeros(fst.largest_label + 1, bool)
     is_kept[[0, *(label for label in labels if label < len(is_kept))]] = True
     arcs = np.flatnonzero(is_kept[fst.olabel])

@@ -107,7 +107,7 @@ class FrameSupervision:
         self.settings: dict[str, dict[str, Any]] = {"data": {"kind": "frames"}, "objective": {"kind": "by-node"}}
 
     def prepare(self, alignments: Iterable[Alignment]) -> None:
-        """Needs nothing of them."""
+        """Needs nothing of the alignments."""
 
     def examples(self, key: str, speech: AlignedSpeech) -> Sequence[tuple[str, Any]]:
         targets = alignment_matrix(self._model.pdf(speech.transition_ids), self._model.num_pdfs)

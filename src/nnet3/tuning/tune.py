@@ -35,7 +35,7 @@ _START, _SETTINGS, _RUN = "start.mdl", "run.toml", "run"
 
 
 class StoppedError(Nnet3Error):
-    """A signal has asked training to stop. `status`: the exit status that says so."""
+    """A signal has asked training to stop. `status`: the exit status for the signal."""
 
     def __init__(self, status: int):
         self.status = status
@@ -51,7 +51,7 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """The tuned model, what it was made of, and both models on what was held out; None if nothing was."""
+    """The tuned model, its data, and both models on the held-out utterances; None if nothing was held out."""
 
     model: AcousticModel
     training: PreparedSpeech
@@ -62,8 +62,9 @@ class Tuned:
 
 @dataclass(frozen=True, eq=False)
 class Tuner:
-    """Tunes a model. `graphs` are those of all transcripts, `folder` takes what is made on the way, `say` is told how
-    far it is, `device` is where training runs."""
+    """Tunes a model. `graphs`: the graphs of all transcripts; `folder`: the place of intermediate files; `say`: called
+    with lines on the progress; `device`: the place of training.
+    """
 
     model: Model
     graphs: SpokenGraphs
@@ -117,7 +118,9 @@ class Tuner:
         data: tuple[Utterances, Utterances],
         supervision: TuningSupervision,
     ) -> bool:
-        """Makes the examples of both parts; returns whether there are held-out ones. TrainingError without others."""
+        """Makes the examples of both parts; returns True with held-out examples. TrainingError without training
+        examples.
+        """
         aligner = SpeechAligner(self.model, self.graphs, self.options)
         with_ivectors = self.model.front.ivectors is not None
         for part, utterances in zip(parts, data, strict=True):
@@ -137,7 +140,7 @@ class Tuner:
         return counts[1] > 0
 
     def _settings(self, parts: Parts, supervision: TuningSupervision, has_held_out: bool) -> RunSettings:
-        """Writes the settings of the run, and returns them as they are read."""
+        """Writes the settings of the run, and returns them as read back."""
         options, (training, held_out) = self.options, parts
         sections: dict[str, dict[str, Any]] = {
             "model": {"file": str(self.folder / _START)},

@@ -1,4 +1,4 @@
-"""Writes the model directory that tuning gives: the old one with another network."""
+"""Writes the model directory of a tuned model: the old directory with another network."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nnet3.nnet import AcousticModel
 
 @contextmanager
 def new_folder(path: str, model: str) -> Iterator[Path]:
-    """Yields a folder that has its name at the end; nothing is left if something fails before.
+    """Yields a folder that gets the name `path` only at the end; a failure leaves no folder.
 
-    Raises Nnet3Error if the name is that of a folder with files, or lies inside the model directory.
+    Raises Nnet3Error if a folder with files has the name already, or if the name lies inside the model directory.
     """
     if Path(path).resolve().is_relative_to(Path(model).resolve()):
         raise ArgumentError(f"{path}: this is the model directory {model}, or inside it: name another folder")
@@ -26,7 +26,7 @@ def new_folder(path: str, model: str) -> Iterator[Path]:
 
 
 def write_model_folder(source: ModelFolder, model: AcousticModel, folder: Path) -> None:
-    """Copies a model directory, with this network in the place of its own. Raises Nnet3Error."""
+    """Copies a model directory, with `model` in the place of its network. Raises Nnet3Error."""
     try:
         shutil.copytree(source.path, folder, dirs_exist_ok=True, ignore_dangling_symlinks=True)
     except shutil.Error as error:
