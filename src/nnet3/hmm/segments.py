@@ -14,9 +14,9 @@ ALIGNMENTS = ("transition-ids", "pdfs", "phones")
 def phone_segments(alignment: ArrayLike, model: TransitionModel, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first frame of each phone, (segments,), and the phone, (segments,).
 
-    alignment (frames,): transition-ids, pdfs or phones, as `kind` says. Transition-ids tell where a phone ends that
-    follows itself; otherwise each run of frames of one phone is a segment. Raises NetworkError for numbers that the
-    model does not have, and for a pdf that several phones share.
+    alignment (frames,): transition-ids, pdfs or phones, as `kind` says. Transition-ids separate a phone from its own
+    repetition; otherwise every run of frames of one phone is a segment. Raises NetworkError for numbers unknown to the
+    model, and for a pdf shared by several phones.
     """
     ids = np.asarray(alignment)
     if ids.ndim != 1 or len(ids) == 0 or not np.issubdtype(ids.dtype, np.integer):
@@ -43,7 +43,7 @@ def hmm_state_visits(transition_ids: np.ndarray, model: TransitionModel) -> np.n
 
 
 def _ended(ids: np.ndarray, model: TransitionModel) -> np.ndarray:
-    """Returns True for each frame after which a phone has ended by its transitions, (frames,)."""
+    """Marks the frames at which a phone has ended by its transitions, (frames,)."""
     loops, states, finals = model.is_self_loop(ids), model.transition_state(ids), model.is_final(ids)
     if not _loops_follow(loops, states):
         return finals
@@ -53,9 +53,9 @@ def _ended(ids: np.ndarray, model: TransitionModel) -> np.ndarray:
 
 
 def _loops_follow(loops: np.ndarray, states: np.ndarray) -> bool:
-    """Returns True if self-loops stand behind the transition that leaves their state, False if before it.
+    """Returns True if self-loops stand behind the transition out of their state, False if before it.
 
-    They stand behind it in Kaldi's graphs ("reordered"): the first self-loop next to another state tells.
+    In Kaldi's graphs ("reordered") self-loops stand behind: the first self-loop next to another state tells.
     """
     telling = np.flatnonzero((states[1:] != states[:-1]) & (loops[1:] | loops[:-1]))
     return bool(loops[telling[0]] if len(telling) else not loops[0])

@@ -1,4 +1,4 @@
-"""HmmTopology: the states and transitions of the HMM of each phone, and its two quite different forms in files."""
+"""HmmTopology: the states and transitions of every phone's HMM, and its two quite different forms in files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _TOLERATED_SUM = 0.01
 
 @dataclass(frozen=True)
 class TopologyState:
-    """An HMM state: its pdf classes (`NO_PDF`: it emits nothing), and its transitions as (destination, probability).
+    """An HMM state: its pdf classes (`NO_PDF`: a state without emission), and its transitions as (destination,
+    probability).
 
-    It emits `forward_class` when it is left, `self_loop_class` when it returns to itself.
+    The state emits `forward_class` on leaving, `self_loop_class` on its self-loop.
     """
 
     forward_class: int = NO_PDF
@@ -35,7 +36,7 @@ class TopologyState:
 
 @dataclass(frozen=True)
 class TopologyEntry:
-    """The states of an HMM that some phones share; the first is where it starts, the last where it ends.
+    """The states of an HMM for some phones; paths start in the first state and end in the last.
 
     Raises ModelFormatError if the states make no HMM.
     """
@@ -80,7 +81,7 @@ class TopologyEntry:
             seen.add(destination)
 
     def warnings(self) -> list[str]:
-        """States whose transition probabilities do not sum to one."""
+        """Lines for the states whose transition probabilities do not sum to one."""
         sums = [sum(probability for _, probability in state.transitions) for state in self.states[:-1]]
         return [
             f"the transition probabilities of state {number} sum to {total:g}"
@@ -95,7 +96,7 @@ def _shown(numbers: list[int]) -> str:
 
 @dataclass(frozen=True)
 class _FlatTopology:
-    """The states of all entries one after another, and their transitions (arcs) likewise."""
+    """The concatenated states of all entries, and their transitions (arcs), concatenated too."""
 
     first_state: np.ndarray  # (entries,)
     num_states: np.ndarray  # (entries,)
@@ -133,7 +134,7 @@ class HmmTopology:
 
     @cached_property
     def is_hmm(self) -> bool:
-        """True if each state emits the same on leaving it as on its self-loop; not so in chain topologies."""
+        """True if all states emit the same class on leaving as on their self-loops; False for chain topologies."""
         return all(s.forward_class == s.self_loop_class for entry in self.entries for s in entry.states)
 
     @cached_property
@@ -146,7 +147,7 @@ class HmmTopology:
 
     @property
     def warnings(self) -> list[str]:
-        """One line for each state whose transition probabilities do not sum to one."""
+        """Lines for the states whose transition probabilities do not sum to one."""
         return [
             f"topology of phone {int(np.argmax(self.entry_of_phone == number))}: {warning}"
             for number, entry in enumerate(self.entries)
@@ -167,7 +168,7 @@ _MOST_TRANSITIONS = 100_000
 
 @contextmanager
 def rules_at(reader: Reader, offset: int) -> Iterator[None]:
-    """Adds the place in the file to a ModelFormatError that lacks one."""
+    """Adds the place in the file to a ModelFormatError without a place."""
     try:
         yield
     except ModelFormatError as error:

@@ -1,4 +1,4 @@
-"""TransitionModel: the meaning of each transition-id; its probabilities, and priors of pdfs, of counted ones."""
+"""TransitionModel: the meaning of each transition-id; its probabilities, and priors of pdfs, from counts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _MOST_LOG_PROB = 1e-4  # rounding may leave a probability a little above 1
 
 
 class TransitionModel:
-    """Transition-states (rows of `tuples`, numbered from 1), and for each of them the transitions of its HMM state.
+    """Transition-states (rows of `tuples`, numbered from 1), each with the transitions of its HMM state.
 
-    All these transitions in order are the transition-ids, numbered from 1. The methods that take a transition-id
-    take an integer or an array of them, and answer with a number or an array of the same shape; NetworkError if
-    one is out of range.
+    All these transitions in order are the transition-ids, numbered from 1. Methods with an argument `transition_id`
+    take an integer or an array, and answer with a number or an array of the same shape; NetworkError for an id out of
+    range.
 
-    `tuples`: (transition-states, 4) int32: phone, HMM state, pdf on leaving the state, pdf on its self-loop;
-    sorted. `log_probs`: (transition-ids + 1,) float32 natural logarithms; element 0 is unused.
-    Raises ModelFormatError if the parts do not fit.
+    `tuples`: (transition-states, 4) int32: phone, HMM state, pdf on leaving the state, pdf on its self-loop; sorted.
+    `log_probs`: (transition-ids + 1,) float32 natural logarithms; element 0 is unused. Raises ModelFormatError if the
+    parts do not fit.
     """
 
     def __init__(self, topology: HmmTopology, tuples: ArrayLike, log_probs: ArrayLike):
@@ -107,7 +107,7 @@ class TransitionModel:
 
     @property
     def transition_ids(self) -> np.ndarray:
-        """All of them: 1, 2, ..."""
+        """All transition-ids: 1, 2, ..."""
         return np.arange(1, self.num_transition_ids + 1)
 
     @property
@@ -133,11 +133,11 @@ class TransitionModel:
 
     @property
     def pdf_of_label(self) -> np.ndarray:
-        """The pdf of each label of a graph, (transition-ids + 1,): -1 for 0, which is no transition."""
+        """The pdf of each label of a graph, (transition-ids + 1,): -1 for 0, no transition."""
         return np.append(-1, self._pdf[1:])
 
     def pdf(self, transition_id: ArrayLike) -> Any:
-        """The pdf, which is a column of the network's output: the one of self-loops for a self-loop."""
+        """The pdf, a column of the network's output: for a self-loop the state's pdf of self-loops."""
         return self._look_up(self._pdf, transition_id)
 
     def phone(self, transition_id: ArrayLike) -> Any:
@@ -148,7 +148,7 @@ class TransitionModel:
         return self._look_up(self._hmm_state, transition_id)
 
     def is_self_loop(self, transition_id: ArrayLike) -> Any:
-        """True for a transition that returns to the state that it leaves."""
+        """True for a transition from a state to itself."""
         return self._look_up(self._is_self_loop, transition_id)
 
     def is_final(self, transition_id: ArrayLike) -> Any:
@@ -160,7 +160,7 @@ class TransitionModel:
         return self._look_up(self.log_probs, transition_id)
 
     def transition_state(self, transition_id: ArrayLike) -> Any:
-        """The transition-state that it belongs to, from 1: row `transition_state - 1` of `tuples`."""
+        """The transition-state of the transition, from 1: row `transition_state - 1` of `tuples`."""
         return self._look_up(self._transition_state, transition_id)
 
     def transition_index(self, transition_id: ArrayLike) -> Any:
@@ -205,7 +205,7 @@ class TransitionModel:
             return cls(topology, tuples, log_probs)
 
     def write_to(self, writer: Writer) -> None:
-        """Write it as Kaldi does: triples where both pdfs of every tuple are the same by the topology."""
+        """Write the model in Kaldi's form: triples if, by the topology, the two pdfs of every tuple are equal."""
         token = "<Triples>" if self.topology.is_hmm else "<Tuples>"
         columns = _COLUMNS[token]
         writer.token("<TransitionModel>")
@@ -237,10 +237,10 @@ _ROUNDS = 3  # of normalising and flooring
 
 @dataclass(frozen=True, eq=False)
 class EstimatedTransitions:
-    """A transition model with new probabilities, and what the change was worth.
+    """A transition model with new probabilities, and the gain by the change.
 
     `gain`: log-likelihood per frame; `frames`: their number; `skipped`: transition-states, or pdfs, of too few frames;
-    `floored`: probabilities that would have been smaller.
+    `floored`: probabilities raised to the floor.
     """
 
     model: TransitionModel
@@ -253,10 +253,10 @@ class EstimatedTransitions:
 def estimate_transitions(
     model: TransitionModel, counts: npt.NDArray[np.float64], options: TransitionOptions
 ) -> EstimatedTransitions:
-    """Returns maximum-likelihood probabilities of transitions that were seen `counts` times, (transition-ids + 1,).
+    """Returns maximum-likelihood probabilities of transitions from their `counts`, (transition-ids + 1,).
 
-    Transition-states share their counts with others of the same pdf if the options say so. Raises NetworkError if such
-    states have different numbers of transitions.
+    Transition-states of one pdf share their counts if the options say so. Raises NetworkError if transition-states that
+    share counts have different numbers of transitions.
     """
     ids = model.transition_ids
     first = np.searchsorted(model.transition_state(ids), np.arange(1, model.num_transition_states + 1)) + 1
@@ -289,7 +289,7 @@ def estimate_transitions(
 
 
 def _pools(model: TransitionModel, share: bool) -> list[npt.NDArray[np.integer]]:
-    """Returns the transition-states, from 0, whose counts are added: each alone, or those of each pdf."""
+    """Returns the groups of transition-states, from 0, with added counts: single states, or all states of a pdf."""
     if not share:
         return [np.array([state]) for state in range(model.num_transition_states)]
     pdfs = np.unique(model.tuples[:, 2:]).tolist()

@@ -1,4 +1,4 @@
-"""Phonetic decision trees (Kaldi's `tree` files), those that no data have grown, and their transition models."""
+"""Phonetic decision trees (Kaldi's `tree` files), trees made without data, and their transition models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Branch:
-    """A question about `key`: `children` by answer; those of a set question are (in the set, not in it)."""
+    """A question about `key`: `children` by answer; for a set question (in the set, not in it)."""
 
     key: int
     children: tuple[Leaf | Branch, ...]
@@ -68,7 +68,7 @@ class ContextDependency:
         return largest + 1
 
     def pdfs(self, window: Window, pdf_class: int) -> set[int]:
-        """Returns all pdfs that a pdf-class may have in contexts of which only `window` is known."""
+        """Returns all possible pdfs of a pdf-class in contexts known only by `window`."""
         known = {**window, _PDF_CLASS: pdf_class}
         found: set[int] = set()
         waiting = [self.root]
@@ -137,7 +137,7 @@ class ContextDependency:
 def _sent_on(
     branch: Branch, rows: np.ndarray, windows: np.ndarray, pdf_class: int
 ) -> Iterator[tuple[Leaf | Branch, np.ndarray]]:
-    """Yields children with the rows of `windows` that go on there."""
+    """Yields the children with their rows of `windows`."""
     if branch.key == _PDF_CLASS:
         values = np.full(len(rows), pdf_class)
     elif 0 <= branch.key < windows.shape[1]:
@@ -206,7 +206,7 @@ def _pdf(reader: Reader) -> int:
 
 
 def _unsigned(reader: Reader) -> int:
-    """Reads the number of children; in binary files its size byte says that it is unsigned."""
+    """Reads the number of children; in binary files its size byte marks an unsigned integer."""
     start = reader.position
     if reader.binary:
         reader.need(5, "the number of branches")
@@ -259,7 +259,7 @@ def _pairs_of_classes(
 
 
 def monophone_tree(topology: HmmTopology) -> ContextDependency:
-    """Returns the tree in which each pdf-class of each phone has a pdf, in order: Kaldi's, of gmm-init-mono."""
+    """Returns the tree with a pdf for every pdf-class of every phone, in order: the tree of Kaldi's gmm-init-mono."""
     pdf = 0
     children: list[Leaf | Branch] = []
     for phone in range(len(topology.entry_of_phone)):
@@ -271,10 +271,10 @@ def monophone_tree(topology: HmmTopology) -> ContextDependency:
 
 
 def left_biphone_tree(topology: HmmTopology, counts: ArrayLike, min_count: int) -> ContextDependency:
-    """Returns the tree in which pairs of phones that come at least `min_count` times have pdfs of their own.
+    """Returns the tree with own pdfs for pairs of phones seen at least `min_count` times.
 
-    `counts`: (phones + 1, phones + 1), how often a phone, the column, comes behind another one, the row; row 0 is the
-    beginning. Behind all other phones a phone has pdfs that these share.
+    `counts`: (phones + 1, phones + 1), how often a phone, the column, comes behind another phone, the row; row 0 is the
+    beginning. Behind all other phones a phone has common pdfs.
     """
     table = np.asarray(counts)
     size = len(topology.entry_of_phone)
