@@ -35,7 +35,7 @@ _CHAIN_FACTOR = 3
 
 @dataclass(frozen=True)
 class AlignedPhone:
-    """A phone, its begin and end in seconds, its first row of scores and its number of rows."""
+    """A phone, its start and end in seconds, its first row of scores and its number of rows."""
 
     phone: str
     start: float
@@ -46,7 +46,7 @@ class AlignedPhone:
 
 @dataclass(frozen=True)
 class AlignedWord:
-    """A word, its begin and end in seconds, and its phones."""
+    """A word, its start and end in seconds, and its phones."""
 
     word: str
     start: float

@@ -120,8 +120,10 @@ class _Recursion:
         ]
 
     def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles]:
-        """Returns the probability of each word at each place of the chosen words, (places, words), and the same
-        weighted by the words' first rows and by the rows behind their last.
+        """Returns the probability of each word at each place of the chosen words, (places, words), and two multiples of
+        it.
+
+        The factors are the words' first rows, and the rows behind the words.
         """
         edits = self._edits(chosen)
         places, words = len(chosen), len(self.labels)
@@ -195,7 +197,7 @@ def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
 
 
 def _without_overlaps(words: list[HeardWord]) -> list[HeardWord]:
-    """Divides the common time of overlapping words between them by their lengths."""
+    """Divides the joint time of overlapping words between them by their lengths."""
     words = list(words)
     for number in range(1, len(words)):
         first, second = words[number - 1], words[number]

@@ -166,9 +166,7 @@ class Composition:
         return self.enlarged(scratch)
 
     def enlarged(self, scratch: Integers) -> Integers:
-        """Returns the array with -1 for states that have come since it was lent; the array itself if there is room for
-        them.
-        """
+        """Returns the array with -1 for states made since it was lent; the array itself if it has room for them."""
         if len(scratch) >= self.num_states:
             return scratch
         return np.append(scratch, np.full(len(self.final) - len(scratch), -1, np.int32))

@@ -26,8 +26,7 @@ class _Setting(NamedTuple):
 
 
 def read_conf(path: str | os.PathLike[str], sections: Mapping[str, Options], ignored: str = "") -> dict[str, Options]:
-    """Returns the sections with the values of the file; an option of section "endpoint" is `--endpoint.NAME` in the
-    file.
+    """Returns the sections with the file's values; an option of section "endpoint" is `--endpoint.NAME` in the file.
 
     The text after "/" in a section's name tells apart sections with one prefix. In names case does not matter and `_`
     is `-`. Names matched by the pattern `ignored` have no effect, with a warning. Raises ConfigError for an unknown

@@ -133,9 +133,7 @@ class Segment:
                 self._lattice.rename_tokens(partial(now.adopted, before))
 
     def trace(self, first: int = 0) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
-        """Returns the best path so far from row `first` on, (rows,) each: the transition-id of each row and its source
-        state.
-        """
+        """Returns the best path so far from row `first` on, (rows,) each: transition-ids and their source states."""
         return self.search.newest(first)
 
     @property

@@ -155,11 +155,10 @@ class _Sets:
         self._arcs.append(LabelledArcs(source, target, label, graph[best], acoustic[best], ids))
 
     def _ways(self, members: _Members) -> tuple[Integers, Integers, Integers]:
-        """Returns the good arcs with labels out of members, and per arc the place of its member and the number of its
-        group.
+        """Returns the good arcs with labels out of members, and the place of the member and the group of each arc.
 
-        A group is one set and one label; groups are in order. An arc is good if its group's best path is within the
-        beam.
+        A group is one set and one label; groups are numbered in order. An arc is good if its group's best path is
+        within the beam.
         """
         lattice = self._lattice
         number, place = arcs_leaving(self._offsets, members.state)
@@ -226,8 +225,7 @@ class _Sets:
 
 
 class Leaps:
-    """The best ways without labels from the start, and from the ends of arcs with labels, to ends and to states with
-    labels ahead.
+    """The best ways without labels from the start, or from behind a label, to ends or to states with labels ahead.
 
     Ways are sorted by source state: the ways out of state s are offsets[s] to offsets[s + 1] - 1. state: the way's end;
     graph, acoustic: costs; ids.

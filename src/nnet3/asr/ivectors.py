@@ -76,8 +76,7 @@ class IvectorModel:
         weights: Singles | None = None,
         repeat: bool = False,
     ) -> tuple[Singles, SpeakerState]:
-        """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state after the
-        utterance.
+        """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state afterwards.
 
         Row r is the estimate from the frames up to r times the period, as networks see ivectors in training; with
         `repeat` the ivector is repeated for all frames of its period, (frames, dim). The state knows the features of

@@ -39,9 +39,7 @@ NO_ARCS = LabelledArcs(_NONE, _NONE, _NONE, _FREE, _FREE, no_strings(0))
 def final_columns(
     states: int, final: Integers, graph: Doubles, acoustic: Doubles, ids: Strings
 ) -> tuple[Doubles, Doubles, Strings]:
-    """Returns the costs and ids of ending for all states, (states,) each, from the columns of the final states, (n,)
-    each.
-    """
+    """Returns the costs and ids of ending for all states, (states,) each, from columns of the final states, (n,)."""
     final_graph, final_acoustic = np.full((2, states), np.inf)
     final_graph[final], final_acoustic[final] = graph, acoustic
     end_of_state = np.full(states, len(final))

@@ -15,8 +15,7 @@ _ROUNDING = 1e-6  # that costs may have along a path
 
 
 class Levels:
-    """A lattice, its states sorted by level, its arcs by source state; arcs lead to higher levels, state 0 is the
-    start.
+    """A lattice, its states sorted by level, its arcs by source state; arcs lead upwards, state 0 is the start.
 
     level, final_cost: (states,); src, dst, graph_cost, acoustic_cost: (arcs,).
     """

@@ -120,8 +120,7 @@ class FrontModel:
 class ModelFolder:
     """A directory with a model: its files and its settings. Large files are loaded on demand.
 
-    `graph` is another folder with the graph. Raises ModelFormatError, with all missing files, or ConfigError for a
-    setting.
+    `graph` is another folder with the graph. Raises ModelFormatError with all missing files, ConfigError for a setting.
     """
 
     def __init__(self, path: str | os.PathLike[str], graph: str | os.PathLike[str] | None = None):

@@ -100,9 +100,7 @@ class Lexicon:
         return cls([Pronunciation(name, (name,)) for name in spoken], names, silence=None)
 
     def spoken(self, words: Sequence[str]) -> list[str]:
-        """Returns the words with `unknown` for words missing from the lexicon. Raises ArgumentError with all missing
-        words.
-        """
+        """Returns the words, `unknown` in place of missing words. Raises ArgumentError with all missing words."""
         missing = Counter(word for word in words if word not in self.pronunciations)
         if missing and self.unknown is None:
             raise ArgumentError(
@@ -119,7 +117,7 @@ class Lexicon:
         return lexicon_fst(entries, self.phones, labels, self._optional), labels
 
     def split(self, phones: Sequence[int], words: Sequence[str]) -> list[tuple[int, int]]:
-        """Returns the begin and the end of each word in phones (n,), with optional silences between words.
+        """Returns the start and the end of each word in phones (n,), with optional silences between words.
 
         Raises Nnet3Error if the phones are not these words.
         """

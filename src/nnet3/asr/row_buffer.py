@@ -1,4 +1,4 @@
-"""RowBuffer: rows of an array with growth at the end and, maybe, a forgotten beginning."""
+"""RowBuffer: rows of an array that grows at its end and may forget its beginning."""
 
 from __future__ import annotations
 

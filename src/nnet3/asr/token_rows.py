@@ -186,8 +186,7 @@ class TokenRows:
     # ---- the lattice ----
 
     def lattice(self, first: int, last: int, final: Doubles, has_ended: bool) -> RawLattice:
-        """Returns the lattice of the tokens behind rows `first` .. `last`; `final` are the end costs of the tokens of
-        `last`.
+        """Returns the lattice of the tokens behind rows `first` .. `last`; `final` are the last tokens' end costs.
 
         If `first` > 0, the start leads to the tokens of the first row, at the tokens' costs.
         """
@@ -276,9 +275,7 @@ class TokenRows:
         return token, Steps(graph.ilabel[emitted], leaving, words[spoken], self.first + behind[spoken])
 
     def forget(self, number: int) -> None:
-        """Forgets the rows before row `number`, with their links, and keeps the best path to each token of row
-        `number`.
-        """
+        """Forgets the rows before row `number`, with their links, and keeps the best path to each of its tokens."""
         rows = number - self.first
         found = [self._steps(token, number) for token in range(len(self._rows[rows].state))]
         self._past = [Past(steps, self._past[token]) for token, steps in found]
@@ -312,7 +309,7 @@ def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
 def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
     """Returns the excess of tokens, now also by links within the row, and a mask of the kept links.
 
-    Kaldi looks at the newest tokens first: for tokens further on it takes their excess of the last pass.
+    Kaldi looks at the newest tokens first: for tokens not yet looked at it takes their excess of the last pass.
     """
     links, excess = row.epsilons, emitting.copy()
     own = _excess(links, row.cost, row.cost)

@@ -14,9 +14,7 @@ from nnet3.kaldi_io.fst import Fst
 
 
 class LabelRun(NamedTuple):
-    """Labels of a CTC network and their rows begin .. end - 1, with their mean probability over the rows, (labels,)
-    each.
-    """
+    """Labels of a CTC network, their rows begin .. end - 1, and their mean probability there, (labels,) each."""
 
     label: Integers
     begin: Integers

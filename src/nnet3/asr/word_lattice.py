@@ -71,8 +71,7 @@ def word_lattice(
     phones: PhoneLabels | None = None,
     phones_alone: bool = False,
 ) -> WordLattice:
-    """Returns the paths within the beam, at most one for each sequence of words. Strings of transition-ids are
-    complete.
+    """Returns the paths within the beam, at most one for each sequence of words, with complete transition-ids.
 
     With `phones`, paths with equal phones and words are merged first, as in Kaldi; with `phones_alone` nothing follows.
     With `minimize`, states with equal continuations are merged.

@@ -19,8 +19,7 @@ _TOLERATED_SUM = 0.01
 
 @dataclass(frozen=True)
 class TopologyState:
-    """An HMM state: its pdf classes (`NO_PDF`: a state without emission), and its transitions as (destination,
-    probability).
+    """An HMM state: its pdf classes (`NO_PDF`: no emission), and its transitions as (destination, probability).
 
     The state emits `forward_class` on leaving, `self_loop_class` on its self-loop.
     """

@@ -25,8 +25,7 @@ class TransitionModel:
     """Transition-states (rows of `tuples`, numbered from 1), each with the transitions of its HMM state.
 
     All these transitions in order are the transition-ids, numbered from 1. Methods with an argument `transition_id`
-    take an integer or an array, and answer with a number or an array of the same shape; NetworkError for an id out of
-    range.
+    take an integer or an array, and answer with a number or an array of the same shape; NetworkError for an unknown id.
 
     `tuples`: (transition-states, 4) int32: phone, HMM state, pdf on leaving the state, pdf on its self-loop; sorted.
     `log_probs`: (transition-ids + 1,) float32 natural logarithms; element 0 is unused. Raises ModelFormatError if the

@@ -198,8 +198,6 @@ def _compress_by_quantiles(values: np.ndarray, low: np.float32, extent: np.float
 
 
 def _steps(values: np.ndarray, start: np.ndarray, end: np.ndarray, count: int, first: int) -> np.ndarray:
-    """The code of each value within `start` and `end` of its column: first .. first + count; values outside are
-    clipped.
-    """
+    """The code of each value between `start` and `end` of its column: first .. first + count; outside clipped."""
     steps = (values - start) / (end - start) * np.float32(count)
     return first + np.nan_to_num(np.clip(np.trunc(steps.astype(np.float64) + 0.5), 0, count))

@@ -72,8 +72,7 @@ class Fst:
         cost: ArrayLike | None = None,
         olabel: ArrayLike | None = None,
     ) -> Fst:
-        """Makes an FST of arcs; a state's arcs keep their order. Default costs are 0, without `olabel` the FST is an
-        acceptor.
+        """Makes an FST of arcs; a state's arcs keep their order. Costs are 0 by default; no `olabel`: an acceptor.
 
         ModelFormatError also for an arc from nowhere.
         """

@@ -86,7 +86,7 @@ def read_compact(reader: Reader, header: FstHeader) -> Fst:
 
 
 def write_vector_fst(writer: Writer, fst: Fst, symbols: SymbolTable | None = None) -> None:
-    """Writes type `vector`, with the properties of the FST's file, else with the properties of all FSTs."""
+    """Writes type `vector`, with the properties of the FST's file, else with the properties that always hold."""
     properties = EXPANDED | MUTABLE if fst.properties is None else fst.properties
     write_fst_header(writer, VECTOR, properties, fst, arcs=0, symbols=symbols)
     words = np.empty(_STATE_WORDS * fst.num_states + _ARC_WORDS * fst.num_arcs, "<i4")

@@ -61,10 +61,10 @@ def _read_long(reader: TokenReader, out: np.ndarray, what: str) -> int:
 
 
 def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[int]) -> int:
-    """Returns the number of records of `size` bytes, from `position` on, equal to the first at offsets `fixed`:
-    1..most.
+    """Returns the number of records from `position` on, each of `size` bytes, equal to the first at `fixed`: 1..most.
 
-    The search goes ahead in growing steps: its work is in proportion to the length of the run.
+    `fixed` are the offsets of the bytes compared. The search goes ahead in growing steps: its work is in proportion to
+    the length of the run.
     """
     first = np.frombuffer(data, np.uint8, size, position)[fixed]
     length, step = 1, 8

@@ -111,8 +111,9 @@ class Lattice:
     def with_costs(
         self, graph: tuple[float, float] = (1.0, 0.0), acoustic: tuple[float, float] = (0.0, 1.0)
     ) -> Lattice:
-        """Returns the lattice with new costs; `graph` and `acoustic` are the factors of the old graph and acoustic
-        costs.
+        """Returns the lattice with new graph and acoustic costs, each a weighted sum of the old ones.
+
+        `graph`, `acoustic`: the weights of the old graph and acoustic costs in the new graph and acoustic costs.
         """
         is_final = self.fst.final < np.inf
         final = np.where(is_final, self.fst.final, 0), np.where(is_final, self.final_acoustic_cost, 0)

@@ -25,10 +25,10 @@ def load_vector(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> 
 
 
 def open_rxfilename(name: str) -> Reader:
-    """A reader of a user's name in Kaldi's way: a path, `path:offset`, `command |` or `-` for standard input.
+    """A reader of a name given by a user in Kaldi's way: a path, `path:offset`, `command |` or `-` for standard input.
 
     It may run a command: `name` must never come out of a model file. TableError if the name is none or cannot be
-    opened, ModelFormatError for an empty file.
+    opened, ModelFormatError for an empty file or an offset behind its end.
     """
     file = parse_rxfilename(name)
     data = read_whole(file)

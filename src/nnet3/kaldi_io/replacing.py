@@ -39,8 +39,7 @@ _written: dict[str, bool] = {}  # of the paths that are named twice: has a file 
 
 
 def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
-    """Check if content beginning with `head` may take the place of the file `target`, if it exists. Raises Nnet3Error
-    if not.
+    """Check if content that begins with `head` may replace the file `target`, if any. Raises Nnet3Error if not.
 
     `text_is`: the kind that new text may be of.
     """

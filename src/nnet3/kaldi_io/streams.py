@@ -71,8 +71,9 @@ class InputStream:
 
 
 def _standard_input() -> BinaryIO:
-    """Returns standard input without its buffer: a thread that reads would hold the buffer's lock, and the process
-    would wait.
+    """Returns standard input without its buffer.
+
+    A thread that reads would hold the buffer's lock and let the process wait.
     """
     return cast(BinaryIO, getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
 

@@ -67,9 +67,9 @@ def symbol_bytes(symbols: SymbolTable) -> bytes:
 
 
 def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns the begins of the symbols in the data, and the end of the last symbol, as a last number and alone.
+    """Returns the places of the symbols in the data, and the end of the last symbol, as a last number and alone.
 
-    A symbol's begin is known only after the symbol before. Lengths are therefore first taken to fit in one byte, which
+    A symbol's place is known only after the symbol before. Lengths are therefore first taken to fit in one byte, which
     is fast; all lengths are checked together then.
     """
     data, place = reader.data, reader.position
@@ -106,7 +106,8 @@ def _starts_of_long(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], 
 class _PackedNames(Mapping[int, str]):
     """Names by their labels; a name becomes text on demand only, because most words are never said.
 
-    contents: bytes, the symbols as in a file; starts: (symbols + 1,), the begin of each symbol and the end of the last.
+    contents: bytes, the symbols as in a file; starts: (symbols + 1,), the starts of all symbols and the end of the
+    last.
     """
 
     def __init__(self, contents: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]):
@@ -149,9 +150,7 @@ def take(reader: Reader, count: int, what: str) -> bytes:
 
 
 def load_symbols(path: str | os.PathLike[str]) -> SymbolTable:
-    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError, also for two words of one
-    label.
-    """
+    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError, also for a repeated label."""
     contents = bytes(map_file(path))
     names: dict[int, str] = {}
     for number, line in enumerate(contents.split(b"\n"), 1):

@@ -31,7 +31,7 @@ class _OpenTable(Generic[T]):
         *,
         header: bool = True,
     ):
-        """`begins`: the first token of every object; behind a damaged object it marks the begin of the next.
+        """`begins`: the first token of every object; behind a damaged object it marks the next object.
 
         `permissive`: as with the option `p`; `num_skipped` counts. `header`: binary objects begin with Kaldi's 00 42;
         objects of other programs do not.
@@ -62,7 +62,7 @@ class _OpenTable(Generic[T]):
         self.close()
 
     def _next_of_archive(self) -> tuple[str, T] | None:
-        """Returns the next entry. Reading goes on behind a damaged entry if the next entry's begin can be found."""
+        """Returns the next entry. Reading goes on behind a damaged entry if the start of the next can be found."""
         while self._archive is not None:
             try:
                 entry = self._archive.next(self._read)

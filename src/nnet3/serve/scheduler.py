@@ -66,9 +66,7 @@ class Scheduler:
         self._thread.start()
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Returns a future for the answer of the work, or its exception; cancelling the future drops the rest of the
-        work.
-        """
+        """Returns a future for the work's answer or its exception; cancelling the future drops the rest of the work."""
         job = _Job(work)
         if not self.is_alive:
             raise ExecutionError("the scheduler has ended")

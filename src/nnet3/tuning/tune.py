@@ -118,9 +118,7 @@ class Tuner:
         data: tuple[Utterances, Utterances],
         supervision: TuningSupervision,
     ) -> bool:
-        """Makes the examples of both parts; returns True with held-out examples. TrainingError without training
-        examples.
-        """
+        """Makes the examples of both parts; returns True if any is held out. TrainingError without training data."""
         aligner = SpeechAligner(self.model, self.graphs, self.options)
         with_ivectors = self.model.front.ivectors is not None
         for part, utterances in zip(parts, data, strict=True):
