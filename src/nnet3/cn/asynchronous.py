@@ -1,7 +1,7 @@
 """Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as they become ready.
 
-Gradients are computed likewise, the other way round: the gradient of a unit is ready when its value and the gradients
-of all units that use it are there. So one graph of tasks, two for each unit, holds both directions.
+Gradients are computed likewise, in the opposite direction: the gradient of a unit is ready when the unit's value and
+the gradients of all its users are known. So one graph of tasks, two for each unit, holds both directions.
 """
 
 from __future__ import annotations
@@ -365,7 +365,7 @@ class Evaluation:
         return {self.ours(node, runner): part.to(main) for node, part in runner.backward(seeds).items()}
 
     def sum_of_parts(self, node: Node) -> Tensor:
-        """The gradient that those who use a node give it, added up in the order of units: the same in each run."""
+        """The gradient of a node, summed from its users' parts in the order of units: equal bits in each run."""
         first, *others = (part for _, part in sorted(self.parts[node].items()))
         return sum(others, first)
 

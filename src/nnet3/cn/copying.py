@@ -31,13 +31,13 @@ def clone(
     prefix: str = "",
     seed: int = 0,
 ) -> Node:
-    """A node like this one, made of copies of all nodes below it but inputs, which both use.
+    """A copy of a node, made of copies of all nodes below it but inputs, which original and copy share.
 
-    `parameters`: "copy" for parameters of its own with the same numbers, "fresh" with random ones from `seed`, as new
-    parameters have them, or "share" for those of the original. `replace`: nodes that take the place of others below,
-    such as another input; statistics above these are unknown. `prefix`: what the names of copies begin with, so that
-    one network may hold both. Raises NetworkError for replacements that are not below the node, ShapeError if one does
-    not fit.
+    `parameters`: "copy" for new parameters with equal numbers, "fresh" for new parameters with random numbers from
+    `seed`, or "share" for the parameters of the original. `replace`: new nodes by the replaced nodes below, such as
+    another input; statistics above replaced nodes are unknown. `prefix`: the beginning of the names of copies, so that
+    one network may hold original and copy. Raises NetworkError for replaced nodes that are not below the node,
+    ShapeError if a new node does not fit.
     """
     check_kind(node, Node, "what is cloned", "a node")
     if parameters not in ("copy", "fresh", "share"):
@@ -137,7 +137,7 @@ def _on_its_axis(
 
 
 def copy_network(network: Network) -> Network:
-    """A network equal to this one that shares nothing with it."""
+    """A copy of the network that shares nothing with it."""
     return _made_of(network, _copies(network.nodes, {}, network.device))
 
 
@@ -165,7 +165,7 @@ def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Netwo
 
 
 def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
-    """A network like this one with the copies of its criteria and outputs in their places."""
+    """A network of the same kind with the copies of criteria and outputs in the originals' places."""
     criteria: dict[Node, float] = {}
     for node, weight in network.criteria.items():
         criteria[copies[node]] = criteria.get(copies[node], 0.0) + weight

@@ -1,11 +1,10 @@
-"""Dependences of values, programs and runners, besides the graph. Whoever keeps one of these compares them.
+"""Dependences of values, programs and runners, besides the graph. Holders of a value, program or runner compare them.
 
-* A value depends on the values of its operands. The value of an input depends on the given numbers and their layout;
-  that of a parameter, statistic or component on the node's `contents`.
+* A value depends on the values of the node's operands. The value of an input depends on the given numbers and their
+  layout; the value of a parameter, statistic or component on the node's `contents`.
 * A program depends on its question (mode and layout included), the `variant` of each operation, and the options of the
   compiler.
-* A runner depends on its program, the type of numbers, the device, and its `bonds`: the objects and memory that it
-  works on.
+* A runner depends on its program, the type of numbers, the device, and its `bonds`: the objects and memory in use.
 """
 
 from __future__ import annotations
@@ -113,7 +112,8 @@ def _keeps(node: Node) -> bool:
 class Stamps:
     """Values of nodes, (rows, columns), each with the time at which it was given or computed.
 
-    What is given is newer if it is other numbers or other samples; what a node keeps, if its contents have changed.
+    A given value is newer if its numbers or samples are different; a stored node's value, if the node's contents have
+    changed.
     """
 
     def __init__(self, graph: NodeGraph):

@@ -46,8 +46,8 @@ class Counted:
 
 @dataclass
 class _GradientTask:
-    """The gradient of some criteria, whatever the samples are: the nodes whose values are wanted, those whose last
-    frames are kept, those that all of them need, the inputs among these, and the question for the last samples.
+    """The gradient of some criteria, for any samples: the nodes whose values are wanted, the nodes whose last frames
+    are kept, all nodes needed by these, the inputs among the needed nodes, and the question for the last samples.
     """
 
     roots: tuple[Node, ...]
@@ -111,10 +111,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None, per_sample: bool = False) -> float:
-        """The criterion; its gradients are left in the memory that `tensors` shows, as the `grad` of these tensors.
+        """The criterion; its gradients are left in the tensors of `tensors`, as their `grad`.
 
-        In training mode batch-norm collects its statistics here. With `per_sample` the criterion is that of (1.2): what
-        is summed over samples is divided by their number, and what belongs to no sample (regularization) is not.
+        In training mode batch-norm collects statistics here. With `per_sample` the criterion is as in (1.2): sums over
+        samples are divided by the number of samples, terms without samples (regularization) are not.
         """
         if per_sample:
             return self.backward_per_sample(inputs, training=training)["criterion"].total
@@ -292,9 +292,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
-        """Returns for each initial state the frames that follow on it: all frames of what is delayed, by sequence.
+        """Returns for each initial state the frames that follow on it: all frames of the delayed value, by sequence.
 
-        Those of the last gradient, if it was of these inputs; else they are evaluated.
+        The frames are from the last gradient, if it was of these inputs; else they are evaluated.
         """
         carried = self._nodes.carried
         self._take(tuple(carried.values()), inputs)
@@ -329,9 +329,9 @@ def _parts(node: Node) -> Iterator[tuple[Node, float]]:
 
 
 def num_terms(node: Node, layouts: Layouts) -> int:
-    """The number of samples over which a term of a criterion is summed, 1 if it depends on none.
+    """The number of samples over which a term of a criterion is summed, 1 for a term without samples.
 
-    They are those of the nearest nodes below that have samples; where these lie on several axes, the sequences.
+    The samples are those of the nearest nodes below with samples; where these lie on several axes, the sequences.
     """
     waiting, seen, axes = [node], set[Node](), set[str]()
     while waiting:

@@ -153,7 +153,7 @@ class EvaluatedNetwork(NetworkState):
                 )
 
     def _warn_of_lone_samples(self, node: Node, layout: SampleLayout | None, leaves: Sequence[GivenInput]) -> None:
-        """Warn, once, that a node looks at other frames, of samples that are no sequences: of these there are none."""
+        """Warn, once, of a node that looks at other frames of samples without sequences, which have no other frames."""
         if layout is None or layout.are_sequences or layout.num_samples < 2:
             return
         self._has_warned = True

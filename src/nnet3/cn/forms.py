@@ -40,7 +40,7 @@ class SlotRule(abc.ABC):
 
 
 class StackRule(SlotRule):
-    """The same index of each source; all must be there."""
+    """The same index of each source; all sources must have the row."""
 
     def __init__(self, sources: Sequence[int]):
         super().__init__(sources, [0] * len(sources))

@@ -49,17 +49,17 @@ class SumTerm:
 
 @dataclass(frozen=True)
 class FusedSum:
-    """The terms of a sum, and those that are summed before the loop in which it lies."""
+    """The terms of a sum, and the terms summed before the loop around the sum."""
 
     terms: tuple[SumTerm, ...]
     early: tuple[SumTerm, ...] = ()
 
 
 class SumOfProducts(Operation):
-    """Values of the sum's shape or columns that are repeated, and products of such values or of matrices, added up.
+    """Values of the sum's shape or repeated columns, and products of such values or of matrices, added up.
 
-    `terms`: kind and factor of each; the operands follow each other in the same order. A value with factor 1 stands
-    first, if there is one: the sum may lie where it lies.
+    `terms`: kind and factor of each; the operands follow in the same order. A value with factor 1 stands first, if
+    there is one: the sum may lie in its place.
     """
 
     type: ClassVar[str] = "sum_of_products"

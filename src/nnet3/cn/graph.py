@@ -41,11 +41,11 @@ def takes_stages(nodes: Iterable[Node]) -> bool:
 
 
 class NodeGraph:
-    """All nodes that some roots need, in forward order, each with a name of its own.
+    """All nodes needed by some roots, in forward order, each with a unique name.
 
-    `names` holds the names that nodes have here. A node without a name of its own gets one, its type and a number,
-    which holds in this graph alone. Raises NetworkError for a name that two nodes have, a delay that was never
-    connected, and loops that cannot be computed.
+    `names` holds the names of nodes in this graph. A node without a name gets a name made of type and number, valid in
+    this graph alone. Raises NetworkError for a name of two nodes, a delay that was never connected, and loops that
+    cannot be computed.
     """
 
     def __init__(self, roots: Iterable[Node]):
@@ -124,12 +124,12 @@ class NodeGraph:
 
     @cached_property
     def carried(self) -> dict[Node, Node]:
-        """The nodes whose last frames are the initial states of what follows, by the inputs that these are."""
+        """The nodes whose last frames are the next initial states, by the inputs of these states."""
         return {delay.initial: delay.operands[0] for delay in self.delays if delay.initial is not None}
 
     @cached_property
     def serves_loops(self) -> set[Node]:
-        """The nodes of loops whose values only their own loop uses, and those outside that only loops use."""
+        """The nodes of loops without users outside the loop, and the nodes outside that only loops use."""
         loop_of = {node: composite for composite in self.composites if composite.is_loop for node in composite.nodes}
         outside = {o for node in self.nodes for o in node.operands if node not in loop_of}
         elsewhere = {o for node, loop in loop_of.items() for o in node.operands if loop_of.get(o, loop) is not loop}
@@ -213,7 +213,7 @@ class NodeGraph:
         return layout if lag is None else layout.of_states(lag)
 
     def find(self, node: Node | str) -> Node:
-        """A node of this graph, given itself or its name. Raises NetworkError for others, naming a near one."""
+        """A node of this graph, given by node or by name. Raises NetworkError for unknown ones, naming a near one."""
         if isinstance(node, Node):
             if node in self.names:
                 return node

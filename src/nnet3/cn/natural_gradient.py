@@ -1,10 +1,10 @@
-"""Natural gradient of matrices that are operands of products, and of component nodes that have it.
+"""Natural gradient of matrices that are operands of products, and of component nodes with natural gradient.
 
-The gradient of V = W Y by W is dV Y^T (1.58): a sum, over samples, of columns of dV times columns of Y. That is the
-update of a linear component, whose rows these are, and Kaldi's natural gradient applies (docs/formulas.md): Y and dV
-are each multiplied by the inverse of an estimate of their covariance. The two operands are what the backward command of
-the product is given in the compiled program; there a kernel takes them down, so that all samples of a minibatch, of a
-loop too, come together.
+The gradient of V = W Y by W is dV Y^T (1.58): a sum, over samples, of columns of dV times columns of Y. A linear
+component has the same update, with these columns as rows, and Kaldi's natural gradient applies (docs/formulas.md): Y
+and dV are each multiplied by the inverse of an estimate of their covariance. In the compiled program Y and dV are the
+operands of the product's backward command; a kernel records them there, so that all samples of a minibatch, of a loop
+too, come together.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class NaturalGradients:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """Makes gradients that the network computes within it natural ones; they are complete when it ends."""
+        """Makes gradients computed inside the context natural gradients, complete at the context's end."""
         products = self.products()
         leaves = [
             cast(UpdatableComponent, leaf) for component in self.components().values() for _, leaf in component.leaves()

@@ -1,4 +1,4 @@
-"""NetworkState: the graph of a network, its criteria and outputs, its parameters and the programs that it runs."""
+"""NetworkState: the graph of a network, criteria and outputs, parameters, and the programs run so far."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class NetworkState:
 
     @property
     def names(self) -> Mapping[Node, str]:
-        """The name of each node in this network: its own, or else its type and a number."""
+        """The name of each node in this network: the node's name, or else type and number."""
         return self._nodes.names
 
     @property
@@ -130,7 +130,7 @@ class NetworkState:
 
     @property
     def initial_states(self) -> dict[Node, int]:
-        """Inputs that are initial states of delays, each with the largest lag that it serves."""
+        """Inputs that are initial states of delays, each with the largest lag it serves."""
         return dict(self._nodes.states)
 
     def find(self, node: Node | str) -> Node:
@@ -268,11 +268,11 @@ class NetworkState:
         return self._device
 
     def _follow_memory(self, is_new: bool = False) -> None:
-        """Be of the type and on the device of the nodes' memory, which another network of them may have converted.
+        """Take on the type and device of the nodes' memory, in case another network of these nodes has converted it.
 
-        A network that is new, or whose nodes have no memory, follows the last networks that took its nodes, inputs
-        aside. Where only some nodes were converted, the rest is too: to the widest type, so that no number is rounded
-        that this network was not asked to round, and to the device that is new.
+        A new network, or one whose nodes have no memory, follows the last networks that took its nodes, inputs aside.
+        Where only some nodes were converted, the rest is converted too: to the widest type, so that no number is
+        rounded unasked, and to the new device.
         """
         memory = [node.memory for node in self._nodes.stored if node.taken]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
@@ -324,7 +324,7 @@ class NetworkState:
         return [each.T for each in value] if isinstance(value, list) else value.T
 
     def structure_digest(self) -> str:
-        """The same for networks that have the same nodes by the same names, whatever their numbers are."""
+        """A digest: equal for networks with the same nodes by the same names, also with different numbers."""
         names = self._nodes.names
         lines = [f"{structure_line(node, names, node.operation)} {node.shape}" for node in self.nodes]
         lines += [f"{names[node]} {weight!r}" for node, weight in self.criteria.items()]
@@ -344,6 +344,6 @@ class NetworkState:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
 
     def _program_of(self, question: Question, like: Program | None = None) -> Program:
-        """Returns the program of a question; `like`: one that answers it for other samples."""
+        """Returns the program of a question; `like`: a program of the same question for other samples."""
         source = None if like is None else like.source
         return Program(question, options=self.compile_options, cache=self.cache, source=source)

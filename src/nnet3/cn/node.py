@@ -131,7 +131,7 @@ class Node:
         return self.operation.contents()
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        """Copy what another node of this kind keeps beside its operation."""
+        """Copy everything that another node of this kind keeps beside its operation."""
         self.taken = other.taken and (other.taken[0], device or other.taken[1])
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:

@@ -1,8 +1,8 @@
 """Operation: one type of computation node, its properties and functions (Sections 1.4 to 1.6 of the chapter).
 
-An operation is a frozen dataclass whose fields are the options of the node, and at the same time the kernel that
-computes it. Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of
-the chapter is a row here; one without samples, R x C, lies as C rows of R columns.
+An operation is a frozen dataclass whose fields are the options of the node, and at the same time the node's kernel.
+Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of the chapter is a
+row here; a value without samples, R x C, lies as C rows of R columns.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Operation:
 
     @classmethod
     def option_kinds(cls) -> dict[str, str]:
-        """The options that there are, and the kinds of their values as annotations have them."""
+        """The operation's options, with the kinds of their values as annotated."""
         return kinds_of_fields(cls)
 
     @classmethod

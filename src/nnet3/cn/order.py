@@ -68,7 +68,7 @@ def all_nodes(roots: Iterable[Node]) -> list[Node]:
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The users of each node, once for each operand that it is."""
+    """The users of each node, repeated for each operand position of the node."""
     nodes = list(nodes)
     parents: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
@@ -115,7 +115,7 @@ def gradient_order(
 ) -> list[Vertex]:
     """Algorithm 1.4: the nodes whose ComputePartialGradient is called, each after all its parents. Leaves have none.
 
-    The criterion has no parents and comes first, so it must be let in without counting one down.
+    The criterion has no parents and comes first, so it is let in without counting a parent down.
     """
     descendants = forward_order([criterion], children)
     parents_left = dict.fromkeys(descendants, 0)
@@ -179,7 +179,7 @@ def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collecti
 
 
 def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The inputs that are initial states of delays, each with the lag of largest size that it serves."""
+    """The inputs that are initial states of delays, each with the lag of largest size it serves."""
     found: dict[Node, int] = {}
     for node in nodes:
         if node.initial is not None:

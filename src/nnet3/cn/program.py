@@ -43,11 +43,11 @@ _NO_ROWS = np.zeros((0, 3), np.int32)
 class Question:
     """A question to a network, whose nodes `graph` holds.
 
-    `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
-    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes` and `training`: see
-    `CnSource`. With `stores_statistics` components take from the samples what test mode normalizes by. `accumulates`:
-    whether gradients of stored nodes are added to what lies in their memory, or overwrite it. `apart`: names of nodes
-    that stay kernels of their own, as all do if it is None (see `fusing`).
+    `outputs`: nodes whose values are wanted. `given`: computed nodes with known values. `criteria`: the outputs to be
+    differentiated, with respect to the nodes marked in `flags`. `probes` and `training`: see `CnSource`. With
+    `stores_statistics` components take test mode's normalization from the samples. `accumulates`: whether gradients of
+    stored nodes are added to the contents of their memory, or overwrite them. `apart`: names of nodes that stay
+    separate kernels, as all do if it is None (see `fusing`).
     """
 
     graph: NodeGraph
@@ -64,7 +64,7 @@ class Question:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for questions that the same program of one network answers."""
+        """Equal for questions that one program of a network answers."""
         names = self.graph.names
         flagged = (node for node, flag in self.flags.items() if flag)
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)

@@ -34,9 +34,9 @@ class _Kernels:
 
 
 class Runner:
-    """A program with memory: runs it as often as wanted, in one thread at a time.
+    """A program with memory: runs as often as wanted, in one thread at a time.
 
-    Parameters are read in their own memory, and those that need a gradient find it in `gradients`.
+    Parameters are read in place; the gradients of parameters that need one lie in `gradients`.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Runners:
         return len(self._of_samples) + len(self._of_sequences)
 
     def find(self, question: Question) -> Runner:
-        """The runner for a question: a new one unless one is known that works on what there is now."""
+        """The runner for a question: a known runner that works on the present objects and memory, or else a new one."""
         state = state_of_runners(question, self.network)
         if self._last is not None:
             asked, before, runner = self._last

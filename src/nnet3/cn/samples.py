@@ -24,7 +24,7 @@ Value: TypeAlias = "Array | list[Array]"
 
 
 class Sequences(Sequence[Array]):
-    """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`. Sparse ones stay so."""
+    """A batch of sequences, (D, T_i) each, processed together; made by `sequences`. Sparse sequences stay sparse."""
 
     def __init__(self, arrays: Sequence[Any], layout: str = "columns"):
         if not isinstance(arrays, Sequence | np.ndarray | Tensor) or isinstance(arrays, str | bytes):
@@ -104,9 +104,10 @@ def copied(array: Array, dtype: torch.dtype) -> Tensor:
 class SampleLayout:
     """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
 
-    `lengths`: frames of each sequence. Without `are_sequences` each sample is a sequence of its own, of one frame.
-    `first` (a number for each sequence, if not 0): the time of its first frame. `numbers` (likewise, if they are not
-    0, 1, ...): its n. Longer sequences have lower ones, so that batches of the same lengths in any order are alike.
+    `lengths`: frames of each sequence. Without `are_sequences` each sample is a separate sequence of one frame. `first`
+    (a number for each sequence, if not 0): the time of the sequence's first frame. `numbers` (likewise, if not 0, 1,
+    ...): the sequence's n. Longer sequences have lower numbers, so that batches of the same lengths in any order are
+    alike.
     """
 
     lengths: tuple[int, ...]
@@ -249,7 +250,7 @@ class SampleLayout:
         return self._order - self._starts[self.sequence_of_row]
 
     def rows_at(self, sequence: Array, frame: Array) -> Array:
-        """The rows of these frames of these sequences; -1 where there is no such frame."""
+        """The rows of these frames of these sequences; -1 for absent frames."""
         lengths = np.array(self.lengths)[sequence]
         exists = (frame >= 0) & (frame < lengths)
         row_of_place = np.argsort(self._order)
@@ -277,7 +278,7 @@ class Layouts:
             self._by_axis[SEQUENCES] = SampleLayout((1,) * number, are_sequences=False)
 
     def with_axes(self, by_axis: Mapping[str, SampleLayout]) -> Layouts:
-        """Those of these axes: the same object if they are the same."""
+        """The layouts of these axes: the same object if the axes are equal."""
         return self if by_axis == self._given else Layouts(by_axis)
 
     def on(self, axis: str) -> SampleLayout | None:

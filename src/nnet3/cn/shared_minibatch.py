@@ -68,7 +68,7 @@ def sum_gradients(gradients: Sequence[Tensor], reduction: RowReduction) -> None:
 
 
 def _sum_sparse(gradient: Tensor, reduction: RowReduction) -> None:
-    """Each process puts the rows that it has into its own places of tables, which are added up."""
+    """Sums a sparse gradient over processes: each writes its rows to separate places of tables, which are summed."""
     own = gradient.coalesce()
     counts = torch.zeros(reduction.size, dtype=torch.float64)
     counts[reduction.rank] = own.values().shape[0]

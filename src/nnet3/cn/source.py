@@ -39,13 +39,13 @@ EARLY = ":early"
 
 
 class CnSource:
-    """The nodes of a graph that `roots` need, by the names that the graph gives them.
+    """The nodes of a graph needed by `roots`, by their names in the graph.
 
     `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
-    (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of those is the
-    gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`: whether
-    gradients of stored nodes are added to what lies in their memory. `apart`: names of nodes that are not taken into
-    sums (see `fusing`); None if no node is.
+    (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of the zeros is
+    the gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`:
+    whether gradients of stored nodes are added to the contents of their memory. `apart`: names of nodes not to be taken
+    into sums (see `fusing`); None if no node is.
     """
 
     def __init__(
@@ -227,14 +227,12 @@ class CnSource:
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 
     def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
-        """The same kernels, but those with parameters replaced by those that collect their gradients, frozen ones by
-        None.
-        """
+        """The same kernels, with kernels of parameters replaced by collectors of gradients, frozen ones by None."""
         owners = [(info, op) for op, info in self._kernels.values() if op.parameters() or info.updatable]
         return {**kernels, **{info.name: op.gradient_kernel() if info.updatable else None for info, op in owners}}
 
     def kernels_of_statistics(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
-        """The same kernels, but those with statistics replaced by those that collect them, frozen ones by None."""
+        """The same kernels, but kernels with statistics replaced by collectors of statistics, frozen ones by None."""
         collecting = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
         return {**self.kernels_to_update(kernels), **collecting}
 

@@ -1,6 +1,6 @@
-"""Networks in stages (see `stages`): one program after the other, what PyTorch computes between them; their times.
+"""Networks in stages (see `stages`): programs one after the other, with PyTorch's computations in between; their times.
 
-Autograd goes through all of it: a program is a function whose derivative is the program's backward part.
+Autograd goes through all stages: a program is a function whose derivative is the program's backward part.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _time(text: str, kind: str, type: str, node: str, found: list[tuple[float, f
 
 @dataclass(frozen=True, eq=False)
 class ProgramCall:
-    """One run of a program: the values that it is given, by node, and those that it gives."""
+    """One run of a program: the values given to the program and its results, by node."""
 
     runner: Runner
     given: tuple[Node, ...]
@@ -168,7 +168,7 @@ class ProgramFunction(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class ProgramPart:
-    """One program of a staged run, what it is given, and what nodes in its loops read whole."""
+    """One program of a staged run, its given values, and the contexts of nodes in its loops."""
 
     question: Question
     given: tuple[Node, ...]

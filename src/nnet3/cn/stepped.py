@@ -1,8 +1,8 @@
 """SteppedOperation: a node of whole sequences inside a loop over frames, such as a decoder's attention.
 
-A step of the loop has one frame of each sequence of the first operand. The other operands, the *contexts*, lie outside
-of the loop, and all their frames are known before it begins. No program holds them: they are given to each run, and
-their gradients are collected where they lie, as those of a component's parameters are.
+A step of the loop has one frame of each sequence of the first operand. The further operands, the *contexts*, lie
+outside of the loop, and all their frames are known before the loop begins. No program holds contexts: each run is given
+the contexts, and their gradients are collected in place, like the gradients of a component's parameters.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class SteppedInputs:
 
 
 def row_operands(node: Node) -> Sequence[Node]:
-    """The operands of a node that a program reads row by row: of one that steps, not its contexts."""
+    """The operands of a node that a program reads row by row: all but the contexts of a stepped node."""
     return node.operands[:1] if node.operation.is_whole else node.operands
 
 

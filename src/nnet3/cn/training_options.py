@@ -86,7 +86,7 @@ class NetworkTrainingOptions(ParameterOptions):
 
 
 class OptionsByName:
-    """The options of each parameter: the common ones, then changes by each pattern that fits its name, in order."""
+    """The options of each parameter: the common options, then changes by each pattern that fits the name, in order."""
 
     def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, Any]]):
         check_kind(by_pattern, Mapping, "parameters", "a mapping from names or patterns to options")

@@ -1,8 +1,8 @@
-"""The frames in which nodes of an nnet3 network have values, and those that a computational network keeps of them.
+"""Frames in which nodes of an nnet3 network have values, and the frames kept by a computational network.
 
-A node of nnet3 has a value wherever there is all that it must see, which may be before the first frame of the input or
-after the last: Offset(input, 1) begins at frame -1. A node of a CN has the frames of the input. So a CN keeps frame
-k + shift in the place of frame k, with a shift for each node that gets in all frames that somebody looks at.
+A node of nnet3 has a value wherever all required operands have values, which may be before the first frame of the input
+or after the last: Offset(input, 1) begins at frame -1. A node of a CN has the frames of the input. So a CN keeps frame
+k + shift in the place of frame k, with a shift for each node that gets in all frames in use.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset:
 
 
 def component_offsets(made: Component, name: str) -> dict[int, bool]:
-    """The frames, relative to its own, that a component looks at, and whether it must have each.
+    """The frames, relative to the output's, at which a component looks, and whether each is required.
 
     Raises NetworkError if they depend on t.
     """

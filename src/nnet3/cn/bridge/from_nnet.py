@@ -75,7 +75,7 @@ class _Bridge:
         return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
-        """The nodes that must be made before this one: those that it reads in the same frame of the CN."""
+        """The nodes to be made before this one: the nodes read in the same frame of the CN."""
         looks = self.frames.looks[number]
         if isinstance(self.parts.nodes[number], ComponentNode):
             looks = [Look(look.source) for look in looks]

@@ -173,8 +173,9 @@ class _Writer:
         return f"IfDefined(Offset({self.names[node.operands[0]]}, {-node.lag}))"
 
     def _named(self, node: Node, seen: str) -> str:
-        """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names; so do
-        stacks and scales in sums, whose terms have equal parts, and each node in one scale.
+        """Gives a separate node to each descriptor used by delays, slices or scales, which take only names.
+
+        Stacks and scales in sums get one too: the terms of a sum must have equal parts, and one scale for each node.
         """
         users = {user.type for user in self.users.get(node, ())}
         refers = users & _REFER or ("plus" in users and node.type in ("row_stack", "scale"))

@@ -187,7 +187,7 @@ def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False)
 
 
 def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) -> Node:
-    """An LSTM forward in time and one backward, their outputs on top of each other: 2 * cells rows."""
+    """An LSTM forward in time and an LSTM backward, outputs stacked: 2 * cells rows."""
     forward = lstm(x, cells, name=f"{name}.forward", diagonal=diagonal)
     backward = lstm(x, cells, name=f"{name}.backward", lag=-1, diagonal=diagonal)
     return row_stack(forward.h, backward.h, name=name)

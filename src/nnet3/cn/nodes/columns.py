@@ -1,4 +1,4 @@
-"""Functions of each column: rows of it, rows below each other, one number of all, normalization; the transpose."""
+"""Functions of each column: slices and stacks of rows, reductions to one number, normalization; the transpose."""
 
 from __future__ import annotations
 

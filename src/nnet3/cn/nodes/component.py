@@ -28,9 +28,10 @@ from nnet3.nnet.fingerprint import component_digest
 
 @dataclass(eq=False)
 class ComponentOperation(Operation):
-    """Rows of samples through a component. One that looks at other frames sees zeros beyond both ends.
+    """Rows of samples through a component. A component that looks at other frames sees zeros beyond both ends.
 
-    `trainable`: whether its parameters are trained; they belong to the node, by the names of the component's class.
+    `trainable`: whether the component's parameters are trained; they belong to the node, by the names of the
+    component's class.
     """
 
     type: ClassVar[str] = "component"

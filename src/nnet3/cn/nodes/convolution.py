@@ -1,8 +1,8 @@
-"""Images: windows that move over them, their convolution (Section 1.5, 1.131 to 1.138) and pooling (1.139 to 1.142).
+"""Images: moving windows, their convolution (Section 1.5, 1.131 to 1.138) and pooling (1.139 to 1.142).
 
 An image of `rows` x `cols` pixels with `channels` numbers each is one column of a value: pixel by pixel along the rows,
-the channels of a pixel side by side. Element (r * cols + c) * channels + k is channel k of pixel (r, c). What a
-convolution gives is again such an image, so that convolutions can follow each other.
+the channels of a pixel side by side. Element (r * cols + c) * channels + k is channel k of pixel (r, c). The result of
+a convolution is again such an image, so that convolutions can follow each other.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class DelayNode(Node):
     def connect(self, source: Node) -> Node:
         """Say what is delayed; returns `source`, so that a loop can be closed in passing.
 
-        Raises NetworkError if that was said before, ShapeError if it does not fit.
+        Raises NetworkError for a connected delay, ShapeError if `source` does not fit.
         """
         if not isinstance(source, Node):
             raise NetworkError(f"delay: expected a node, got {source!r}")

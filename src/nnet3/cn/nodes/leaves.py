@@ -45,7 +45,7 @@ class LeafOperation(Operation):
 class Input(LeafOperation):
     """`classes`: if given, each value is one row of class indexes 0 ... classes - 1, or -1 for no class.
 
-    `sparse`: whether most elements are 0, so that products read the others alone.
+    `sparse`: whether most elements are 0, so that products read only the nonzero ones.
     """
 
     type: ClassVar[str] = "input"
@@ -82,9 +82,9 @@ class Parameter(LeafOperation):
 
 
 class ParameterNode(StoredNode):
-    """A parameter. `trainable` is its needGradient flag: freezing a parameter makes it False.
+    """A parameter. `trainable` is the needGradient flag: freezing a parameter sets False.
 
-    A constant keeps the numbers that it was given, so that it is rounded once, whatever types networks have had.
+    A constant keeps the numbers as given, so that it is rounded once, through all changes of a network's type.
     """
 
     is_parameter: ClassVar[bool] = True

@@ -1,7 +1,6 @@
 """Sequences as wholes: reductions over their frames, and values that change the axis; used as `cn.sequence.mean(x)`.
 
-A reduction of D x S is D x N: one column for each sequence. Of a matrix of samples that are no sequences each is a
-sequence of one frame.
+A reduction of D x S is D x N: one column for each sequence. Samples without sequences count as sequences of one frame.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Asked:
 
     @cached_property
     def sequences(self) -> list[Node]:
-        """The inputs of which there is a column for each frame."""
+        """The inputs with a column for each frame."""
         return [node for node in self.inputs if node.shape.has_samples and node not in self.states]
 
     @cached_property

@@ -182,7 +182,7 @@ def _numbers(node: StoredNode) -> np.ndarray:
 def build_network(asked: Asked, about: NetworkMetadata) -> tuple[ir.Model, list[int]]:
     """Returns the model, and numbers of frames with which all of its programs run.
 
-    Sequences are (batch, frames, rows), with as many frames as their axis has; what has one column for each sequence is
+    Sequences are (batch, frames, rows), with the frames of their axis; a value with a column for each sequence is
     (batch, rows), a value without samples (rows, columns). Raises ExportError for networks that have no form in ONNX.
     """
     model = _Model(asked, about)

@@ -24,7 +24,7 @@ ALL_AXES = (0, 1, 2)
 
 @dataclass(frozen=True)
 class NodeEmission:
-    """One use of a node: where its ONNX nodes go, the shapes of its operands and its own."""
+    """One use of a node: the destination of its ONNX nodes, the shapes of operands and result."""
 
     about: Emission
     operands: Sequence[Shape]
