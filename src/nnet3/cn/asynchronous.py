@@ -62,7 +62,7 @@ class WantedGradients:
 
 @dataclass
 class Worker:
-    """A thread that computes on a device, with its own copy of the network if that lies on another one."""
+    """A thread that computes on a device, with a copy of the network if the network lies on another device."""
 
     number: int
     device: torch.device
@@ -84,7 +84,7 @@ def shortest_task(ready: Sequence[Task], evaluation: Evaluation, worker: Worker)
 
 
 def least_data_movement(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """The one whose operands need the fewest numbers that another worker has computed."""
+    """The task whose operands need the fewest numbers computed by another worker."""
 
     def moved(task: Task) -> int:
         makers, values = evaluation.maker, evaluation.values
@@ -116,11 +116,11 @@ class Dispatched:
 
 
 class AsynchronousEvaluator:
-    """Evaluates and differentiates a network with several workers, each a thread; results are those of `Network`.
+    """Evaluates and differentiates a network with several workers, each a thread; results equal those of `Network`.
 
     `policy`: "first come", "shortest task" or "least data movement". `devices`: one for each worker; by default
-    `workers` threads on the network's own. PyTorch's own threads multiply with the workers: with as many workers as
-    cores, call `torch.set_num_threads(1)`. `record` says what the last evaluation did.
+    `workers` threads on the network's device. PyTorch's own threads multiply with the workers: with as many workers as
+    cores, call `torch.set_num_threads(1)`. `record` lists the work of the last evaluation.
     """
 
     def __init__(
@@ -173,13 +173,13 @@ class AsynchronousEvaluator:
     def criterion_and_gradients(
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> tuple[float, dict[str, Any]]:
-        """Returns what `Network.criterion_and_gradients` does. The masks of dropout are others than there."""
+        """Returns criterion and gradients like `Network.criterion_and_gradients`, with different masks of dropout."""
         extra = self.network.nodes_wrt(wrt)
         found = self._differentiate(inputs, extra, training)
         return found.criterion, self.network.shown_gradients(found, extra)
 
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None) -> float:
-        """Does what `Network.backward` does: the gradients lie where `Network.tensors` shows them."""
+        """Computes gradients like `Network.backward`, in the memory shown by `Network.tensors`."""
         value = self._differentiate(inputs, (), training, stores_statistics=True).criterion
         self.network.tensors()
         return value
@@ -353,7 +353,7 @@ class Evaluation:
         return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))
 
     def _differentiate(self, task: Task) -> dict[Node, Tensor]:
-        """The parts of gradients that a unit gives to its operands, from the gradients of its outputs."""
+        """The parts of gradients given by a unit to its operands, from the gradients of its outputs."""
         runner = self.runners[task.children[0]]
         seeds: dict[Node, float | Tensor] = {}
         for node in runner.program.question.criteria:
@@ -375,7 +375,7 @@ class Evaluation:
 
 
 def _gradient_tasks(tasks: Sequence[Task], flags: Mapping[Node, bool]) -> list[Task]:
-    """The tasks of gradients: after the values of the unit and the gradients of those that use it."""
+    """The tasks of gradients: after the values of the unit and the gradients of its users."""
     count = len(tasks)
     needed = [task for task in tasks if any(flags.get(node, False) for node in task.unit.outputs)]
     users: dict[int, list[int]] = {task.number: [] for task in tasks}

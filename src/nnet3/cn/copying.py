@@ -1,4 +1,4 @@
-"""Copies of networks and of parts of them, with parameters of their own or shared, and with other nodes in places."""
+"""Copies of networks and of parts, with new parameters or shared ones, and with replaced nodes."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def _copies(
     operands: Callable[[Node], Sequence[Node]] = operands_of,
     shares: bool = False,
 ) -> dict[Node, Node]:
-    """Copies of nodes in forward order, whose `operands` are among them or `known`; with these, by the originals.
+    """Copies of nodes in forward order, by the originals, with `known` included; all `operands` are copied or `known`.
 
-    `places`: what is met among the operands where a node was replaced, with the old one and the new. With `shares` the
-    operations are those of the originals, and so are the parameters of components.
+    `places`: by an operand found at a replaced node, the old node and the new. With `shares` originals and copies have
+    the same operations, and the same parameters of components.
     """
     moved = {met: pair for met, pair in (places or {}).items() if pair[0].shape.axis != pair[1].shape.axis}
     copies = dict(known)
@@ -110,7 +110,7 @@ def _copies(
 def _above(
     starts: Sequence[Node], nodes: Sequence[Node], operands: Callable[[Node], Sequence[Node]] = operands_of
 ) -> set[Node]:
-    """Those of the nodes that are, or need, one of the first."""
+    """The starts and all nodes that need a start."""
     users: dict[Node, list[Node]] = {}
     for node in nodes:
         for operand in operands(node):
@@ -128,7 +128,7 @@ def _forget_statistics(nodes: Iterable[Node]) -> None:
 def _on_its_axis(
     delay: DelayNode, moved: Mapping[Node, tuple[Node, Node]], operands: Callable[[Node], Sequence[Node]]
 ) -> Delay:
-    """The operation of a delay, on the axis to which a replacement below it moves it."""
+    """The operation of a delay, on the axis given by a replacement below it."""
     start: list[Node] = [delay]
     for node in reached(start, lambda node: () if node in moved else operands(node)):
         if node in moved and moved[node][0].shape.axis == delay.shape.axis:
@@ -184,7 +184,7 @@ def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
 
 
 def copy_contents(network: Network, copy: Network) -> None:
-    """Give a copy of the network everything that may have changed since it was made; it stays on its device."""
+    """Give a copy of the network all contents that may have changed since it was made; it stays on its device."""
     copy.to(network.dtype)
     copy.compile_options = network.compile_options
     for node, name in network.names.items():

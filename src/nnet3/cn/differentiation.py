@@ -38,7 +38,7 @@ class Differentiated:
 
 @dataclass(frozen=True)
 class Counted:
-    """A number that is summed over samples, and how many these are; 1 for what belongs to no sample."""
+    """A sum over samples, and the number of samples; 1 for a value without samples."""
 
     total: float
     count: int
@@ -69,9 +69,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     ) -> dict[str, np.ndarray | list[np.ndarray]]:
         """The gradient of the criterion, summed over samples, by the name of each trainable parameter: (rows, columns).
 
-        `wrt`: other nodes whose gradients are wanted too, of the shape of their values. Going against a gradient
-        makes the criterion smaller. `training`: in training mode, by default as the network is (see `train`).
-        Raises GradientError where something between has no gradient.
+        `wrt`: further nodes whose gradients are wanted, of the shape of their values. Going against a gradient
+        makes the criterion smaller. `training`: in training mode, by default the network's mode (see `train`).
+        Raises GradientError where a node in between has no gradient.
         """
         return self.criterion_and_gradients(inputs, wrt=wrt, training=training)[1]
 
@@ -133,8 +133,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     ) -> dict[str, Counted]:
         """`backward` of the criterion per sample, and the values of the `watched` nodes (1 x 1), from the same run.
 
-        Under "criterion" is the mean over samples, with their number. `add_up` makes of numbers of samples those of all
-        processes that share the minibatch; then the gradients, and the criterion, are this process's part of the sum.
+        Under "criterion" is the mean over samples, with the number of samples. `add_up` makes numbers of samples of
+        this process into numbers of all processes that share the minibatch; then the gradients, and the criterion, are
+        this process's part of the sum.
         """
         watched = watched or {}
         layouts = self._take((*self.criteria, *watched.values()), inputs)
@@ -284,7 +285,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 operation.take_statistics()
 
     def _times_given(self, nodes: Collection[Node]) -> dict[Node, int | None]:
-        """The times at which the inputs that the nodes need got their values."""
+        """The times at which the inputs of the nodes got their values."""
         if not nodes:
             return {}
         needed = needed_nodes(self._nodes.inputs, nodes, ())

@@ -71,7 +71,7 @@ class GivenInput:
         return columns
 
     def layout(self, value: Any, last: SampleLayout | None) -> SampleLayout:
-        """The samples of a value: `last`, those of the value before, if they are the same."""
+        """The samples of a value; `last`, the previous value's samples, if equal."""
         if last is not None and last.is_of(value):
             return last
         layout = SampleLayout.of(value, self.what, may_be_empty=self.may_be_empty)
@@ -80,7 +80,7 @@ class GivenInput:
         return layout
 
     def rows(self, value: Any, layout: SampleLayout | None, dtype: torch.dtype) -> Tensor:
-        """A value as rows, in memory of its own; `layout` is that of its axis."""
+        """A value as rows, in separate memory; `layout` is the layout of its axis."""
         if not self.has_samples:
             array = as_matrix(value, self.what)
             wanted = self.node.shape.rows, self.node.shape.cols

@@ -83,7 +83,7 @@ class NodeGraph:
 
     @cached_property
     def given(self) -> dict[Node, GivenInput]:
-        """The inputs, and how what is given for them is read."""
+        """The inputs, with the readers of given values."""
         return {
             node: GivenInput(
                 node, self.names[node], self.states.get(node), node in self.read_sparsely, node in self.read_by_numbers
@@ -92,7 +92,7 @@ class NodeGraph:
         }
 
     def looks_at_others(self, roots: tuple[Node, ...]) -> Node | None:
-        """The first node that some roots need and that depends on other frames, of the axis without a name; or None."""
+        """The first node needed by some roots that depends on other frames, of the axis without a name; or None."""
         if roots not in self._looks_at_others:
             looking = [node for node in self.below(roots) if node.needs_other_frames]
             on_frames = [node for node in looking if node.operands[node.operation.looked_at].shape.cols is None]
@@ -115,7 +115,7 @@ class NodeGraph:
 
     @property
     def learning(self) -> tuple[bool, ...]:
-        """True for each parameter and component that is trained now."""
+        """True for parameters and components in training now."""
         return tuple([node.is_trained for node in self._learners])
 
     @cached_property
@@ -146,7 +146,7 @@ class NodeGraph:
 
     @cached_property
     def read_sparsely(self) -> set[Node]:
-        """The sparse inputs that nobody needs but operations that read what is not zero."""
+        """The sparse inputs whose users all read only nonzero elements."""
         others = {
             operand
             for node in self.nodes
@@ -157,7 +157,7 @@ class NodeGraph:
 
     @cached_property
     def is_staged(self) -> bool:
-        """True if one program cannot compute it."""
+        """True for a graph beyond one program."""
         return takes_stages(self.nodes)
 
     @cached_property
@@ -166,7 +166,7 @@ class NodeGraph:
 
     @cached_property
     def looked_up(self) -> set[Node]:
-        """The parameters whose only users choose columns of them: their gradients are sparse."""
+        """The parameters whose users all choose columns: their gradients are sparse."""
         users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
         chosen = {o for node, place, o in users if o.is_parameter and node.operation.chooses_columns(place)}
         others = {o for node, place, o in users if not node.operation.chooses_columns(place)}
@@ -181,7 +181,9 @@ class NodeGraph:
 
     @property
     def components(self) -> list[tuple[Node, ComponentOperation]]:
-        """Asked anew each time, for copies of networks get other operations."""
+        """The component nodes with their operations, looked up on every call, for copies of networks get other
+        operations.
+        """
         if not self._component_nodes:
             return []
         return [(node, cast(ComponentOperation, node.operation)) for node in self._component_nodes]
@@ -207,7 +209,7 @@ class NodeGraph:
         return {self.names[node]: node for node in self.inputs}
 
     def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
-        """The samples of a node with samples, of those that the network is given: states have others."""
+        """The samples of a node with samples, made of the network's; initial states have different ones."""
         assert layout is not None, "a network with samples is given some"
         lag = self.states.get(node)
         return layout if lag is None else layout.of_states(lag)
@@ -269,7 +271,7 @@ def check_connected(roots: Iterable[Node]) -> None:
 
 
 def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Initial states lie at other times than everything else, so nothing else may use them."""
+    """Initial states lie at other times than all other values, so only delays may use them."""
     states = set(states)
     for node in nodes:
         uses = node.operands[:1] if node.lag else node.operands
@@ -281,7 +283,7 @@ def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[N
 
 
 def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> None:
-    """Raise NetworkError for a recurrence over parameters alone, and for one that needs its own value."""
+    """Raise NetworkError for a recurrence over parameters alone, and for a node that needs its own value."""
     has_input: dict[Node, bool] = {}
     for composite in composites:
         given = any(node.operation.is_given and node.shape.has_samples for node in composite.nodes)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RecordingTimes(Times):
-    """The kernel of a product that takes down the operands of its gradient by the first one, and leaves that out."""
+    """The kernel of a product that records the operands of the first operand's gradient instead of computing it."""
 
     taken: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # rows of Y, and of dV
 
@@ -59,7 +59,7 @@ class NaturalProduct:
     out: OnlineNaturalGradient
 
     def add(self, gradient: Tensor) -> None:
-        """gradient, (columns, rows) as it lies, += the natural gradient of what was taken down."""
+        """gradient, (columns, rows) as stored, += the natural gradient of the recorded operands."""
         rows, derivs = zip(*self.kernel.taken, strict=True) if self.kernel.taken else ((), ())
         self.kernel.taken.clear()
         if not rows:
@@ -70,7 +70,7 @@ class NaturalProduct:
 
 
 class NaturalGradients:
-    """Those of a network, for the parameters that are `wanted` by name (None: for none). They learn all the time."""
+    """Natural gradients of a network, for the parameters `wanted` by name (None: for none). They learn all the time."""
 
     def __init__(self, network: Network, wanted: Callable[[str], bool] | None):
         self.network, self._wanted = network, wanted

@@ -79,8 +79,8 @@ class Network(DifferentiatedNetwork):
 
     def order(self, node: Node | str | None = None, *, gradient: bool = False) -> Any:
         """The order of computation of a node (default: of everything), by Algorithms 1.2 and 1.6, as names that print
-        one a line; a loop is a tuple. `gradient`: the order in which gradients are computed (Algorithm 1.4) of that
-        node, by default of all criteria; what needs no gradient is left out.
+        one a line; a loop is a tuple. `gradient`: the order in which gradients of a node are computed (Algorithm 1.4),
+        by default of all criteria; nodes that need no gradient are left out.
         """
         if gradient:
             criteria = list(self.criteria) if node is None else [self.find(node)]
@@ -198,7 +198,7 @@ class Network(DifferentiatedNetwork):
         return drawn
 
     def copy(self) -> Network:
-        """An equal network that shares nothing with this one but compiled programs."""
+        """An equal network, sharing only compiled programs with the original."""
         return copy_network(self)
 
     def replace(self, nodes: Mapping[Node | str, Node]) -> Network:
@@ -271,7 +271,7 @@ def picture(network: Network, *, highlight: Collection[Node | str] = (), title: 
 
 
 def _kind(network: Network, node: Node) -> str:
-    """The kind of a box, which decides its colour."""
+    """The kind of a box, for the choice of a colour."""
     if node.is_parameter:
         return "trained" if node.trainable else "glue"
     if node.lag or node.is_stored:

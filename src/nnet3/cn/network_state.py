@@ -49,7 +49,7 @@ def takes_turns(method: Method) -> Method:
 
 
 class NetworkState:
-    """Base of `Network`: everything but what is computed with it."""
+    """Base of `Network`: all but its computations."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class NetworkState:
         return dict(self._nodes.states)
 
     def find(self, node: Node | str) -> Node:
-        """A node by its name, or by the name of an output. Raises NetworkError for names that there are not."""
+        """A node by its name, or by the name of an output. Raises NetworkError for unknown names."""
         if isinstance(node, str) and node in self.outputs:
             return self.outputs[node]
         return self._nodes.find(node)
@@ -168,7 +168,7 @@ class NetworkState:
                 write()
 
     def _component_tensors(self, *, trainable: bool = False) -> list[tuple[str, Tensor]]:
-        """Parameters of component nodes; with `trainable` those that are not frozen."""
+        """Parameters of component nodes; with `trainable` without frozen ones."""
         return [
             (f"{self.names[node]}.{name}", tensor)
             for node, operation in self._nodes.components
@@ -177,7 +177,7 @@ class NetworkState:
         ]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The memory of trainable parameters, transposed (columns, rows), `grad` being that of their gradients.
+        """The memory of trainable parameters, transposed (columns, rows), with gradients as `grad`.
 
         Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
         """
@@ -207,7 +207,7 @@ class NetworkState:
         self._set_trainable(names, True)
 
     def _matching(self, name: str | Node) -> list[Node]:
-        """The parameter or component of this name, or all those below a path, or that match a pattern with * and ?."""
+        """The parameter or component of this name, or all below a path, or all that match a pattern with * and ?."""
         learners = [n for n in self._nodes._learners if n.is_trained or not getattr(n.operation, "constant", False)]
         ours = {self.names[node]: node for node in learners}
         if not isinstance(name, str) or name in ours:
@@ -235,7 +235,7 @@ class NetworkState:
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert parameters and statistics, and return the network.
 
-        Networks that share nodes share the memory of these and follow it: see `docs/computational_networks.md`.
+        Networks with shared nodes share their memory and follow it: see `docs/computational_networks.md`.
         """
         check_kind(dtype, (torch.dtype, type(None)), "the dtype of a network", "one such as torch.float64")
         if dtype is not None and dtype not in DTYPES:
@@ -257,7 +257,7 @@ class NetworkState:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the numbers, which is that of the nodes' memory."""
+        """The type of the numbers in the nodes' memory."""
         self._follow_memory()
         return self._dtype
 
@@ -332,7 +332,7 @@ class NetworkState:
 
     @takes_turns
     def touch(self) -> None:
-        """Forget all known values: the next evaluation computes everything that it needs."""
+        """Forget all known values: the next evaluation computes all needed values anew."""
         self._stamps.forget()
 
     # ---- programs ----

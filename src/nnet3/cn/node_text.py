@@ -57,7 +57,7 @@ def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -
 
 
 def describe_node(node: Node, names: Mapping[Node, str]) -> str:
-    """`{name : type}`, the names of its operands, and its shape."""
+    """`{name : type}`, the names of the operands, and the shape."""
     operands = f" <- {', '.join(names[operand] for operand in node.operands)}" if node.operands else ""
     return f"{{{names[node]} : {node.type}}}{operands}    {node.shape}"
 

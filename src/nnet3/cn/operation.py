@@ -79,7 +79,7 @@ class Operation:
         raise NotImplementedError
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
-        """Returns the number of classes for each operand that holds class indexes."""
+        """Returns the number of classes for each operand of class indexes."""
         return {}
 
     def check_number_of_operands(self, number: int) -> None:
@@ -167,7 +167,7 @@ class Operation:
     def precompute_indexes(
         self, inputs: IndexTable, outputs: IndexTable, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """The named arrays that a kernel which `needs_indexes` is made of."""
+        """The named arrays of a kernel that `needs_indexes`."""
         return None
 
     # ---- of operations that keep something; see `nnet3.cn.dependence` ----
@@ -194,7 +194,7 @@ class Operation:
         return None
 
     def held(self, training: bool) -> list[object]:
-        """The objects that the operation's kernels are made of in this mode, as they are now."""
+        """The objects of which the operation's kernels in this mode are made, as they are now."""
         return []
 
     # ---- in text ----
@@ -215,7 +215,7 @@ class Operation:
 
     @classmethod
     def from_options(cls, **options: Any) -> Operation:
-        """The operation that `options` describes. Raises ArgumentError, NetworkError for what describes none."""
+        """The operation described by `options`. Raises ArgumentError, NetworkError for other options."""
         own: tuple[Field[Any], ...] = fields(cls) if is_dataclass(cls) else ()
         for each in own:
             if each.name not in options and each.default is MISSING:
@@ -238,9 +238,9 @@ class Operation:
         child_gradient: Tensor,
         accumulate: bool,
     ) -> None:
-        """Give `child_gradient`, or add to it, the gradient with respect to operand `child`.
+        """Write to `child_gradient`, or add to it, the gradient with respect to operand `child`.
 
-        `gradient` is that of the node; values that `gradient_needs` does not name are (0, 0).
+        `gradient` is the node's gradient; values not named by `gradient_needs` are (0, 0).
         """
         raise GradientError(f"{self.type} has no gradient")
 
@@ -343,7 +343,7 @@ def put_scaled(dest: Tensor, value: Tensor, factor: float | Tensor, accumulate: 
 def native_put(
     dest: Tensor, value: Tensor, accumulate: bool, factor: float = 1.0, other: Tensor | None = None
 ) -> Operations | None:
-    """dest = factor * value, times `other` if there is one, or dest += that; a row gets the sum of a value's rows."""
+    """dest = factor * value, times `other` if given, or dest += the product; a row gets the sum of a value's rows."""
     before = dest if accumulate else None
     if dest.shape != value.shape:
         return native.sum_rows(dest, value, other, before, factor)
@@ -366,14 +366,14 @@ def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int 
 
 
 def equal_columns(type: str, x: Shape, y: Shape) -> int | str | None:
-    """The number of columns that both operands have; raises ShapeError if they differ."""
+    """The common number of columns of two operands; raises ShapeError for different numbers."""
     if x.cols != y.cols:
         raise ShapeError(f"{type} needs operands with as many columns as each other")
     return x.cols
 
 
 def equal_shapes(type: str, x: Shape, y: Shape) -> Shape:
-    """The shape of both operands; raises ShapeError if they differ."""
+    """The common shape of two operands; raises ShapeError for different shapes."""
     if x != y:
         raise ShapeError(f"{type} needs operands of equal shape")
     return x

@@ -34,7 +34,7 @@ def forward_order(
     roots: Iterable[Vertex],
     children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
 ) -> list[Vertex]:
-    """Algorithm 1.2: the roots and all that they need, children before their parents, in depth-first order.
+    """Algorithm 1.2: the roots and all needed nodes, children before their parents, in depth-first order.
 
     Raises NetworkError if the graph has a loop; see `forward_order_with_loops`.
     """
@@ -137,10 +137,10 @@ def gradient_order(
 
 
 def gradient_order_with_loops(criteria: Sequence[Node], flags: Mapping[Node, bool]) -> list[Composite]:
-    """Algorithm 1.4 on the graph without loops of Algorithm 1.6: what computes gradients, each after all its parents.
+    """Algorithm 1.4 on the graph without loops of Algorithm 1.6: the composites with gradients, after all parents.
 
-    All criteria are gone back from at once. Loops are walked back within a frame; what needs no gradient by `flags`
-    (Algorithm 1.5) is left out.
+    All criteria are gone back from at once. Loops are walked back within a frame; nodes that need no gradient by
+    `flags` (Algorithm 1.5) are left out.
     """
     composite_of = {node: composite for composite in forward_order_with_loops(criteria) for node in composite.nodes}
     start = Composite((), False)

@@ -29,7 +29,7 @@ def register(operation: Made) -> Made:
     """Let networks with this operation be saved and loaded; also a decorator.
 
     The class is a dataclass whose fields are options: int, float, bool, str, tuples of int, or one of these or None.
-    Raises NetworkError for another class, and for a `type` that is no name or that another class has; the same class
+    Raises NetworkError for another class, and for a `type` that is no name or belongs to another class; the same class
     made anew takes the place of the old one.
     """
     check_kind(operation, type, "what is registered", "a class derived from cn.Operation")
@@ -86,7 +86,7 @@ for _found in pkgutil.iter_modules(nodes.__path__):
 
 
 def is_stored(operation: Operation) -> bool:
-    """Tell whether nodes of this operation keep their value, and the memory for it."""
+    """Tell whether nodes of this operation keep their value and its memory."""
     return _NODE_CLASSES.get(operation.type, Node).is_stored
 
 

@@ -140,7 +140,7 @@ class SampleLayout:
 
     @cached_property
     def num_alone(self) -> int:
-        """The number of samples that are no sequences; -1 if they are."""
+        """The number of samples without sequences; -1 for sequences."""
         return -1 if self.are_sequences else len(self.lengths)
 
     @property
@@ -150,11 +150,11 @@ class SampleLayout:
 
     @property
     def is_ragged(self) -> bool:
-        """True for sequences of which some are shorter than others."""
+        """True for sequences of unequal lengths."""
         return self.are_sequences and len(set(self.lengths)) > 1
 
     def shorter(self, count: int) -> SampleLayout:
-        """Returns the layout of sequences that are so many frames shorter."""
+        """Returns the layout of sequences shortened by so many frames."""
         return replace(self, lengths=tuple([length - count for length in self.lengths]))
 
     def first_sequences(self, number: int) -> SampleLayout:
@@ -168,7 +168,7 @@ class SampleLayout:
 
     @cached_property
     def sorted(self) -> SampleLayout:
-        """The same samples with the sequences in the order of their n: all that a program depends on."""
+        """The same samples with the sequences in the order of n: the layout on which programs depend."""
         if not self.numbers:
             return self
         places = np.argsort(self.numbers).tolist()
@@ -246,7 +246,7 @@ class SampleLayout:
 
     @cached_property
     def frame_of_row(self) -> Array:
-        """The number of the frame in its sequence that each row is."""
+        """The frame number of each row within its sequence."""
         return self._order - self._starts[self.sequence_of_row]
 
     def rows_at(self, sequence: Array, frame: Array) -> Array:

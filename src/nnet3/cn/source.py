@@ -1,8 +1,8 @@
-"""CnSource: a computational network as the graph that lowering sees.
+"""CnSource: a computational network as a graph for lowering.
 
-A value of shape D x S becomes a matrix with a row for each sample (n, t) and D columns; one without samples, R x C,
+A value of shape D x S becomes a matrix with a row for each sample (n, t) and D columns; a value without samples, R x C,
 becomes C rows of R columns. Parameters and statistics are memory from outside. The operations of other
-nodes say what these become (see `Form`): delays and stacks are gathered, row slices views, all others kernels.
+nodes say their kinds (see `Form`): delays and stacks are gathered, row slices views, all others kernels.
 """
 
 from __future__ import annotations

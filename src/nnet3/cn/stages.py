@@ -1,6 +1,6 @@
-"""Stages: the pieces in which a network is computed if it has nodes of whole sequences, or samples on several axes.
+"""Stages: the pieces of computing a network with nodes of whole sequences, or with samples on several axes.
 
-A piece is a program over the samples of one axis, or a node that PyTorch computes between programs (`cn.whole`).
+A piece is a program over the samples of one axis, or a node computed by PyTorch between programs (`cn.whole`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """The time at which a node is computed: places come in order. Nodes of a program have one, and the same axis."""
+    """The time at which a node is computed: places come in order. Nodes of a program have one place, and one axis."""
 
     level: int
     is_program: bool
@@ -25,16 +25,16 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Nodes that are computed together, in forward order; one node if this is no program."""
+    """Nodes computed together, in forward order; a single node if the stage is no program."""
 
     place: Place
     nodes: tuple[Node, ...]
 
 
 def find_stages(composites: Sequence[Composite]) -> list[Stage]:
-    """The stages of a graph, in an order in which operands come first.
+    """The stages of a graph, in an order with operands first.
 
-    Raises NetworkError for a loop that has a node of whole sequences in it.
+    Raises NetworkError for a loop around a node of whole sequences.
     """
     places: dict[Node, Place] = {}
     members: dict[tuple[Place, Node | None], list[Node]] = {}

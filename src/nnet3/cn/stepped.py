@@ -25,9 +25,9 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 
 @dataclass(eq=False)
 class SteppedOperation(Operation):
-    """The outputs of a program for frames (operand 0), whose sequences have these numbers (operand 1), and contexts.
+    """The outputs of a program for frames (operand 0), with the sequence numbers of operand 1, and contexts.
 
-    `wanted`: for each context, whether its gradient is.
+    `wanted`: whether the gradient of each context is wanted.
     """
 
     type: ClassVar[str] = "stepped"
@@ -102,7 +102,7 @@ class SteppedOperation(Operation):
 
 @dataclass(frozen=True, eq=False)
 class SteppedInputs:
-    """Further inputs of a run of a program with such nodes: values by context, and the samples that its rows are."""
+    """Further inputs of a run of a program with stepped nodes: values by context, and the samples of rows."""
 
     contexts: Mapping[Node, SampleRows]
     layout: SampleLayout

@@ -49,8 +49,8 @@ _PLAIN_BY_NAME = OptionsByName(_PLAIN.of_all, {})
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
     """W <- W - learning_rate * gradient, of the criterion's mean over the minibatch's samples (1.1, 1.2).
 
-    What belongs to no sample, as regularization does, is not divided. Returns that criterion, from before the step.
-    Raises TrainingError if it or its gradient is not finite, and then changes nothing.
+    Terms without samples, such as regularization, are not divided. Returns the criterion from before the step.
+    Raises TrainingError for a criterion or gradient that is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
     model = NetworkInTraining(network, _PLAIN, _PLAIN_BY_NAME)

@@ -94,7 +94,7 @@ class OptionsByName:
         self.by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
 
     def check(self, names: list[str]) -> None:
-        """Raise TrainingError for a pattern that fits none of these parameters."""
+        """Raise TrainingError for a pattern that fits no parameter."""
         for pattern in self.by_pattern:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise TrainingError(f"no parameter has a name such as '{pattern}'; there is: {', '.join(names)}")

@@ -26,7 +26,7 @@ from nnet3.structure.parts import NetworkParts
 
 @dataclass(frozen=True)
 class OffsetReference:
-    """`scale` times the value of a node `offset` frames ahead; an optional one is zero where that is not there."""
+    """`scale` times the value of a node `offset` frames ahead; an optional one is zero where the frame is missing."""
 
     node: str
     offset: int = 0
@@ -98,7 +98,7 @@ class FrameSpan:
 
     @property
     def fit(self) -> bool:
-        """True if these are no more than T frames, whatever T is."""
+        """True if the span is no more than T frames, for every T."""
         return self.last <= self.first
 
 
@@ -132,7 +132,7 @@ class FramesOfNodes:
         self.shifts = {number: self._shift(number, wanted) for number, wanted in self._wanted(outputs).items()}
 
     def ahead(self, number: int, look: Look) -> int:
-        """The number of frames by which a node of the CN looks ahead at the one that stands for the source."""
+        """The number of frames by which a node of the CN looks ahead at the source's node."""
         return self.shifts[number] + look.offset - self.shifts[look.source]
 
     def missing(self, number: int) -> tuple[int, int]:
@@ -162,7 +162,7 @@ class FramesOfNodes:
         return [Look(source) for source in sources]
 
     def _decisive(self, number: int) -> list[Look]:
-        """The looks that say where a node has a value: the required ones, or all of a component that needs any."""
+        """The looks that decide where a node has a value: the required looks, or all of a component that needs any."""
         node, looks = self._parts.nodes[number], self.looks[number]
         required = [look for look in looks if look.is_required]
         if required or not isinstance(node, ComponentNode) or not _needs_a_frame(self._parts.component(node)):
@@ -196,11 +196,11 @@ class FramesOfNodes:
         return wanted
 
     def _seen(self, frames: FrameSpan, look: Look) -> FrameSpan:
-        """The frames of the source that are looked at from these frames."""
+        """The source's frames in view of these frames."""
         return frames.moved(look.offset).common(self.there[look.source])
 
     def _shift(self, number: int, wanted: FrameSpan) -> int:
-        """The shift next to 0 that gets in the frames wanted, and those that a component reads by its own offsets."""
+        """The shift next to 0 that gets in the wanted frames, and the frames read by a component's own offsets."""
         if isinstance(self._parts.nodes[number], ComponentNode) and any(look.offset for look in self.looks[number]):
             wanted = reduce(FrameSpan.around, (self._seen(wanted, look) for look in self.looks[number]), wanted)
             if not wanted.fit:

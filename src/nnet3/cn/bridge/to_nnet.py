@@ -104,11 +104,11 @@ def to_nnet(network: Network) -> Nnet:
     """The nnet3 network with the same outputs, by name. Its `config_lines()` are the config.
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
-    a delay IfDefined(Offset(...)), which is zero before the first frame as a default of 0 is. Convolution and maximum
+    a delay IfDefined(Offset(...)), which is zero before the first frame, like a default of 0. Convolution and maximum
     pooling become ConvolutionComponent and MaxpoolingComponent, average pooling a convolution that does not learn;
     margins are Const(0) between the rows of the image.
-    Raises NetworkError for operations that nnet3 has not, naming the node: criteria, norms, products of parameters,
-    other defaults, initial states, and so on.
+    Raises NetworkError for operations without a counterpart in nnet3, naming the node: criteria, norms, products of
+    parameters, other defaults, initial states, and so on.
     """
     if not network.outputs:
         raise NetworkError("a network without outputs has no nnet3 counterpart: give the criterion's operand as one")

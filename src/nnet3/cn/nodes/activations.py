@@ -46,7 +46,7 @@ class Multiple(Elementwise):
 
 
 class Activation(Elementwise):
-    """Base: a function whose gradient is made of its value. `native_functions`: native code for both."""
+    """Base: a function whose gradient is made of its value. `native_functions`: native code for value and gradient."""
 
     is_native: ClassVar[bool] = True
     native_functions: ClassVar[NativeFunctions]

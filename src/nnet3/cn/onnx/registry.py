@@ -1,7 +1,7 @@
 """The table of emitters: for each type of node the ONNX nodes that compute its value in test mode.
 
-Tensors are (batch, frames, rows), those of values without samples (1, columns, rows): matrices lie transposed, as they
-do in the executor.
+Tensors are (batch, frames, rows), or (1, columns, rows) for values without samples: matrices lie transposed, as in the
+executor.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def emitter(*types: str) -> Callable[[NodeEmitter], NodeEmitter]:
 
 
 def emitted_value(about: Emission, node: Node, operands: Sequence[ir.Value]) -> ir.Value:
-    """Returns the tensor of a node, of those of its operands."""
+    """Returns the tensor of a node, made of the tensors of its operands."""
     made = NodeEmission(about, [operand.shape for operand in node.operands], node.shape)
     return NODE_EMITTERS[node.type](made, node.operation, *operands)
 
