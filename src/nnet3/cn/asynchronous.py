@@ -34,7 +34,7 @@ from nnet3.text import did_you_mean
 class Task:
     """The values or the gradients of a unit in one evaluation.
 
-    `children`: numbers of the tasks that come before; `finished_children` counts up to how many these are.
+    `children`: numbers of the tasks that come before; `finished_children` counts up to their number.
     """
 
     number: int
@@ -49,7 +49,7 @@ class Task:
 class WantedGradients:
     """Weighted criteria to differentiate, with respect to the nodes with `flags` and to `probes`.
 
-    `seed`: of random numbers, which are those of the unit, whichever worker computes it.
+    `seed`: of random numbers, which are the unit's, on every worker.
     """
 
     criteria: Mapping[Node, float]
@@ -146,7 +146,7 @@ class AsynchronousEvaluator:
         self._find_workers()
 
     def _find_workers(self) -> None:
-        """Workers with networks that are as the network is now, made anew only when it has moved to another device."""
+        """Workers with networks like the present network, made anew only after its move to another device."""
         network = self.network
         places = [network.device if device is None else device for device in self._devices]
         if [worker.device for worker in self._workers] != places:
@@ -162,7 +162,7 @@ class AsynchronousEvaluator:
                 copy_contents(network, worker_network)
 
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
-        """Returns what `Network.evaluate` does. An error in a worker stops the others and is raised here."""
+        """Returns values like `Network.evaluate`. An error in a worker stops the rest and is raised here."""
         if not isinstance(node, Sequence) or isinstance(node, str):
             return self.evaluate([node], inputs)[0]
         network = self.network
@@ -289,7 +289,7 @@ class Evaluation:
             self._signal_complete(task, found, Dispatched(worker.number, names, *times, task.is_gradient))
 
     def _next_task(self, worker: Worker) -> Task | None:
-        """ScheduleComputation: a ready task by the policy; waits for one, None when there will be no more."""
+        """ScheduleComputation: a ready task by the policy; waits for one, None when no more will come."""
         with self.changed:
             while self.error is None and not self.ready and self.num_running:
                 self.changed.wait()

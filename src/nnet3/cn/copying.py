@@ -81,8 +81,8 @@ def _copies(
 ) -> dict[Node, Node]:
     """Copies of nodes in forward order, by the originals, with `known` included; all `operands` are copied or `known`.
 
-    `places`: by an operand found at a replaced node, the old node and the new. With `shares` originals and copies have
-    the same operations, and the same parameters of components.
+    `places`: by an operand met in place of a replaced node, the old node and the new. With `shares` originals and
+    copies have the same operations, and the same parameters of components.
     """
     moved = {met: pair for met, pair in (places or {}).items() if pair[0].shape.axis != pair[1].shape.axis}
     copies = dict(known)
@@ -119,7 +119,7 @@ def _above(
 
 
 def _forget_statistics(nodes: Iterable[Node]) -> None:
-    """Let statistics be unknown: those of a data set that now looks otherwise."""
+    """Let statistics be unknown: their data set has changed."""
     for node in nodes:
         if isinstance(node, StatisticNode):
             node.forget()

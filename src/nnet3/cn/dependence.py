@@ -42,7 +42,7 @@ class Snapshot:
         self._settings: object = None
 
     def renew(self, node: Node) -> bool:
-        """Copy what the node keeps now; returns whether it differs from the last copy."""
+        """Copy the node's contents; returns whether they differ from the last copy."""
         numbers, settings = node.contents()
         fits = settings == self._settings and len(numbers) == len(self._numbers)
         if fits and all(same_numbers(*pair) for pair in zip(numbers, self._numbers, strict=True)):

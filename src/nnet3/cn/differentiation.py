@@ -24,10 +24,10 @@ from nnet3.runtime.memory import unrecorded
 
 @dataclass(frozen=True)
 class Differentiated:
-    """One run forward and backward: the criterion, the samples, and what was found of nodes, as rows.
+    """One run forward and backward: the criterion, the samples, and results of nodes, as rows.
 
-    `gradients`: of inputs, probed and given nodes; those of parameters lie in memory. `values`: of criteria and watched
-    nodes.
+    `gradients`: of inputs, probed and given nodes; gradients of parameters lie in memory. `values`: of criteria and
+    watched nodes.
     """
 
     criterion: float
@@ -85,7 +85,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return found.criterion, self.shown_gradients(found, extra)
 
     def nodes_wrt(self, wrt: Sequence[Node | str]) -> tuple[Node, ...]:
-        """The nodes whose gradients are asked for. Raises ArgumentError for what is no list of nodes or names."""
+        """The nodes with wanted gradients. Raises ArgumentError for values that are no list of nodes or names."""
         if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
             raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
         return tuple(self.find(node) for node in wrt)
@@ -161,7 +161,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return counted
 
     def _num_samples(self, layouts: Layouts) -> int:
-        """The samples of a minibatch: of several axes those over which the first criterion is summed."""
+        """The samples of a minibatch; with several axes, the samples over which the first criterion is summed."""
         return num_terms(next(iter(self.criteria)), layouts) if self._nodes.is_staged else layouts.num_samples("")
 
     def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
@@ -320,7 +320,7 @@ def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:
 
 
 def _parts(node: Node) -> Iterator[tuple[Node, float]]:
-    """The nodes of which a number is a linear combination, with factors; nothing if it is something else."""
+    """The nodes of a linear combination, with their factors; nothing for a node of another kind."""
     yield from zip(node.operands, node.operation.linear_factors, strict=False)
     if node.operation.is_bilinear:
         for factor, other in (node.operands, node.operands[::-1]):

@@ -27,7 +27,7 @@ class EvaluatedNetwork(NetworkState):
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
         """The value of a node, or a list with the values of several.
 
-        `inputs`: by name, the inputs of the node; more are allowed. Computes only needed and unknown values: a value
+        `inputs`: by name, the needed inputs; more are allowed. Computes only needed values that are unknown: a value
         holds until an input or parameter below the node changes. Everything is in test mode: dropout is off, batch-norm
         normalizes by its statistics. Raises NetworkError for missing nodes and inputs, ShapeError for inputs that do
         not fit.
@@ -60,7 +60,7 @@ class EvaluatedNetwork(NetworkState):
         layouts: Layouts,
         training: bool = False,
     ) -> dict[Node, Tensor]:
-        """The values of outputs, from those of inputs and of the nodes that are valid."""
+        """The values of outputs, from the values of inputs and of valid nodes."""
         if self._nodes.is_staged:
             values = {node: value for node, value in known.items() if node in valid or not node.is_evaluated}
             run = StagedRun(self, layouts, needed, outputs, values, training=training)
@@ -71,7 +71,7 @@ class EvaluatedNetwork(NetworkState):
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
-        """The values to keep: all, but of what serves loops only what is asked for."""
+        """The values to keep: all, but of nodes that serve loops only the requested ones."""
         serves = self._nodes.serves_loops
         return tuple(node for node in computed if node not in serves or node in roots)
 
@@ -153,7 +153,7 @@ class EvaluatedNetwork(NetworkState):
                 )
 
     def _warn_of_lone_samples(self, node: Node, layout: SampleLayout | None, leaves: Sequence[GivenInput]) -> None:
-        """Warn, once, of a node that looks at other frames of samples without sequences, which have no other frames."""
+        """Warn, once, of a node that looks at other frames: samples without sequences have no other frames."""
         if layout is None or layout.are_sequences or layout.num_samples < 2:
             return
         self._has_warned = True

@@ -67,7 +67,7 @@ class PaddedRule(SlotRule):
 
 
 class ComponentRule(SlotRule):
-    """The rows of one gathered node in a component's reach."""
+    """The rows of one gathered node read by a component."""
 
     def __init__(self, gathered: int, component: Component):
         super().__init__([gathered], [0])

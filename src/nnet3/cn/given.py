@@ -1,4 +1,4 @@
-"""GivenInput: an input of a network, and how the numbers that are given for it become rows."""
+"""GivenInput: an input of a network, and the conversion of its given numbers to rows."""
 
 from __future__ import annotations
 

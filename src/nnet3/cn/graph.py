@@ -83,7 +83,7 @@ class NodeGraph:
 
     @cached_property
     def given(self) -> dict[Node, GivenInput]:
-        """The inputs, with the readers of given values."""
+        """The inputs, and the readers of the values given for them."""
         return {
             node: GivenInput(
                 node, self.names[node], self.states.get(node), node in self.read_sparsely, node in self.read_by_numbers
@@ -100,9 +100,9 @@ class NodeGraph:
         return self._looks_at_others[roots]
 
     def gradient_flags(self, roots: tuple[Node, ...], wanted: tuple[Node, ...]) -> dict[Node, bool]:
-        """Algorithm 1.5 for the parameters that are trained now and the nodes that are `wanted`.
+        """Algorithm 1.5 for the parameters in training now and the nodes that are `wanted`.
 
-        Raises GradientError for a node through which a gradient would have to pass but cannot.
+        Raises GradientError for a node that cannot pass on a needed gradient.
         """
         key = roots, wanted, self.learning
         if key not in self._flags:
@@ -157,7 +157,7 @@ class NodeGraph:
 
     @cached_property
     def is_staged(self) -> bool:
-        """True for a graph beyond one program."""
+        """True if the graph needs more than one program."""
         return takes_stages(self.nodes)
 
     @cached_property
@@ -181,9 +181,7 @@ class NodeGraph:
 
     @property
     def components(self) -> list[tuple[Node, ComponentOperation]]:
-        """The component nodes with their operations, looked up on every call, for copies of networks get other
-        operations.
-        """
+        """Component nodes with operations, looked up on every call: copies of networks get other operations."""
         if not self._component_nodes:
             return []
         return [(node, cast(ComponentOperation, node.operation)) for node in self._component_nodes]
@@ -193,7 +191,7 @@ class NodeGraph:
         return [node for node in self.nodes if type(node.operation).variant is not Operation.variant]
 
     def variants(self, training: bool) -> tuple[Hashable, ...]:
-        """The settings of operations on which programs depend, as they are now."""
+        """The settings of operations on which programs depend, as currently set."""
         return tuple([node.operation.variant(training) for node in self._variable])
 
     @cached_property
@@ -228,7 +226,7 @@ class NodeGraph:
 
 
 def _names(nodes: Sequence[Node]) -> dict[Node, str]:
-    """A name for each node; parameters of a component node are called NODE.PARAMETER, which nothing else may be."""
+    """A name for each node; parameters of a component node are called NODE.PARAMETER, a reserved name."""
     names: dict[Node, str] = {}
     taken: dict[str, Node] = {}
     for node in nodes:

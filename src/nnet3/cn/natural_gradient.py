@@ -3,7 +3,7 @@
 The gradient of V = W Y by W is dV Y^T (1.58): a sum, over samples, of columns of dV times columns of Y. A linear
 component has the same update, with these columns as rows, and Kaldi's natural gradient applies (docs/formulas.md): Y
 and dV are each multiplied by the inverse of an estimate of their covariance. In the compiled program Y and dV are the
-operands of the product's backward command; a kernel records them there, so that all samples of a minibatch, of a loop
+operands of the product's backward command. A kernel records both there, so that all samples of a minibatch, of a loop
 too, come together.
 """
 

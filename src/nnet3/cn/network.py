@@ -202,8 +202,7 @@ class Network(DifferentiatedNetwork):
         return copy_network(self)
 
     def replace(self, nodes: Mapping[Node | str, Node]) -> Network:
-        """A network with new nodes in the places of some, given by node or by name; the original network stays
-        unchanged.
+        """A network with new nodes in the places of some, given by node or by name; the original stays unchanged.
 
         Original and new network have the same parameters: nodes out of reach of the change are shared, the rest are
         copies with the same parameters. A new node may use the replaced node, as a layer put in between does.

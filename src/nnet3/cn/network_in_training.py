@@ -46,7 +46,7 @@ CRITERION = "criterion"
 
 @dataclass
 class PartOfDelta:
-    """The next step of a parameter: `factor` times a tensor of its shape, which may be sparse."""
+    """The next step of a parameter: `factor` times a tensor of the parameter's shape, which may be sparse."""
 
     parameter: Tensor
     tensor: Tensor
@@ -74,7 +74,7 @@ class NetworkInTraining(Trainable[Batch]):
         metrics: Mapping[str, Node] | None = None,
         reduction: RowReduction | None = None,
     ) -> None:
-        """`reduction` sums over processes, each with its own sequences of a minibatch; all end with equal parameters."""
+        """`reduction` sums over processes, each with separate sequences of a minibatch; all end with equal values."""
         check_learns(network)
         self.network, self.options, self.by_name, self.reduction = network, options, by_name, reduction
         self.metrics = dict(metrics or {})
@@ -110,7 +110,7 @@ class NetworkInTraining(Trainable[Batch]):
         )
 
     def begin(self, minibatch: Batch) -> int:
-        """Returns 1: what is learnt is a mean, and penalties are added to it once."""
+        """Returns 1: the network learns a mean, to which penalties are added once."""
         check_kind(minibatch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
         return 1
 
@@ -128,9 +128,9 @@ class NetworkInTraining(Trainable[Batch]):
         return stats
 
     def compute_gradient(self, minibatch: Batch, seed: int, *, is_checked: bool = True) -> dict[str, ObjectiveStats]:
-        """Leaves the gradient per sample, clipped, where the network has it; returns the criterion and the metrics.
+        """Leaves the gradient per sample, clipped, in the network's memory; returns the criterion and the metrics.
 
-        Raises NotFiniteError, or UnusableError if minibatches may be skipped, for what is not finite, if that
+        Raises NotFiniteError, or UnusableError if minibatches may be skipped, for numbers that are not finite, if
         `is_checked`.
         """
         own = None if self.reduction is None else share_of(self.network, minibatch, self.reduction)
@@ -205,7 +205,7 @@ class NetworkInTraining(Trainable[Batch]):
             parameter.grad = self._with_penalty(name, parameter, parameter.grad, 1.0)
 
     def _with_penalty(self, name: str, parameter: Tensor, target: Tensor, factor: float) -> Tensor:
-        """target += factor times the slope 2 l2 w + l1 sign(w), which is dense: a sparse target becomes so."""
+        """target += factor times the slope 2 l2 w + l1 sign(w), which is dense: a sparse target becomes dense."""
         own = self.by_name.of(name)
         if target.is_sparse and (own.l1 or own.l2):
             target = target.to_dense()

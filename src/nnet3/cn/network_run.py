@@ -111,7 +111,7 @@ class NetworkRun(TrainingRun):
             self.reports.event("final", step=self.progress.step, path=str(folder / "final.cn"))
 
     def warn_of_what_is_not_saved(self) -> None:
-        """Warn of a network with operations that no file can name: its checkpoints hold parameters alone."""
+        """Warn of a network with operations that no file can name: checkpoints hold parameters alone."""
         try:
             to_text(self.model.network)
         except NetworkError as error:

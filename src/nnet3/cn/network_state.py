@@ -1,4 +1,4 @@
-"""NetworkState: the graph of a network, criteria and outputs, parameters, and the programs run so far."""
+"""NetworkState: the graph of a network, criteria and outputs, parameters, and the network's programs."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class NetworkState:
         return found | dict(self._component_tensors(trainable=True))
 
     def _show_gradients(self) -> None:
-        """Let the tensors of parameters have their gradients, which an optimizer may have taken off, as `grad`."""
+        """Let parameters' tensors have their gradients as `grad`, which an optimizer may have taken off."""
         for parameter in self._nodes.parameters:
             if parameter.trainable:
                 shown = parameter.memory.grad

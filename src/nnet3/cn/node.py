@@ -70,7 +70,7 @@ class Node:
             self.operands[number].become_weights()
 
     def become_weights(self) -> None:
-        """Take the initial values of weights, if this is a parameter that was given none."""
+        """Take the initial values of weights, if this is a parameter without a given value."""
 
     def _inferred_shape(self) -> Shape:
         try:
@@ -108,7 +108,7 @@ class Node:
 
     @property
     def lag(self) -> int:
-        """The number of frames by which a delay looks back; 0 for other nodes."""
+        """The number of frames by which a delay looks back; 0 for all other nodes."""
         return 0
 
     @property
@@ -118,7 +118,7 @@ class Node:
 
     @property
     def is_trained(self) -> bool:
-        """True for a parameter that is not frozen, and for a component with such parameters."""
+        """True for an unfrozen parameter, and for a component with unfrozen parameters."""
         return self.trainable or self.operation.needs_training
 
     @property
@@ -127,7 +127,7 @@ class Node:
         return self.operation.looks_at_other_frames
 
     def contents(self) -> tuple[list[Tensor], object]:
-        """The numbers and the settings that the node keeps between runs and its value is made of."""
+        """The numbers and settings kept by the node between runs, of which its value is made."""
         return self.operation.contents()
 
     def take_over(self, other: Self, device: torch.device | None) -> None:

@@ -42,7 +42,7 @@ class Order(tuple[object, ...]):
 
 
 def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -> Order:
-    """The order of nodes and loops, by the names that a network has for them."""
+    """The order of nodes and loops, by their names in a network."""
     order = Order(
         tuple(names[node] for node in composite.nodes) if len(composite.nodes) > 1 else names[composite.nodes[0]]
         for composite in composites

@@ -75,7 +75,7 @@ class Operation:
     # ---- when the graph is built ----
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        """The shape of the value; raises ShapeError, whose message says what was expected."""
+        """The shape of the value; raises ShapeError with the expected shapes in the message."""
         raise NotImplementedError
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
@@ -95,7 +95,7 @@ class Operation:
             raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
 
     def chooses_columns(self, operand: int) -> bool:
-        """Tell whether the value is columns of this operand, whose gradient is sparse then."""
+        """Tell whether the value is columns of this operand, whose gradient is then sparse."""
         return False
 
     def reads_sparsely(self, operand: int) -> bool:
@@ -190,7 +190,7 @@ class Operation:
         return [], None
 
     def variant(self, training: bool) -> Hashable:
-        """The settings on which programs depend and which may change after the node was made."""
+        """The settings on which programs depend and which may change after the node's creation."""
         return None
 
     def held(self, training: bool) -> list[object]:
@@ -249,13 +249,13 @@ class Operation:
     is_native: ClassVar[bool] = False  # whether there are some
 
     def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        """Does what `evaluate` does."""
+        """Native code for `evaluate`."""
         return None
 
     def native_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
     ) -> Operations | None:
-        """Does what `compute_partial_gradient` does."""
+        """Native code for `compute_partial_gradient`."""
         return None
 
     # ---- the kernel protocol ----
@@ -353,7 +353,7 @@ def native_put(
 
 
 def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int = 0) -> None:
-    """Raise ShapeError for class indexes that are not `least` ... classes - 1. Those on a device are not waited for."""
+    """Raise ShapeError for class indexes outside `least` ... classes - 1. Indexes on a device are not waited for."""
     if indexes.device.type != "cpu" or not indexes.numel():
         return
     lowest, highest = (each.item() for each in indexes.aminmax())

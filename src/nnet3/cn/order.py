@@ -63,7 +63,7 @@ def forward_order(
 
 
 def all_nodes(roots: Iterable[Node]) -> list[Node]:
-    """The roots and all nodes that they need, in depth-first order; loops are allowed."""
+    """The roots and all nodes below them, in depth-first order; loops are allowed."""
     return reached(roots, operands_of)
 
 
@@ -173,7 +173,7 @@ def gradient_flags(composites: Iterable[Composite], wanted: Mapping[Node, bool])
 
 
 def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
-    """The nodes that the roots still need when the values of `given` are known, in the same order."""
+    """The nodes that the roots still need when the values of `given` are known, in unchanged order."""
     seen = set(reached(roots, lambda node: () if node in given or node.is_stored else node.operands))
     return [node for node in ordered if node in seen]
 

@@ -1,4 +1,4 @@
-"""Sequences in pieces, with states that are carried from each piece to the next (truncated back-propagation)."""
+"""Sequences in pieces, with states carried from each piece to the next (truncated back-propagation)."""
 
 from __future__ import annotations
 

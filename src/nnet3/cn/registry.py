@@ -1,4 +1,4 @@
-"""All operations by type, those of users too, and how a node of each is made."""
+"""All operations by type, users' operations too, and the making of their nodes."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def is_stored(operation: Operation) -> bool:
 
 
 def make_node(operation: Operation, operands: Sequence[Node], name: str) -> Node:
-    """A node of the class that belongs to the operation, of just this name."""
+    """A node of the operation's node class, of just this name."""
     with names_begin_with(""):
         return _NODE_CLASSES.get(operation.type, Node)(operation, operands, name)

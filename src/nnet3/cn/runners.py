@@ -88,7 +88,7 @@ class Runner:
         return True
 
     def is_current(self) -> bool:
-        """True if the nodes still have the memory and the objects on which it works."""
+        """True if the nodes still have the memory and the objects used by the runner."""
         return self._bonds.hold()
 
     def _bind(self, node: Node, memory: str, gradient: str) -> None:

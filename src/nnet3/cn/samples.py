@@ -198,9 +198,9 @@ class SampleLayout:
         return np.ascontiguousarray(self._by_sequence[self._order])
 
     def rows_of(self, value: Any, num_cols: int, what: str, dtype: torch.dtype, *, is_sparse: bool = False) -> Tensor:
-        """Sequences or columns as rows, (samples, num_cols), in memory of their own.
+        """Sequences or columns as rows, (samples, num_cols), in separate memory.
 
-        Raises ShapeError if they do not fit.
+        Raises ShapeError for values that do not fit.
         """
         are_sequences = type(value) is not np.ndarray and isinstance(value, Sequences)
         if self.are_sequences != are_sequences:
@@ -236,7 +236,7 @@ class SampleLayout:
 
     @cached_property
     def sequence_of_row(self) -> Array:
-        """The number of the sequence to which each row belongs, in the user's order of sequences."""
+        """The number of each row's sequence, in the user's order of sequences."""
         numbers: Array = np.repeat(np.arange(len(self.lengths)), self.lengths)[self._order]
         return numbers
 

@@ -1,4 +1,4 @@
-"""Minibatches that several processes share: each takes some of the sequences, and gradients are added up."""
+"""Minibatches shared by several processes: each takes some of the sequences, and gradients are added up."""
 
 from __future__ import annotations
 

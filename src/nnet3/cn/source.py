@@ -206,7 +206,7 @@ class CnSource:
 
     @property
     def ends_in_zeros(self) -> bool:
-        """True if what lies beyond the end of a sequence is zero wherever somebody looks at it."""
+        """True if all rows read beyond the end of a sequence are zero."""
         return not any(isinstance(rule, ComponentRule) for rule in self._rules) and not any(
             operation.lag < 0 and (operation.default != 0 or len(node.operands) > 1 or self._delays_below(node))
             for node, operation in self.operations.items()

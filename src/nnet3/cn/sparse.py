@@ -1,4 +1,4 @@
-"""Numbers that users give, as arrays, and as SparseColumns: columns in which few elements are not zero."""
+"""Numbers given by users, as arrays, and as SparseColumns: columns with few nonzero elements."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def find_stages(composites: Sequence[Composite]) -> list[Stage]:
 
 
 def _place(composite: Composite, places: dict[Node, Place]) -> Place:
-    """Returns the earliest place at which nodes can be computed, in the program of their axis."""
+    """Returns the earliest possible place for computing nodes, in the program of their axis."""
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
     below = [places[operand] for operand in operands if operand in places]

@@ -89,7 +89,7 @@ class SteppedOperation(Operation):
             put(dx, found[frames], accumulate[0])
 
     def _value(self, frames: Tensor, numbers: Tensor, contexts: Sequence[Tensor]) -> Tensor:
-        """The rows of the value: those of one sequence are computed together."""
+        """The rows of the value; all rows of one sequence are computed together."""
         sequence = numbers.detach()[:, 0].long()
         order = torch.argsort(sequence, stable=True)
         counts = torch.bincount(sequence, minlength=len(self._there))

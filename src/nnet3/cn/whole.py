@@ -22,7 +22,7 @@ from nnet3.errors import GradientError, ShapeError
 
 @dataclass(frozen=True, eq=False)
 class SampleRows:
-    """A value: `tensor`, (samples, rows), and which samples these are; without samples (columns, rows)."""
+    """A value: `tensor`, (samples, rows), and the layout of the samples; without samples (columns, rows)."""
 
     tensor: Tensor
     layout: SampleLayout | None
@@ -77,7 +77,7 @@ class WholeOperation(Operation):
         return operands[0]
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
-        """The rows of the value, made of the operands by functions that autograd knows; `own`: which samples."""
+        """The rows of the value, made of the operands by functions known to autograd; `own`: the value's samples."""
         raise NotImplementedError
 
     def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class OffsetReference:
 
 
 def references(descriptor: Descriptor, name: str) -> list[OffsetReference]:
-    """All references in order. Raises NetworkError for what has no counterpart, saying in which node."""
+    """All references in order. Raises NetworkError for references without a counterpart, naming the node."""
     return [reference for part in descriptor.parts for reference in _of_part(part, name, False)]
 
 
@@ -115,10 +115,10 @@ class Look:
 
 
 class FramesOfNodes:
-    """The frames of each node that the outputs need. Nodes are numbers in `parts`.
+    """The frames of each node needed by the outputs. Nodes are numbers in `parts`.
 
-    there: where the node has a value in nnet3. shifts: frame k of the CN is frame k + shift of nnet3.
-    Raises NetworkError for a node of which more frames are looked at than the input has.
+    there: the node's frames in nnet3. shifts: frame k of the CN is frame k + shift of nnet3.
+    Raises NetworkError for a node with more frames in use than the input has.
     """
 
     def __init__(self, parts: NetworkParts):
@@ -179,7 +179,7 @@ class FramesOfNodes:
         return reduce(FrameSpan.common, seen, ALWAYS)
 
     def _wanted(self, outputs: Iterable[int]) -> dict[int, FrameSpan]:
-        """The frames of each node that are computed for frames 0 to T - 1 of the outputs."""
+        """The frames of each node computed for frames 0 to T - 1 of the outputs."""
         wanted = {number: FrameSpan().common(self.there[number]) for number in outputs}
         waiting = list(wanted)
         while waiting:
@@ -215,6 +215,6 @@ class FramesOfNodes:
 
 
 def _needs_a_frame(made: Component) -> bool:
-    """True if a component has no value where none of the frames is that it looks at."""
+    """True if a component has no value where all frames in its reach are missing."""
     nothing = np.zeros((1, made.moves().shape[1]), bool)
     return not made.computable(np.zeros((1, 3), np.int32), nothing)[0].all()

@@ -150,7 +150,7 @@ class _Writer:
         return result
 
     def _free(self, name: str) -> str:
-        """A name for an output, which may be called as a node is: nnet3 has one space of names."""
+        """A free name for an output that may be called like a node: nnet3 has one space of names."""
         while name in self.taken:
             name = f"{name}.output"
         return name

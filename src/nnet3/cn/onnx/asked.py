@@ -55,7 +55,7 @@ class Asked:
 
     @cached_property
     def is_staged(self) -> bool:
-        """True for a file that needs more than one program."""
+        """True if the file needs more than one program."""
         return self.part is None and takes_stages(self.nodes)
 
     def parts(self) -> Iterator[Asked | Node]:

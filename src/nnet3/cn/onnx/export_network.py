@@ -131,7 +131,7 @@ def _as_given(network: Network, node: Node, array: np.ndarray) -> Any:
 
 
 def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the `difference` of finite numbers; infinity if others do not stand at the same places."""
+    """Returns the `difference` of finite numbers; infinity if non-finite ones stand at different places."""
     if found.shape == expected.shape:
         known = np.isfinite(expected)
         if not np.array_equal(np.isfinite(found), known):

@@ -26,7 +26,7 @@ class NetworkMetadata(FileMetadata):
 
 
 def load_network_metadata(path: str | os.PathLike[str]) -> NetworkMetadata:
-    """Returns the metadata of a file that `Network.export_onnx` has written. Raises ExportError for any other file."""
+    """Returns the metadata of a file written by `Network.export_onnx`. Raises ExportError for any other file."""
     return read_metadata(path, NetworkMetadata)
 
 

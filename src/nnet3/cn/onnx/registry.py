@@ -75,7 +75,7 @@ def emitted_value(about: Emission, node: Node, operands: Sequence[ir.Value]) -> 
 
 
 def check_can_be_exported(nodes: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Raise ExportError, with its name, for a node that has no form in ONNX."""
+    """Raise ExportError, with the node's name, for a node without a form in ONNX."""
     for node in nodes:
         if isinstance(node.operation, ComponentOperation):
             reason = node.operation.component.inference_only
