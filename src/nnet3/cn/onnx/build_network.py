@@ -82,7 +82,7 @@ class ProgramNodes:
         return self._values(self.graph, self.asked.fixed(frames), frames, self.given)
 
     def of_all_lengths(self, least: int) -> list[ir.Value]:
-        """Returns the outputs by a family that begins with `frames` frames. Raises NotAffineError, ExportError."""
+        """Returns the outputs by a family that begins with `least` frames. Raises NotAffineError, ExportError."""
         asked, graph, step = self.asked, self.graph, self.asked.step
         frames = graph.op("Shape", self.given[asked.sequences[0]], start=1, end=2)
         if asked.may_be_padded:
