@@ -34,7 +34,7 @@ class Stage:
 def find_stages(composites: Sequence[Composite]) -> list[Stage]:
     """The stages of a graph, in an order with operands first.
 
-    Raises NetworkError for a loop around a node of whole sequences.
+    Raises NetworkError for a loop with a node of whole sequences in it.
     """
     places: dict[Node, Place] = {}
     members: dict[tuple[Place, Node | None], list[Node]] = {}

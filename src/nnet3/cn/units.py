@@ -13,8 +13,8 @@ from nnet3.cn.order import Composite
 class Unit:
     """Nodes computed together: a node, a loop, or a chain of nodes and loops without branches.
 
-    `outputs`: nodes with users outside the unit. `children`: numbers of the units whose values are needed; `operands`:
-    needed values of children, and inputs.
+    `outputs`: roots, and nodes with users outside the unit. `children`: numbers of the units whose values are needed;
+    `operands`: needed values of children, and inputs.
     """
 
     nodes: tuple[Node, ...]
