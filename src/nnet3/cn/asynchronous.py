@@ -1,7 +1,7 @@
 """Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as they become ready.
 
-Gradients are computed likewise, the other way round: the gradient of a unit is ready when its value and the gradients
-of all units that use it are there. So one graph of tasks, two for each unit, holds both directions.
+Gradients are computed likewise, in the opposite direction: the gradient of a unit is ready when the unit's value and
+the gradients of all its users are known. So one graph of tasks, two for each unit, holds both directions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from nnet3.text import did_you_mean
 class Task:
     """The values or the gradients of a unit in one evaluation.
 
-    `children`: numbers of the tasks that come before; `finished_children` counts up to how many these are.
+    `children`: numbers of the tasks that come before; `finished_children` counts up to their number.
     """
 
     number: int
@@ -49,7 +49,7 @@ class Task:
 class WantedGradients:
     """Weighted criteria to differentiate, with respect to the nodes with `flags` and to `probes`.
 
-    `seed`: of random numbers, which are those of the unit, whichever worker computes it.
+    `seed`: of random numbers, which are the unit's, on every worker.
     """
 
     criteria: Mapping[Node, float]
@@ -62,7 +62,7 @@ class WantedGradients:
 
 @dataclass
 class Worker:
-    """A thread that computes on a device, with its own copy of the network if that lies on another one."""
+    """A thread that computes on a device, with a copy of the network if the network lies on another device."""
 
     number: int
     device: torch.device
@@ -84,7 +84,7 @@ def shortest_task(ready: Sequence[Task], evaluation: Evaluation, worker: Worker)
 
 
 def least_data_movement(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """The one whose operands need the fewest numbers that another worker has computed."""
+    """The task whose operands need the fewest numbers computed by another worker."""
 
     def moved(task: Task) -> int:
         makers, values = evaluation.maker, evaluation.values
@@ -116,11 +116,11 @@ class Dispatched:
 
 
 class AsynchronousEvaluator:
-    """Evaluates and differentiates a network with several workers, each a thread; results are those of `Network`.
+    """Evaluates and differentiates a network with several workers, each a thread; results equal those of `Network`.
 
     `policy`: "first come", "shortest task" or "least data movement". `devices`: one for each worker; by default
-    `workers` threads on the network's own. PyTorch's own threads multiply with the workers: with as many workers as
-    cores, call `torch.set_num_threads(1)`. `record` says what the last evaluation did.
+    `workers` threads on the network's device. PyTorch's own threads multiply with the workers: with as many workers as
+    cores, call `torch.set_num_threads(1)`. `record` lists the work of the last evaluation.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class AsynchronousEvaluator:
         self._find_workers()
 
     def _find_workers(self) -> None:
-        """Workers with networks that are as the network is now, made anew only when it has moved to another device."""
+        """Workers with networks like the present network, made anew only after its move to another device."""
         network = self.network
         places = [network.device if device is None else device for device in self._devices]
         if [worker.device for worker in self._workers] != places:
@@ -162,7 +162,7 @@ class AsynchronousEvaluator:
                 copy_contents(network, worker_network)
 
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
-        """Returns what `Network.evaluate` does. An error in a worker stops the others and is raised here."""
+        """Returns values like `Network.evaluate`. An error in a worker stops the rest and is raised here."""
         if not isinstance(node, Sequence) or isinstance(node, str):
             return self.evaluate([node], inputs)[0]
         network = self.network
@@ -173,13 +173,13 @@ class AsynchronousEvaluator:
     def criterion_and_gradients(
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> tuple[float, dict[str, Any]]:
-        """Returns what `Network.criterion_and_gradients` does. The masks of dropout are others than there."""
+        """Returns criterion and gradients like `Network.criterion_and_gradients`, with different masks of dropout."""
         extra = self.network.nodes_wrt(wrt)
         found = self._differentiate(inputs, extra, training)
         return found.criterion, self.network.shown_gradients(found, extra)
 
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None) -> float:
-        """Does what `Network.backward` does: the gradients lie where `Network.tensors` shows them."""
+        """Computes gradients like `Network.backward`, in the memory shown by `Network.tensors`."""
         value = self._differentiate(inputs, (), training, stores_statistics=True).criterion
         self.network.tensors()
         return value
@@ -289,7 +289,7 @@ class Evaluation:
             self._signal_complete(task, found, Dispatched(worker.number, names, *times, task.is_gradient))
 
     def _next_task(self, worker: Worker) -> Task | None:
-        """ScheduleComputation: a ready task by the policy; waits for one, None when there will be no more."""
+        """ScheduleComputation: a ready task by the policy; waits for one, None when no more will come."""
         with self.changed:
             while self.error is None and not self.ready and self.num_running:
                 self.changed.wait()
@@ -353,7 +353,7 @@ class Evaluation:
         return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))
 
     def _differentiate(self, task: Task) -> dict[Node, Tensor]:
-        """The parts of gradients that a unit gives to its operands, from the gradients of its outputs."""
+        """The parts of gradients given by a unit to its operands, from the gradients of its outputs."""
         runner = self.runners[task.children[0]]
         seeds: dict[Node, float | Tensor] = {}
         for node in runner.program.question.criteria:
@@ -365,7 +365,7 @@ class Evaluation:
         return {self.ours(node, runner): part.to(main) for node, part in runner.backward(seeds).items()}
 
     def sum_of_parts(self, node: Node) -> Tensor:
-        """The gradient that those who use a node give it, added up in the order of units: the same in each run."""
+        """The gradient of a node, summed from its users' parts in the order of units: equal bits in each run."""
         first, *others = (part for _, part in sorted(self.parts[node].items()))
         return sum(others, first)
 
@@ -375,7 +375,7 @@ class Evaluation:
 
 
 def _gradient_tasks(tasks: Sequence[Task], flags: Mapping[Node, bool]) -> list[Task]:
-    """The tasks of gradients: after the values of the unit and the gradients of those that use it."""
+    """The tasks of gradients: after the values of the unit and the gradients of its users."""
     count = len(tasks)
     needed = [task for task in tasks if any(flags.get(node, False) for node in task.unit.outputs)]
     users: dict[int, list[int]] = {task.number: [] for task in tasks}

@@ -1,4 +1,4 @@
-"""Copies of networks and of parts of them, with parameters of their own or shared, and with other nodes in places."""
+"""Copies of networks and of parts, with new parameters or shared ones, and with replaced nodes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def clone(
     prefix: str = "",
     seed: int = 0,
 ) -> Node:
-    """A node like this one, made of copies of all nodes below it but inputs, which both use.
+    """A copy of a node, made of copies of all nodes below it but inputs, which original and copy share.
 
-    `parameters`: "copy" for parameters of its own with the same numbers, "fresh" with random ones from `seed`, as new
-    parameters have them, or "share" for those of the original. `replace`: nodes that take the place of others below,
-    such as another input; statistics above these are unknown. `prefix`: what the names of copies begin with, so that
-    one network may hold both. Raises NetworkError for replacements that are not below the node, ShapeError if one does
-    not fit.
+    `parameters`: "copy" for new parameters with equal numbers, "fresh" for new parameters with random numbers from
+    `seed`, or "share" for the parameters of the original. `replace`: new nodes by the replaced nodes below, such as
+    another input; statistics above replaced nodes are unknown. `prefix`: the beginning of the names of copies, so that
+    one network may hold original and copy. Raises NetworkError for replaced nodes that are not below the node,
+    ShapeError if a new node does not fit.
     """
     check_kind(node, Node, "what is cloned", "a node")
     if parameters not in ("copy", "fresh", "share"):
@@ -79,10 +79,10 @@ def _copies(
     operands: Callable[[Node], Sequence[Node]] = operands_of,
     shares: bool = False,
 ) -> dict[Node, Node]:
-    """Copies of nodes in forward order, whose `operands` are among them or `known`; with these, by the originals.
+    """Copies of nodes in forward order, by the originals, with `known` included; all `operands` are copied or `known`.
 
-    `places`: what is met among the operands where a node was replaced, with the old one and the new. With `shares` the
-    operations are those of the originals, and so are the parameters of components.
+    `places`: by an operand met in place of a replaced node, the old node and the new. With `shares` originals and
+    copies have the same operations, and the same parameters of components.
     """
     moved = {met: pair for met, pair in (places or {}).items() if pair[0].shape.axis != pair[1].shape.axis}
     copies = dict(known)
@@ -110,7 +110,7 @@ def _copies(
 def _above(
     starts: Sequence[Node], nodes: Sequence[Node], operands: Callable[[Node], Sequence[Node]] = operands_of
 ) -> set[Node]:
-    """Those of the nodes that are, or need, one of the first."""
+    """The starts and all nodes that need a start."""
     users: dict[Node, list[Node]] = {}
     for node in nodes:
         for operand in operands(node):
@@ -119,7 +119,7 @@ def _above(
 
 
 def _forget_statistics(nodes: Iterable[Node]) -> None:
-    """Let statistics be unknown: those of a data set that now looks otherwise."""
+    """Let statistics be unknown: their data set has changed."""
     for node in nodes:
         if isinstance(node, StatisticNode):
             node.forget()
@@ -128,7 +128,7 @@ def _forget_statistics(nodes: Iterable[Node]) -> None:
 def _on_its_axis(
     delay: DelayNode, moved: Mapping[Node, tuple[Node, Node]], operands: Callable[[Node], Sequence[Node]]
 ) -> Delay:
-    """The operation of a delay, on the axis to which a replacement below it moves it."""
+    """The operation of a delay, on the axis given by a replacement below it."""
     start: list[Node] = [delay]
     for node in reached(start, lambda node: () if node in moved else operands(node)):
         if node in moved and moved[node][0].shape.axis == delay.shape.axis:
@@ -137,7 +137,7 @@ def _on_its_axis(
 
 
 def copy_network(network: Network) -> Network:
-    """A network equal to this one that shares nothing with it."""
+    """A copy of the network that shares nothing with it."""
     return _made_of(network, _copies(network.nodes, {}, network.device))
 
 
@@ -165,7 +165,7 @@ def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Netwo
 
 
 def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
-    """A network like this one with the copies of its criteria and outputs in their places."""
+    """A network of the same kind with the copies of criteria and outputs in the originals' places."""
     criteria: dict[Node, float] = {}
     for node, weight in network.criteria.items():
         criteria[copies[node]] = criteria.get(copies[node], 0.0) + weight
@@ -184,7 +184,7 @@ def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
 
 
 def copy_contents(network: Network, copy: Network) -> None:
-    """Give a copy of the network everything that may have changed since it was made; it stays on its device."""
+    """Give a copy of the network all contents that may have changed since it was made; it stays on its device."""
     copy.to(network.dtype)
     copy.compile_options = network.compile_options
     for node, name in network.names.items():

@@ -1,11 +1,10 @@
-"""Dependences of values, programs and runners, besides the graph. Whoever keeps one of these compares them.
+"""Dependences of values, programs and runners, besides the graph. Holders of a value, program or runner compare them.
 
-* A value depends on the values of its operands. The value of an input depends on the given numbers and their layout;
-  that of a parameter, statistic or component on the node's `contents`.
+* A value depends on the values of the node's operands. The value of an input depends on the given numbers and their
+  layout; the value of a parameter, statistic or component on the node's `contents`.
 * A program depends on its question (mode and layout included), the `variant` of each operation, and the options of the
   compiler.
-* A runner depends on its program, the type of numbers, the device, and its `bonds`: the objects and memory that it
-  works on.
+* A runner depends on its program, the type of numbers, the device, and its `bonds`: the objects and memory in use.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Snapshot:
         self._settings: object = None
 
     def renew(self, node: Node) -> bool:
-        """Copy what the node keeps now; returns whether it differs from the last copy."""
+        """Copy the node's contents; returns whether they differ from the last copy."""
         numbers, settings = node.contents()
         fits = settings == self._settings and len(numbers) == len(self._numbers)
         if fits and all(same_numbers(*pair) for pair in zip(numbers, self._numbers, strict=True)):
@@ -72,14 +71,14 @@ def _integers(tensor: Tensor) -> Tensor:
 
 
 def state_of_runners(question: Question, network: NetworkState) -> tuple[object, ...]:
-    """Returns what runners depend on besides the key of their question, while their bonds last."""
+    """Returns the dependences of runners besides the key of their question, while their bonds last."""
     variants = question.graph.variants(question.training)
     recorders = tuple(map(id, network.recorders.values()))
     return variants, network.compile_options, network._dtype, network._device, recorders
 
 
 class Bonds:
-    """The memory and the objects that a runner of a program works on, as they were when this was made."""
+    """The memory and the objects in use by a runner of a program, as found on creation."""
 
     def __init__(self, program: Program, gradients: Gradients):
         source, question = program.source, program.question
@@ -92,7 +91,7 @@ class Bonds:
         self._objects = [(node, node.operation.held(self._training)) for node in keepers]
 
     def hold(self) -> bool:
-        """True if all of it is the same now."""
+        """True if memory and objects are unchanged."""
         for node, memory in self._values:
             if not memory.is_set_to(node.memory) or memory.dtype != node.memory.dtype:
                 return False
@@ -113,7 +112,8 @@ def _keeps(node: Node) -> bool:
 class Stamps:
     """Values of nodes, (rows, columns), each with the time at which it was given or computed.
 
-    What is given is newer if it is other numbers or other samples; what a node keeps, if its contents have changed.
+    A given value is newer if its numbers or samples are different; a stored node's value, if the node's contents have
+    changed.
     """
 
     def __init__(self, graph: NodeGraph):
@@ -130,15 +130,15 @@ class Stamps:
         return node in self._values or node in self._given
 
     def layout_of(self, node: Node) -> SampleLayout | None:
-        """The layout of the value that was given last, which knows the order of its rows."""
+        """The layout of the last given value, which knows the order of the value's rows."""
         return self._given[node][1] if node in self._given else self._layouts.get(node)
 
     def give(self, node: Node, value: Tensor, layout: SampleLayout | None) -> None:
-        """The value of an input, and which samples its rows are."""
+        """The value of an input, and the samples of its rows."""
         self._given[node] = value, layout
 
     def _compare(self) -> None:
-        """Find out which of the values that were given are new; a gradient does not ask, so nothing is compared."""
+        """Find out which given values are new; a gradient does not ask, so nothing is compared."""
         for node, (value, layout) in self._given.items():
             is_known = node in self._values and self._layouts[node] == layout
             if not (is_known and same_numbers(self._values[node], value)):
@@ -148,7 +148,7 @@ class Stamps:
         self._given.clear()
 
     def look_at(self, nodes: Iterable[Node]) -> None:
-        """Notice which of these nodes keep something else than at the last look."""
+        """Notice which of these nodes have changed contents since the last look."""
         self._compare()
         for node in nodes:
             if self._snapshots.setdefault(node, Snapshot()).renew(node):
@@ -156,7 +156,7 @@ class Stamps:
                 self._changed[node] = self._now
 
     def keep(self, values: Mapping[Node, Tensor]) -> None:
-        """Computed values, that hold until something below them changes."""
+        """Computed values, valid until a node below changes."""
         self._compare()
         self._now += 1
         for node, value in values.items():
@@ -174,12 +174,12 @@ class Stamps:
         return self._given[node][0] if node in self._given else self._values[node]
 
     def time_given(self, node: Node) -> int | None:
-        """The time at which an input got the value that it has."""
+        """The time at which an input got its present value."""
         self._compare()
         return self._changed.get(node)
 
     def valid(self) -> set[Node]:
-        """Computed nodes whose value is newer than all that it depends on."""
+        """Computed nodes whose value is newer than all its dependences."""
         self._compare()
         newest: dict[Node, int] = {}
         found: set[Node] = set()

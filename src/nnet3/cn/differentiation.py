@@ -24,10 +24,10 @@ from nnet3.runtime.memory import unrecorded
 
 @dataclass(frozen=True)
 class Differentiated:
-    """One run forward and backward: the criterion, the samples, and what was found of nodes, as rows.
+    """One run forward and backward: the criterion, the samples, and results of nodes, as rows.
 
-    `gradients`: of inputs, probed and given nodes; those of parameters lie in memory. `values`: of criteria and watched
-    nodes.
+    `gradients`: of inputs, probed and given nodes; gradients of parameters lie in memory. `values`: of criteria and
+    watched nodes.
     """
 
     criterion: float
@@ -38,7 +38,7 @@ class Differentiated:
 
 @dataclass(frozen=True)
 class Counted:
-    """A number that is summed over samples, and how many these are; 1 for what belongs to no sample."""
+    """A sum over samples, and the number of samples; 1 for a value without samples."""
 
     total: float
     count: int
@@ -46,8 +46,8 @@ class Counted:
 
 @dataclass
 class _GradientTask:
-    """The gradient of some criteria, whatever the samples are: the nodes whose values are wanted, those whose last
-    frames are kept, those that all of them need, the inputs among these, and the question for the last samples.
+    """The gradient of some criteria, for any samples: the nodes whose values are wanted, the nodes whose last frames
+    are kept, all nodes needed by these, the inputs among the needed nodes, and the question for the last samples.
     """
 
     roots: tuple[Node, ...]
@@ -69,9 +69,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     ) -> dict[str, np.ndarray | list[np.ndarray]]:
         """The gradient of the criterion, summed over samples, by the name of each trainable parameter: (rows, columns).
 
-        `wrt`: other nodes whose gradients are wanted too, of the shape of their values. Going against a gradient
-        makes the criterion smaller. `training`: in training mode, by default as the network is (see `train`).
-        Raises GradientError where something between has no gradient.
+        `wrt`: further nodes whose gradients are wanted, of the shape of their values. Going against a gradient
+        makes the criterion smaller. `training`: in training mode, by default the network's mode (see `train`).
+        Raises GradientError where a node in between has no gradient.
         """
         return self.criterion_and_gradients(inputs, wrt=wrt, training=training)[1]
 
@@ -85,7 +85,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return found.criterion, self.shown_gradients(found, extra)
 
     def nodes_wrt(self, wrt: Sequence[Node | str]) -> tuple[Node, ...]:
-        """The nodes whose gradients are asked for. Raises ArgumentError for what is no list of nodes or names."""
+        """The nodes with wanted gradients. Raises ArgumentError for values that are no list of nodes or names."""
         if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
             raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
         return tuple(self.find(node) for node in wrt)
@@ -111,10 +111,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None, per_sample: bool = False) -> float:
-        """The criterion; its gradients are left in the memory that `tensors` shows, as the `grad` of these tensors.
+        """The criterion; its gradients are left in the tensors of `tensors`, as their `grad`.
 
-        In training mode batch-norm collects its statistics here. With `per_sample` the criterion is that of (1.2): what
-        is summed over samples is divided by their number, and what belongs to no sample (regularization) is not.
+        In training mode batch-norm collects statistics here. With `per_sample` the criterion is as in (1.2): sums over
+        samples are divided by the number of samples, terms without samples (regularization) are not.
         """
         if per_sample:
             return self.backward_per_sample(inputs, training=training)["criterion"].total
@@ -133,8 +133,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     ) -> dict[str, Counted]:
         """`backward` of the criterion per sample, and the values of the `watched` nodes (1 x 1), from the same run.
 
-        Under "criterion" is the mean over samples, with their number. `add_up` makes of numbers of samples those of all
-        processes that share the minibatch; then the gradients, and the criterion, are this process's part of the sum.
+        Under "criterion" is the mean over samples, with the number of samples. `add_up` makes numbers of samples of
+        this process into numbers of all processes that share the minibatch; then the gradients, and the criterion, are
+        this process's part of the sum.
         """
         watched = watched or {}
         layouts = self._take((*self.criteria, *watched.values()), inputs)
@@ -160,7 +161,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return counted
 
     def _num_samples(self, layouts: Layouts) -> int:
-        """The samples of a minibatch: of several axes those over which the first criterion is summed."""
+        """The samples of a minibatch; with several axes, the samples over which the first criterion is summed."""
         return num_terms(next(iter(self.criteria)), layouts) if self._nodes.is_staged else layouts.num_samples("")
 
     def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
@@ -284,7 +285,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 operation.take_statistics()
 
     def _times_given(self, nodes: Collection[Node]) -> dict[Node, int | None]:
-        """The times at which the inputs that the nodes need got their values."""
+        """The times at which the inputs of the nodes got their values."""
         if not nodes:
             return {}
         needed = needed_nodes(self._nodes.inputs, nodes, ())
@@ -292,9 +293,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
-        """Returns for each initial state the frames that follow on it: all frames of what is delayed, by sequence.
+        """Returns for each initial state the frames that follow on it: all frames of the delayed value, by sequence.
 
-        Those of the last gradient, if it was of these inputs; else they are evaluated.
+        The frames are from the last gradient, if it was of these inputs; else they are evaluated.
         """
         carried = self._nodes.carried
         self._take(tuple(carried.values()), inputs)
@@ -319,7 +320,7 @@ def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:
 
 
 def _parts(node: Node) -> Iterator[tuple[Node, float]]:
-    """The nodes of which a number is a linear combination, with factors; nothing if it is something else."""
+    """The nodes of a linear combination, with their factors; nothing for a node of another kind."""
     yield from zip(node.operands, node.operation.linear_factors, strict=False)
     if node.operation.is_bilinear:
         for factor, other in (node.operands, node.operands[::-1]):
@@ -329,9 +330,9 @@ def _parts(node: Node) -> Iterator[tuple[Node, float]]:
 
 
 def num_terms(node: Node, layouts: Layouts) -> int:
-    """The number of samples over which a term of a criterion is summed, 1 if it depends on none.
+    """The number of samples over which a term of a criterion is summed, 1 for a term without samples.
 
-    They are those of the nearest nodes below that have samples; where these lie on several axes, the sequences.
+    The samples are those of the nearest nodes below with samples; where these lie on several axes, the sequences.
     """
     waiting, seen, axes = [node], set[Node](), set[str]()
     while waiting:

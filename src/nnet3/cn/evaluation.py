@@ -1,4 +1,4 @@
-"""Values of a network: inputs given, what is needed computed, what is known used again."""
+"""Values of a network: inputs are given, needed values computed, known values used again."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class EvaluatedNetwork(NetworkState):
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
         """The value of a node, or a list with the values of several.
 
-        `inputs`: by name, what the node needs; more is allowed. Computes only what is asked for, and of that only what
-        is not known: a value holds until an input or parameter below it changes. Everything is in test mode: dropout is
-        off, batch-norm normalizes by its statistics. Raises NetworkError for nodes and inputs that are missing,
-        ShapeError for inputs that do not fit.
+        `inputs`: by name, the needed inputs; more are allowed. Computes only needed values that are unknown: a value
+        holds until an input or parameter below the node changes. Everything is in test mode: dropout is off, batch-norm
+        normalizes by its statistics. Raises NetworkError for missing nodes and inputs, ShapeError for inputs that do
+        not fit.
         """
         if isinstance(node, Sequence) and not isinstance(node, str):
             roots = [self.find(each) for each in node]
@@ -60,7 +60,7 @@ class EvaluatedNetwork(NetworkState):
         layouts: Layouts,
         training: bool = False,
     ) -> dict[Node, Tensor]:
-        """The values of outputs, from those of inputs and of the nodes that are valid."""
+        """The values of outputs, from the values of inputs and of valid nodes."""
         if self._nodes.is_staged:
             values = {node: value for node, value in known.items() if node in valid or not node.is_evaluated}
             run = StagedRun(self, layouts, needed, outputs, values, training=training)
@@ -71,17 +71,17 @@ class EvaluatedNetwork(NetworkState):
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
-        """The values to keep: all, but of what serves loops only what is asked for."""
+        """The values to keep: all, but of nodes that serve loops only the requested ones."""
         serves = self._nodes.serves_loops
         return tuple(node for node in computed if node not in serves or node in roots)
 
     def given_values(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[Layouts, dict[Node, Tensor]]:
-        """The samples that there are, and the inputs that the roots need as rows."""
+        """The given samples, and the inputs of the roots as rows."""
         layout, needed = self._take(roots, inputs), self._nodes.below(tuple(roots))
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
 
     def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layouts) -> Any:
-        """A node's value, from its rows, as users see it."""
+        """A node's value in the user's form, from its rows."""
         return self._shown(node, node.memory if node.is_stored else values[node], layout)
 
     def _shown(self, node: Node, rows: Tensor, layouts: Layouts) -> Any:
@@ -92,7 +92,7 @@ class EvaluatedNetwork(NetworkState):
         return array[0, 0] if node.shape.is_scalar else array
 
     def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layouts:
-        """Give the inputs that the roots need to the stamps; returns which samples there are."""
+        """Give the inputs of the roots to the stamps; returns the samples."""
         if not isinstance(inputs, (dict, Mapping)):  # a dict is known at once
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
         roots = tuple(roots)
@@ -125,7 +125,7 @@ class EvaluatedNetwork(NetworkState):
         return layouts
 
     def _check_names(self, leaves: Sequence[GivenInput], inputs: Mapping[str, Any]) -> None:
-        """Raise NetworkError for inputs that are missing, warn of entries that are none."""
+        """Raise NetworkError for missing inputs, warn of entries that are no inputs."""
         by_name = self._nodes.input_by_name
         missing = [f"'{leaf.name}' ({leaf.node.shape})" for leaf in leaves if leaf.name not in inputs]
         if missing:
@@ -153,7 +153,7 @@ class EvaluatedNetwork(NetworkState):
                 )
 
     def _warn_of_lone_samples(self, node: Node, layout: SampleLayout | None, leaves: Sequence[GivenInput]) -> None:
-        """Warn, once, that a node looks at other frames, of samples that are no sequences: of these there are none."""
+        """Warn, once, of a node that looks at other frames: samples without sequences have no other frames."""
         if layout is None or layout.are_sequences or layout.num_samples < 2:
             return
         self._has_warned = True

@@ -1,4 +1,4 @@
-"""Form: what an operation becomes for lowering, and the rules by which the slots of its nodes look at others."""
+"""Form: the kind of source node made of an operation for lowering, and the rules by which its slots look at others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SlotRule(abc.ABC):
 
     @abc.abstractmethod
     def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the computable rows (rows,), and the slots that they use, of available ones (rows, slots)."""
+        """Returns the computable rows (rows,), and their used slots, of available ones (rows, slots)."""
 
     def arrange(self, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         """The orders of rows that the kernel wants."""
@@ -40,7 +40,7 @@ class SlotRule(abc.ABC):
 
 
 class StackRule(SlotRule):
-    """The same index of each source; all must be there."""
+    """The same index of each source; all sources must have the row."""
 
     def __init__(self, sources: Sequence[int]):
         super().__init__(sources, [0] * len(sources))
@@ -51,8 +51,9 @@ class StackRule(SlotRule):
 
 
 class PaddedRule(SlotRule):
-    """The same index of the operand (slot 1) in frames that there are by the clock, an input (slot 0, never used); in
-    others the default.
+    """The same index of the operand (slot 1) in the clock's frames; in other frames the default.
+
+    The clock is an input (slot 0, never used).
     """
 
     def __init__(self, clock: int, operand: int):
@@ -66,7 +67,7 @@ class PaddedRule(SlotRule):
 
 
 class ComponentRule(SlotRule):
-    """The rows of one gathered node at which a component looks."""
+    """The rows of one gathered node read by a component."""
 
     def __init__(self, gathered: int, component: Component):
         super().__init__([gathered], [0])
@@ -86,8 +87,9 @@ class ComponentRule(SlotRule):
 
 
 class DelayRule(SlotRule):
-    """A row exists where the clock, an input, has one (slot 0, never used). It uses the first that is there of the
-    operand and the initial state, `lag` frames ago; else it is the default.
+    """The rule of a delay: a row exists where the clock, an input, has one (slot 0, never used).
+
+    The row uses the first existing row of the operand and the initial state, `lag` frames ago; else it is the default.
     """
 
     def __init__(self, clock: int, sources: Sequence[int], lag: int):
@@ -104,10 +106,10 @@ class DelayRule(SlotRule):
 
 @dataclass(frozen=True)
 class NodeForm:
-    """The kind of source node that an operation becomes, and what that kind needs (see `SourceNode`).
+    """The kind of source node made of an operation, and the needs of this kind (see `SourceNode`).
 
-    `rule`: of a GATHERED node and of a KERNEL with an INDEXED operand, where its slots look: made of the number of the
-    clock, an input that has all frames, and of the numbers of the operands. `clock_for`: why there must be a clock, ""
+    `rule`: the slots' places of a GATHERED node and of a KERNEL with an INDEXED operand: made of the number of the
+    clock, an input that has all frames, and of the numbers of the operands. `clock_for`: the reason to have a clock, ""
     if none is needed.
     """
 

@@ -1,11 +1,11 @@
-"""Fusing: sums of products become one kernel each, and what a loop's sums know beforehand is summed before the loop.
+"""Fusing: sums of products become one kernel each, and the terms known before a loop are summed before it.
 
 Of h = tanh(W x + R h(t-1) + b) a program has, instead of two products and two sums,
 
     V' = W x + b            all frames at once: the product is added to b
-    V = V' + R h(t-1)       at each frame: the product is added to what is known
+    V = V' + R h(t-1)       at each frame: the product is added to the known sum
 
-A node is taken into a sum if nobody else uses its value or wants it.
+A node is taken into a sum if its value has no other user and is not wanted.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class SumTerm:
 
 @dataclass(frozen=True)
 class FusedSum:
-    """The terms of a sum, and those that are summed before the loop in which it lies."""
+    """The terms of a sum, and the terms summed before the loop around the sum."""
 
     terms: tuple[SumTerm, ...]
     early: tuple[SumTerm, ...] = ()
 
 
 class SumOfProducts(Operation):
-    """Values of the sum's shape or columns that are repeated, and products of such values or of matrices, added up.
+    """Values of the sum's shape or repeated columns, and products of such values or of matrices, added up.
 
-    `terms`: kind and factor of each; the operands follow each other in the same order. A value with factor 1 stands
-    first, if there is one: the sum may lie where it lies.
+    `terms`: kind and factor of each; the operands follow in the same order. A value with factor 1 stands first, if
+    there is one: the sum may lie in its place.
     """
 
     type: ClassVar[str] = "sum_of_products"
@@ -79,7 +79,7 @@ class SumOfProducts(Operation):
 
     @classmethod
     def of(cls, terms: Sequence[SumTerm], *, adds_value: bool) -> SumOfProducts:
-        """The sum of some terms, before them one more value."""
+        """The sum of some terms; with `adds_value` one more value stands first."""
         return cls([(VALUE, 1.0)] * adds_value + [(term.kind, term.factor) for term in terms])
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
@@ -163,9 +163,9 @@ class SumOfProducts(Operation):
 def find_sums(
     nodes: Sequence[Node], composites: Iterable[Composite], given: Collection[Node], kept: Collection[Node]
 ) -> tuple[dict[Node, FusedSum], set[Node]]:
-    """The sums among nodes, in forward order, that take in others; and the nodes that are taken in.
+    """The sums among nodes, in forward order, that take in others; and the nodes taken in.
 
-    The values of `given` nodes are not computed; those of `kept` nodes are wanted.
+    The values of `given` nodes are not computed; the values of `kept` nodes are wanted.
     """
     return _Finder(nodes, composites, given, kept).find()
 
@@ -193,7 +193,7 @@ class _Finder:
         return found, taken
 
     def _terms(self, root: Node) -> tuple[list[SumTerm], set[Node]]:
-        """The terms of a sum, and the sums in it that are dissolved."""
+        """The terms of a sum, and the dissolved sums in it."""
         found: list[SumTerm] = []
         dissolved: set[Node] = set()
         waiting = [(root, 1.0)]
@@ -217,7 +217,7 @@ class _Finder:
         return node in self._free and node.shape == root.shape and (loop is None or loop is self._loops.get(root))
 
     def _early(self, root: Node, terms: Sequence[SumTerm]) -> tuple[list[SumTerm], list[SumTerm]]:
-        """The terms that are summed before the loop in which the root lies, and the others."""
+        """The terms to be summed before the loop around the root, and the rest."""
         loop = self._loops.get(root)
         early = [t for t in terms if loop is not None and all(self._loops.get(o) is not loop for o in t.operands)]
         is_one = len(early) > 1 and any(t.node.shape == root.shape for t in early) and any(t.factor == 1 for t in early)
@@ -236,7 +236,7 @@ def _can_be_summed(root: Node, terms: Sequence[SumTerm], early: Sequence[SumTerm
 
 
 def _in_order(root: Node, terms: Sequence[SumTerm]) -> tuple[SumTerm, ...]:
-    """A value with factor 1 first, then products, then other values; of values those that are repeated come last."""
+    """A value with factor 1 first, then products, then the remaining values; repeated values come last."""
     values = [term for term in terms if term.kind == VALUE]
     values.sort(key=lambda term: term.node.shape != root.shape)
     first = next((term for term in values if term.factor == 1), None)

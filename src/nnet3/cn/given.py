@@ -1,4 +1,4 @@
-"""GivenInput: an input of a network, and how the numbers that are given for it become rows."""
+"""GivenInput: an input of a network, and the conversion of its given numbers to rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GivenInput:
 
     @cached_property
     def says_samples(self) -> bool:
-        """True if its values say which samples there are."""
+        """True if the input's values say which samples there are."""
         return self.has_samples and self.lag is None
 
     @cached_property
@@ -71,7 +71,7 @@ class GivenInput:
         return columns
 
     def layout(self, value: Any, last: SampleLayout | None) -> SampleLayout:
-        """The samples of a value: `last`, those of the value before, if they are the same."""
+        """The samples of a value; `last`, the previous value's samples, if equal."""
         if last is not None and last.is_of(value):
             return last
         layout = SampleLayout.of(value, self.what, may_be_empty=self.may_be_empty)
@@ -80,7 +80,7 @@ class GivenInput:
         return layout
 
     def rows(self, value: Any, layout: SampleLayout | None, dtype: torch.dtype) -> Tensor:
-        """A value as rows, in memory of its own; `layout` is that of its axis."""
+        """A value as rows, in separate memory; `layout` is the layout of its axis."""
         if not self.has_samples:
             array = as_matrix(value, self.what)
             wanted = self.node.shape.rows, self.node.shape.cols

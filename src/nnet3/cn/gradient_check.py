@@ -50,9 +50,10 @@ def check_gradients(
 ) -> GradientCheck:
     """Compare gradients with (J(w + epsilon) - J(w - epsilon)) / (2 epsilon), on a float64 copy of the network.
 
-    Of each parameter at most `max_elements`, chosen by `seed`. Prints a table with the worst element of each parameter,
-    worst first, and returns it. The relative error is |a - b| / max(|a|, |b|, scale), where scale is 1e-4 of the
-    greatest gradient of the parameter, so that rounding in zeros does not count. Dropout keeps one mask.
+    At most `max_elements` of each parameter are checked, chosen by `seed`. Prints a table with the worst element of
+    each parameter, worst first, and returns the table. The relative error is |a - b| / max(|a|, |b|, scale), where
+    scale is 1e-4 of the greatest gradient of the parameter, so that rounding in zeros does not count. Dropout keeps one
+    mask.
     """
     check_kind(network, Network, "what is checked", "a network")
     double = network.copy().to(torch.float64)

@@ -41,11 +41,11 @@ def takes_stages(nodes: Iterable[Node]) -> bool:
 
 
 class NodeGraph:
-    """All nodes that some roots need, in forward order, each with a name of its own.
+    """All nodes needed by some roots, in forward order, each with a unique name.
 
-    `names` holds the names that nodes have here. A node without a name of its own gets one, its type and a number,
-    which holds in this graph alone. Raises NetworkError for a name that two nodes have, a delay that was never
-    connected, and loops that cannot be computed.
+    `names` holds the names of nodes in this graph. A node without a name gets a name made of type and number, valid in
+    this graph alone. Raises NetworkError for a name of two nodes, a delay that was never connected, and loops that
+    cannot be computed.
     """
 
     def __init__(self, roots: Iterable[Node]):
@@ -83,7 +83,7 @@ class NodeGraph:
 
     @cached_property
     def given(self) -> dict[Node, GivenInput]:
-        """The inputs, and how what is given for them is read."""
+        """The inputs, and the readers of the values given for them."""
         return {
             node: GivenInput(
                 node, self.names[node], self.states.get(node), node in self.read_sparsely, node in self.read_by_numbers
@@ -92,7 +92,7 @@ class NodeGraph:
         }
 
     def looks_at_others(self, roots: tuple[Node, ...]) -> Node | None:
-        """The first node that some roots need and that depends on other frames, of the axis without a name; or None."""
+        """The first node needed by some roots that depends on other frames, of the axis without a name; or None."""
         if roots not in self._looks_at_others:
             looking = [node for node in self.below(roots) if node.needs_other_frames]
             on_frames = [node for node in looking if node.operands[node.operation.looked_at].shape.cols is None]
@@ -100,9 +100,9 @@ class NodeGraph:
         return self._looks_at_others[roots]
 
     def gradient_flags(self, roots: tuple[Node, ...], wanted: tuple[Node, ...]) -> dict[Node, bool]:
-        """Algorithm 1.5 for the parameters that are trained now and the nodes that are `wanted`.
+        """Algorithm 1.5 for the parameters in training now and the nodes that are `wanted`.
 
-        Raises GradientError for a node through which a gradient would have to pass but cannot.
+        Raises GradientError for a node that cannot pass on a needed gradient.
         """
         key = roots, wanted, self.learning
         if key not in self._flags:
@@ -115,7 +115,7 @@ class NodeGraph:
 
     @property
     def learning(self) -> tuple[bool, ...]:
-        """True for each parameter and component that is trained now."""
+        """True for parameters and components in training now."""
         return tuple([node.is_trained for node in self._learners])
 
     @cached_property
@@ -124,12 +124,12 @@ class NodeGraph:
 
     @cached_property
     def carried(self) -> dict[Node, Node]:
-        """The nodes whose last frames are the initial states of what follows, by the inputs that these are."""
+        """The nodes whose last frames are the next initial states, by the inputs of these states."""
         return {delay.initial: delay.operands[0] for delay in self.delays if delay.initial is not None}
 
     @cached_property
     def serves_loops(self) -> set[Node]:
-        """The nodes of loops whose values only their own loop uses, and those outside that only loops use."""
+        """The nodes of loops without users outside the loop, and the nodes outside that only loops use."""
         loop_of = {node: composite for composite in self.composites if composite.is_loop for node in composite.nodes}
         outside = {o for node in self.nodes for o in node.operands if node not in loop_of}
         elsewhere = {o for node, loop in loop_of.items() for o in node.operands if loop_of.get(o, loop) is not loop}
@@ -146,7 +146,7 @@ class NodeGraph:
 
     @cached_property
     def read_sparsely(self) -> set[Node]:
-        """The sparse inputs that nobody needs but operations that read what is not zero."""
+        """The sparse inputs whose users all read only nonzero elements."""
         others = {
             operand
             for node in self.nodes
@@ -157,7 +157,7 @@ class NodeGraph:
 
     @cached_property
     def is_staged(self) -> bool:
-        """True if one program cannot compute it."""
+        """True if the graph needs more than one program."""
         return takes_stages(self.nodes)
 
     @cached_property
@@ -166,7 +166,7 @@ class NodeGraph:
 
     @cached_property
     def looked_up(self) -> set[Node]:
-        """The parameters whose only users choose columns of them: their gradients are sparse."""
+        """The parameters whose users all choose columns: their gradients are sparse."""
         users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
         chosen = {o for node, place, o in users if o.is_parameter and node.operation.chooses_columns(place)}
         others = {o for node, place, o in users if not node.operation.chooses_columns(place)}
@@ -181,7 +181,7 @@ class NodeGraph:
 
     @property
     def components(self) -> list[tuple[Node, ComponentOperation]]:
-        """Asked anew each time, for copies of networks get other operations."""
+        """Component nodes with operations, looked up on every call: copies of networks get other operations."""
         if not self._component_nodes:
             return []
         return [(node, cast(ComponentOperation, node.operation)) for node in self._component_nodes]
@@ -191,7 +191,7 @@ class NodeGraph:
         return [node for node in self.nodes if type(node.operation).variant is not Operation.variant]
 
     def variants(self, training: bool) -> tuple[Hashable, ...]:
-        """The settings of operations on which programs depend, as they are now."""
+        """The settings of operations on which programs depend, as currently set."""
         return tuple([node.operation.variant(training) for node in self._variable])
 
     @cached_property
@@ -207,13 +207,13 @@ class NodeGraph:
         return {self.names[node]: node for node in self.inputs}
 
     def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
-        """The samples of a node with samples, of those that the network is given: states have others."""
+        """The samples of a node with samples, made of the network's; initial states have different ones."""
         assert layout is not None, "a network with samples is given some"
         lag = self.states.get(node)
         return layout if lag is None else layout.of_states(lag)
 
     def find(self, node: Node | str) -> Node:
-        """A node of this graph, given itself or its name. Raises NetworkError for others, naming a near one."""
+        """A node of this graph, given by node or by name. Raises NetworkError for unknown ones, naming a near one."""
         if isinstance(node, Node):
             if node in self.names:
                 return node
@@ -226,7 +226,7 @@ class NodeGraph:
 
 
 def _names(nodes: Sequence[Node]) -> dict[Node, str]:
-    """A name for each node; parameters of a component node are called NODE.PARAMETER, which nothing else may be."""
+    """A name for each node; parameters of a component node are called NODE.PARAMETER, a reserved name."""
     names: dict[Node, str] = {}
     taken: dict[str, Node] = {}
     for node in nodes:
@@ -269,7 +269,7 @@ def check_connected(roots: Iterable[Node]) -> None:
 
 
 def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Initial states lie at other times than everything else, so nothing else may use them."""
+    """Initial states lie at other times than all other values, so only delays may use them."""
     states = set(states)
     for node in nodes:
         uses = node.operands[:1] if node.lag else node.operands
@@ -281,7 +281,7 @@ def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[N
 
 
 def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> None:
-    """Raise NetworkError for a recurrence over parameters alone, and for one that needs its own value."""
+    """Raise NetworkError for a recurrence over parameters alone, and for a node that needs its own value."""
     has_input: dict[Node, bool] = {}
     for composite in composites:
         given = any(node.operation.is_given and node.shape.has_samples for node in composite.nodes)

@@ -1,10 +1,10 @@
-"""Natural gradient of matrices that are operands of products, and of component nodes that have it.
+"""Natural gradient of matrices that are operands of products, and of component nodes with natural gradient.
 
-The gradient of V = W Y by W is dV Y^T (1.58): a sum, over samples, of columns of dV times columns of Y. That is the
-update of a linear component, whose rows these are, and Kaldi's natural gradient applies (docs/formulas.md): Y and dV
-are each multiplied by the inverse of an estimate of their covariance. The two operands are what the backward command of
-the product is given in the compiled program; there a kernel takes them down, so that all samples of a minibatch, of a
-loop too, come together.
+The gradient of V = W Y by W is dV Y^T (1.58): a sum, over samples, of columns of dV times columns of Y. A linear
+component has the same update, with these columns as rows, and Kaldi's natural gradient applies (docs/formulas.md): Y
+and dV are each multiplied by the inverse of an estimate of their covariance. In the compiled program Y and dV are the
+operands of the product's backward command. A kernel records both there, so that all samples of a minibatch, of a loop
+too, come together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RecordingTimes(Times):
-    """The kernel of a product that takes down the operands of its gradient by the first one, and leaves that out."""
+    """The kernel of a product that records the operands of the first operand's gradient instead of computing it."""
 
     taken: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # rows of Y, and of dV
 
@@ -59,7 +59,7 @@ class NaturalProduct:
     out: OnlineNaturalGradient
 
     def add(self, gradient: Tensor) -> None:
-        """gradient, (columns, rows) as it lies, += the natural gradient of what was taken down."""
+        """gradient, (columns, rows) as stored, += the natural gradient of the recorded operands."""
         rows, derivs = zip(*self.kernel.taken, strict=True) if self.kernel.taken else ((), ())
         self.kernel.taken.clear()
         if not rows:
@@ -70,7 +70,7 @@ class NaturalProduct:
 
 
 class NaturalGradients:
-    """Those of a network, for the parameters that are `wanted` by name (None: for none). They learn all the time."""
+    """Natural gradients of a network, for the parameters `wanted` by name (None: for none). They learn all the time."""
 
     def __init__(self, network: Network, wanted: Callable[[str], bool] | None):
         self.network, self._wanted = network, wanted
@@ -117,7 +117,7 @@ class NaturalGradients:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """Makes gradients that the network computes within it natural ones; they are complete when it ends."""
+        """Makes gradients computed inside the context natural gradients, complete at the context's end."""
         products = self.products()
         leaves = [
             cast(UpdatableComponent, leaf) for component in self.components().values() for _, leaf in component.leaves()

@@ -42,13 +42,12 @@ Seen = TypeVar("Seen")
 class Network(DifferentiatedNetwork):
     """A graph of nodes with a criterion, outputs, and memory for gradients.
 
-    `criterion`: a node of shape 1 x 1, several of them, or a mapping from such nodes to weights. `outputs`: nodes that
-    are wanted, if liked with names. Nodes without a name get one. `seed` is that of dropout. With `optimize` false
-    programs are run as they are lowered; `compile_options` says which passes run. Raises NetworkError for a graph that
-    cannot be computed.
+    `criterion`: a node of shape 1 x 1, several nodes, or a mapping from nodes to weights. `outputs`: wanted nodes, with
+    names if liked. Nodes without a name get one. `seed` is for dropout. With `optimize` false programs are run as
+    lowered; `compile_options` says which passes run. Raises NetworkError for a graph that cannot be computed.
 
-    Values are columns: a value with samples is (rows, samples), of a batch of sequences a list of (rows, frames); one
-    without samples is (rows, columns), and a number if it is 1 x 1. A network is used by one thread at a time.
+    Values are columns: a value with samples is (rows, samples), of a batch of sequences a list of (rows, frames); a
+    value without samples is (rows, columns), and a number if 1 x 1. A network is used by one thread at a time.
     """
 
     @takes_turns
@@ -80,8 +79,8 @@ class Network(DifferentiatedNetwork):
 
     def order(self, node: Node | str | None = None, *, gradient: bool = False) -> Any:
         """The order of computation of a node (default: of everything), by Algorithms 1.2 and 1.6, as names that print
-        one a line; a loop is a tuple. `gradient`: the order in which gradients are computed (Algorithm 1.4) of that
-        node, by default of all criteria; what needs no gradient is left out.
+        one a line; a loop is a tuple. `gradient`: the order in which gradients of a node are computed (Algorithm 1.4),
+        by default of all criteria; nodes that need no gradient are left out.
         """
         if gradient:
             criteria = list(self.criteria) if node is None else [self.find(node)]
@@ -92,9 +91,9 @@ class Network(DifferentiatedNetwork):
     def graph(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = ()
     ) -> ComputationGraph | InStages[ComputationGraph]:
-        """The (node, index) that there are for these inputs, and what each uses; of all roots, or of `nodes`.
+        """The (node, index) pairs for these inputs, with the pairs used by each; of all roots, or of `nodes`.
 
-        Of a network in stages the graphs of all stages.
+        A network in stages gives the graphs of all stages.
         """
         return self._looked_at(inputs, nodes, False, lambda program: program.graph)
 
@@ -199,16 +198,16 @@ class Network(DifferentiatedNetwork):
         return drawn
 
     def copy(self) -> Network:
-        """An equal network that shares nothing with this one but compiled programs."""
+        """An equal network, sharing only compiled programs with the original."""
         return copy_network(self)
 
     def replace(self, nodes: Mapping[Node | str, Node]) -> Network:
-        """A network with other nodes in the places of some, given by themselves or by name; this one stays as it is.
+        """A network with new nodes in the places of some, given by node or by name; the original stays unchanged.
 
-        Both have the same parameters: nodes that the change does not reach are the same, the others are copies with
-        the same parameters. What takes a place may use what was there, as a layer that is put in between does.
-        Statistics above what is new are unknown, until `compute_statistics` has gone through the data. Raises
-        NetworkError for names that there are not and for a loop without a delay, ShapeError if a node does not fit.
+        Original and new network have the same parameters: nodes out of reach of the change are shared, the rest are
+        copies with the same parameters. A new node may use the replaced node, as a layer put in between does.
+        Statistics above new nodes are unknown, until `compute_statistics` has gone through the data. Raises
+        NetworkError for unknown names and for a loop without a delay, ShapeError if a node does not fit.
         """
         return replace_nodes(self, nodes)
 
@@ -271,7 +270,7 @@ def picture(network: Network, *, highlight: Collection[Node | str] = (), title: 
 
 
 def _kind(network: Network, node: Node) -> str:
-    """The kind of a box, which decides its colour."""
+    """The kind of a box, for the choice of a colour."""
     if node.is_parameter:
         return "trained" if node.trainable else "glue"
     if node.lag or node.is_stored:

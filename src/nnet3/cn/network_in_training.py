@@ -1,8 +1,8 @@
 """NetworkInTraining: a computational network and its next step, as the trainer sees them (`nnet3.train.trainable`).
 
 The criterion is made smaller, so a step is minus the rate times the gradient of the criterion's mean over samples (1.1,
-1.2). The gradient lies where the network has it; without momentum it is the delta itself, times a factor, and nothing
-is copied.
+1.2). The gradient stays in the network's memory; without momentum the gradient itself is the delta, times a factor, and
+nothing is copied.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CRITERION = "criterion"
 
 @dataclass
 class PartOfDelta:
-    """The next step of a parameter: `factor` times a tensor of its shape, which may be sparse."""
+    """The next step of a parameter: `factor` times a tensor of the parameter's shape, which may be sparse."""
 
     parameter: Tensor
     tensor: Tensor
@@ -74,9 +74,7 @@ class NetworkInTraining(Trainable[Batch]):
         metrics: Mapping[str, Node] | None = None,
         reduction: RowReduction | None = None,
     ) -> None:
-        """`reduction` adds up over processes, each of which takes its own sequences of a minibatch; all end with the
-        same parameters.
-        """
+        """`reduction` sums over processes, each with separate sequences of a minibatch; all end with equal values."""
         check_learns(network)
         self.network, self.options, self.by_name, self.reduction = network, options, by_name, reduction
         self.metrics = dict(metrics or {})
@@ -112,7 +110,7 @@ class NetworkInTraining(Trainable[Batch]):
         )
 
     def begin(self, minibatch: Batch) -> int:
-        """Returns 1: what is learnt is a mean, and penalties are added to it once."""
+        """Returns 1: the network learns a mean, to which penalties are added once."""
         check_kind(minibatch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
         return 1
 
@@ -130,9 +128,9 @@ class NetworkInTraining(Trainable[Batch]):
         return stats
 
     def compute_gradient(self, minibatch: Batch, seed: int, *, is_checked: bool = True) -> dict[str, ObjectiveStats]:
-        """Leaves the gradient per sample, clipped, where the network has it; returns the criterion and the metrics.
+        """Leaves the gradient per sample, clipped, in the network's memory; returns the criterion and the metrics.
 
-        Raises NotFiniteError, or UnusableError if minibatches may be skipped, for what is not finite, if that
+        Raises NotFiniteError, or UnusableError if minibatches may be skipped, for numbers that are not finite, if
         `is_checked`.
         """
         own = None if self.reduction is None else share_of(self.network, minibatch, self.reduction)
@@ -181,7 +179,7 @@ class NetworkInTraining(Trainable[Batch]):
         return [tensor.grad for tensor in self.network.tensors().values() if tensor.grad is not None]
 
     def _take_gradients_of_first(self, reduction: RowReduction) -> None:
-        """Makes what all processes have computed alike equal to the bit, whatever machines they are on."""
+        """Makes equally computed gradients of all processes equal to the bit, on any machines."""
         for gradient in self._gradients() if reduction.rank else ():
             gradient.zero_()
         sum_gradients(self._gradients(), reduction)
@@ -207,7 +205,7 @@ class NetworkInTraining(Trainable[Batch]):
             parameter.grad = self._with_penalty(name, parameter, parameter.grad, 1.0)
 
     def _with_penalty(self, name: str, parameter: Tensor, target: Tensor, factor: float) -> Tensor:
-        """target += factor times the slope 2 l2 w + l1 sign(w), which is dense: a sparse target becomes so."""
+        """target += factor times the slope 2 l2 w + l1 sign(w), which is dense: a sparse target becomes dense."""
         own = self.by_name.of(name)
         if target.is_sparse and (own.l1 or own.l2):
             target = target.to_dense()
@@ -258,7 +256,7 @@ class NetworkInTraining(Trainable[Batch]):
             load_estimate(f"natural_gradient.{name}", estimate, state)
 
     def _all_buffers(self) -> dict[str, Tensor]:
-        """The delta of all parameters that learn, if it is kept."""
+        """The delta of all trained parameters, if kept."""
         tensors = self.network.tensors() if self.options.momentum else {}
         return {name: self._buffer(name, parameter) for name, parameter in tensors.items()}
 
@@ -280,7 +278,7 @@ class NetworkInTraining(Trainable[Batch]):
             statistic.set(contents["statistics"][name])
 
     def digest(self) -> str:
-        """The same for the same numbers of all parameters and statistics."""
+        """A digest: equal for equal numbers of all parameters and statistics."""
         digest = hashlib.blake2b(digest_size=8)
         for tensor in self._stored_tensors().values():
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
@@ -300,7 +298,7 @@ class NetworkInTraining(Trainable[Batch]):
         return known
 
     def _clip(self) -> None:
-        """Makes the gradient as long as it may be, if it is longer."""
+        """Shortens a gradient longer than allowed to the allowed length."""
         gradients = self._gradients()
         parts = [PartOfDelta(gradient, gradient, 1.0) for gradient in gradients]
         length = sum(part.square for part in parts) ** 0.5
@@ -336,7 +334,7 @@ def check_learns(network: Network) -> None:
 
 
 def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:
-    """The nodes to watch by the names under which they are told. Raises TrainingError for one that is not 1 x 1."""
+    """The metric nodes by their printed names. Raises TrainingError for a node that is not 1 x 1."""
     check_kind(metrics, (Node, str, Iterable), "metrics", "a list of nodes or names")
     named = metrics if isinstance(metrics, Mapping) else {}
     for each in () if named else ([metrics] if isinstance(metrics, Node | str) else metrics):

@@ -23,7 +23,7 @@ from nnet3.train.trainer import StepResult
 
 
 class History(list[float]):
-    """The criterion of each epoch, its mean over samples; NaN if all minibatches of it were skipped.
+    """The criterion of each epoch, its mean over samples; NaN if all minibatches of the epoch were skipped.
 
     `metrics`: by name, the mean of each epoch. `validation`: by name, criterion and metrics of held-out minibatches;
     of several processes only the first has them.
@@ -37,7 +37,7 @@ class History(list[float]):
 
 @dataclass(kw_only=True)
 class NetworkRun(TrainingRun):
-    """`rate_at`: the learning rate when a part of training is over; `is_scheduled`: whether it changes.
+    """`rate_at`: the learning rate after a part of training; `is_scheduled`: whether the rate changes.
 
     `report` is called after each epoch with its number and criterion.
     """
@@ -111,7 +111,7 @@ class NetworkRun(TrainingRun):
             self.reports.event("final", step=self.progress.step, path=str(folder / "final.cn"))
 
     def warn_of_what_is_not_saved(self) -> None:
-        """Warn of a network with operations that no file can name: its checkpoints hold parameters alone."""
+        """Warn of a network with operations that no file can name: checkpoints hold parameters alone."""
         try:
             to_text(self.model.network)
         except NetworkError as error:
@@ -146,8 +146,8 @@ Batches: TypeAlias = Callable[[], Iterable[Batch]] | Iterable[Batch]
 class BatchSource(DataSource):
     """A list of minibatches; a function that begins anew for each epoch; or a reader, which has `epoch(number)`.
 
-    A list and a reader may be gone on with at any minibatch of an epoch; what a function gives may depend on what was
-    done with the minibatches before. With `by_number` a reader is asked for epochs by their numbers.
+    A list and a reader may be gone on with at any minibatch of an epoch; the minibatches of a function may depend on
+    the use of earlier minibatches. With `by_number` a reader is asked for epochs by number.
     """
 
     def __init__(self, minibatches: Batches, validation: Batches | None, *, by_number: bool = False):

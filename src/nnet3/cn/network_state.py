@@ -1,4 +1,4 @@
-"""NetworkState: the graph of a network, its criteria and outputs, its parameters and the programs that it runs."""
+"""NetworkState: the graph of a network, criteria and outputs, parameters, and the network's programs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def takes_turns(method: Method) -> Method:
 
 
 class NetworkState:
-    """Base of `Network`: everything but what is computed with it."""
+    """Base of `Network`: all but its computations."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class NetworkState:
 
     @property
     def names(self) -> Mapping[Node, str]:
-        """The name of each node in this network: its own, or else its type and a number."""
+        """The name of each node in this network: the node's name, or else type and number."""
         return self._nodes.names
 
     @property
@@ -130,11 +130,11 @@ class NetworkState:
 
     @property
     def initial_states(self) -> dict[Node, int]:
-        """Inputs that are initial states of delays, each with the largest lag that it serves."""
+        """Inputs that are initial states of delays, each with the largest lag it serves."""
         return dict(self._nodes.states)
 
     def find(self, node: Node | str) -> Node:
-        """A node by its name, or by the name of an output. Raises NetworkError for names that there are not."""
+        """A node by its name, or by the name of an output. Raises NetworkError for unknown names."""
         if isinstance(node, str) and node in self.outputs:
             return self.outputs[node]
         return self._nodes.find(node)
@@ -168,7 +168,7 @@ class NetworkState:
                 write()
 
     def _component_tensors(self, *, trainable: bool = False) -> list[tuple[str, Tensor]]:
-        """Parameters of component nodes; with `trainable` those that are not frozen."""
+        """Parameters of component nodes; with `trainable` without frozen ones."""
         return [
             (f"{self.names[node]}.{name}", tensor)
             for node, operation in self._nodes.components
@@ -177,7 +177,7 @@ class NetworkState:
         ]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The memory of trainable parameters, transposed (columns, rows), `grad` being that of their gradients.
+        """The memory of trainable parameters, transposed (columns, rows), with gradients as `grad`.
 
         Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
         """
@@ -186,7 +186,7 @@ class NetworkState:
         return found | dict(self._component_tensors(trainable=True))
 
     def _show_gradients(self) -> None:
-        """Let the tensors of parameters have their gradients, which an optimizer may have taken off, as `grad`."""
+        """Let parameters' tensors have their gradients as `grad`, which an optimizer may have taken off."""
         for parameter in self._nodes.parameters:
             if parameter.trainable:
                 shown = parameter.memory.grad
@@ -207,7 +207,7 @@ class NetworkState:
         self._set_trainable(names, True)
 
     def _matching(self, name: str | Node) -> list[Node]:
-        """The parameter or component of this name, or all those below a path, or that match a pattern with * and ?."""
+        """The parameter or component of this name, or all below a path, or all that match a pattern with * and ?."""
         learners = [n for n in self._nodes._learners if n.is_trained or not getattr(n.operation, "constant", False)]
         ours = {self.names[node]: node for node in learners}
         if not isinstance(name, str) or name in ours:
@@ -235,7 +235,7 @@ class NetworkState:
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert parameters and statistics, and return the network.
 
-        Networks that share nodes share the memory of these and follow it: see `docs/computational_networks.md`.
+        Networks with shared nodes share their memory and follow it: see `docs/computational_networks.md`.
         """
         check_kind(dtype, (torch.dtype, type(None)), "the dtype of a network", "one such as torch.float64")
         if dtype is not None and dtype not in DTYPES:
@@ -257,7 +257,7 @@ class NetworkState:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the numbers, which is that of the nodes' memory."""
+        """The type of the numbers in the nodes' memory."""
         self._follow_memory()
         return self._dtype
 
@@ -268,11 +268,11 @@ class NetworkState:
         return self._device
 
     def _follow_memory(self, is_new: bool = False) -> None:
-        """Be of the type and on the device of the nodes' memory, which another network of them may have converted.
+        """Take on the type and device of the nodes' memory, in case another network of these nodes has converted it.
 
-        A network that is new, or whose nodes have no memory, follows the last networks that took its nodes, inputs
-        aside. Where only some nodes were converted, the rest is too: to the widest type, so that no number is rounded
-        that this network was not asked to round, and to the device that is new.
+        A new network, or one whose nodes have no memory, follows the last networks that took its nodes, inputs aside.
+        Where only some nodes were converted, the rest is converted too: to the widest type, so that no number is
+        rounded unasked, and to the new device.
         """
         memory = [node.memory for node in self._nodes.stored if node.taken]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
@@ -324,7 +324,7 @@ class NetworkState:
         return [each.T for each in value] if isinstance(value, list) else value.T
 
     def structure_digest(self) -> str:
-        """The same for networks that have the same nodes by the same names, whatever their numbers are."""
+        """A digest: equal for networks with the same nodes by the same names, also with different numbers."""
         names = self._nodes.names
         lines = [f"{structure_line(node, names, node.operation)} {node.shape}" for node in self.nodes]
         lines += [f"{names[node]} {weight!r}" for node, weight in self.criteria.items()]
@@ -332,7 +332,7 @@ class NetworkState:
 
     @takes_turns
     def touch(self) -> None:
-        """Forget all known values: the next evaluation computes everything that it needs."""
+        """Forget all known values: the next evaluation computes all needed values anew."""
         self._stamps.forget()
 
     # ---- programs ----
@@ -344,6 +344,6 @@ class NetworkState:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
 
     def _program_of(self, question: Question, like: Program | None = None) -> Program:
-        """Returns the program of a question; `like`: one that answers it for other samples."""
+        """Returns the program of a question; `like`: a program of the same question for other samples."""
         source = None if like is None else like.source
         return Program(question, options=self.compile_options, cache=self.cache, source=source)

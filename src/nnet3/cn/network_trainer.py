@@ -38,7 +38,7 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
         super().__init__(model, options.trainer_options(seed))
 
     def set_rate(self, rate: float, *, is_scheduled: bool) -> float:
-        """Set the rates of the optimizer, if there is one and rates change; returns the rate of the next step."""
+        """Set the optimizer's rates, if there is an optimizer and rates change; returns the rate of the next step."""
         if self.optimizer is None:
             return rate
         for group in self.optimizer.param_groups if is_scheduled else ():
@@ -61,7 +61,7 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
         found: list[dict[str, ObjectiveStats]] = []
 
         def closure() -> float:
-            """The criterion per sample; optimizers such as LBFGS ask for it several times in a step."""
+            """The criterion per sample, computed several times in a step by optimizers such as LBFGS."""
             found.append(self.model.compute_gradient(minibatch, self._seed(number), is_checked=not found))
             self.model.add_penalties_to_gradient()
             return found[-1][CRITERION].average

@@ -44,10 +44,10 @@ def _refused(symbols: str, instead: str) -> Callable[..., Node]:
 
 
 class Node:
-    """A vertex: an operation and its ordered operands (the chapter's children).
+    """A vertex: an operation and ordered operands (the chapter's children).
 
-    `shape` is that of the value, in the chapter's orientation. `name` is "" unless the user gave one: a network has
-    names of its own for such nodes. Nodes are compared by identity.
+    `shape` is the value's shape, in the chapter's orientation. `name` is "" unless the user gave one: a network makes
+    up names for such nodes. Nodes are compared by identity.
     """
 
     is_stored: ClassVar[bool] = False  # whether the value is kept between runs, in `memory`
@@ -70,7 +70,7 @@ class Node:
             self.operands[number].become_weights()
 
     def become_weights(self) -> None:
-        """Take the initial values of weights, if this is a parameter that was given none."""
+        """Take the initial values of weights, if this is a parameter without a given value."""
 
     def _inferred_shape(self) -> Shape:
         try:
@@ -103,12 +103,12 @@ class Node:
 
     @property
     def cols(self) -> int | None:
-        """The number of columns of the value; None if there is one for each sample."""
+        """The number of columns of the value; None for a column a sample."""
         return self.shape.num_cols
 
     @property
     def lag(self) -> int:
-        """The number of frames by which a delay looks back; 0 for other nodes."""
+        """The number of frames by which a delay looks back; 0 for all other nodes."""
         return 0
 
     @property
@@ -118,7 +118,7 @@ class Node:
 
     @property
     def is_trained(self) -> bool:
-        """True for a parameter that is not frozen, and for a component with such parameters."""
+        """True for an unfrozen parameter, and for a component with unfrozen parameters."""
         return self.trainable or self.operation.needs_training
 
     @property
@@ -127,11 +127,11 @@ class Node:
         return self.operation.looks_at_other_frames
 
     def contents(self) -> tuple[list[Tensor], object]:
-        """The numbers and the settings that the node keeps between runs and its value is made of."""
+        """The numbers and settings kept by the node between runs, of which its value is made."""
         return self.operation.contents()
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        """Copy what another node of this kind keeps beside its operation."""
+        """Copy everything that another node of this kind keeps beside its operation."""
         self.taken = other.taken and (other.taken[0], device or other.taken[1])
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
@@ -204,9 +204,9 @@ OPERATORS: dict[str, Callable[..., Node]] = {}
 
 
 class StoredNode(Node):
-    """A node whose value is kept between runs: a parameter, or a statistic once it has been computed.
+    """A node whose value is kept between runs: a parameter, or a statistic once computed.
 
-    `memory` is the value as it lies, transposed: (columns, rows). It is float64 until a network takes the node, and
+    `memory` is the value as stored, transposed: (columns, rows). It is float64 until a network takes the node, and
     then stays the same tensor until `to` converts it.
     """
 
@@ -249,7 +249,7 @@ class StoredNode(Node):
         self.take_numbers(torch.as_tensor(self.checked_value(value)).T)
 
     def take_numbers(self, numbers: Tensor) -> None:
-        """Write float64 numbers, which lie as `memory` does, into it."""
+        """Write float64 numbers, transposed like `memory`, into `memory`."""
         with torch.no_grad():
             self.memory.copy_(numbers)
 
@@ -275,7 +275,7 @@ def as_node(value: Any, what: str = "") -> Node:
 
 
 def scope(name: str) -> AbstractContextManager[None]:
-    """Let the names of all nodes that are made inside begin with `name` and a dot: `with cn.scope("encoder"): ...`.
+    """Let the names of all nodes made inside begin with `name` and a dot: `with cn.scope("encoder"): ...`.
 
     Scopes may be nested. Nodes that are loaded, read from text or copied keep their names; `from_nnet` makes new ones.
     """

@@ -42,7 +42,7 @@ class Order(tuple[object, ...]):
 
 
 def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -> Order:
-    """The order of nodes and loops, by the names that a network has for them."""
+    """The order of nodes and loops, by their names in a network."""
     order = Order(
         tuple(names[node] for node in composite.nodes) if len(composite.nodes) > 1 else names[composite.nodes[0]]
         for composite in composites
@@ -57,7 +57,7 @@ def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -
 
 
 def describe_node(node: Node, names: Mapping[Node, str]) -> str:
-    """`{name : type}`, the names of its operands, and its shape."""
+    """`{name : type}`, the names of the operands, and the shape."""
     operands = f" <- {', '.join(names[operand] for operand in node.operands)}" if node.operands else ""
     return f"{{{names[node]} : {node.type}}}{operands}    {node.shape}"
 

@@ -26,7 +26,7 @@ class NotFiniteError(TrainingError):
 
 
 def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> None:
-    """Raise NotFiniteError if the criterion or the gradient that `tensors` shows is not finite; it says since where."""
+    """Raise NotFiniteError for a criterion or a gradient in `tensors` that is not finite; it says since where."""
     if not math.isfinite(value):
         raise NotFiniteError(f"the criterion is {value}: {_where_values_begin(network, batch, value)}")
     gradients = [tensor.grad for tensor in network.tensors().values() if tensor.grad is not None]

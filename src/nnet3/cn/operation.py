@@ -1,8 +1,8 @@
 """Operation: one type of computation node, its properties and functions (Sections 1.4 to 1.6 of the chapter).
 
-An operation is a frozen dataclass whose fields are the options of the node, and at the same time the kernel that
-computes it. Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of
-the chapter is a row here; one without samples, R x C, lies as C rows of R columns.
+An operation is a frozen dataclass whose fields are the options of the node, and at the same time the node's kernel.
+Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of the chapter is a
+row here; a value without samples, R x C, lies as C rows of R columns.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Operation:
     # ---- when the graph is built ----
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        """The shape of the value; raises ShapeError, whose message says what was expected."""
+        """The shape of the value; raises ShapeError with the expected shapes in the message."""
         raise NotImplementedError
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
-        """Returns the number of classes for each operand that holds class indexes."""
+        """Returns the number of classes for each operand of class indexes."""
         return {}
 
     def check_number_of_operands(self, number: int) -> None:
@@ -95,7 +95,7 @@ class Operation:
             raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
 
     def chooses_columns(self, operand: int) -> bool:
-        """Tell whether the value is columns of this operand, whose gradient is sparse then."""
+        """Tell whether the value is columns of this operand, whose gradient is then sparse."""
         return False
 
     def reads_sparsely(self, operand: int) -> bool:
@@ -167,7 +167,7 @@ class Operation:
     def precompute_indexes(
         self, inputs: IndexTable, outputs: IndexTable, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """The named arrays that a kernel which `needs_indexes` is made of."""
+        """The named arrays of a kernel that `needs_indexes`."""
         return None
 
     # ---- of operations that keep something; see `nnet3.cn.dependence` ----
@@ -190,11 +190,11 @@ class Operation:
         return [], None
 
     def variant(self, training: bool) -> Hashable:
-        """The settings on which programs depend and which may change after the node was made."""
+        """The settings on which programs depend and which may change after the node's creation."""
         return None
 
     def held(self, training: bool) -> list[object]:
-        """The objects that the operation's kernels are made of in this mode, as they are now."""
+        """The objects of which the operation's kernels in this mode are made, as they are now."""
         return []
 
     # ---- in text ----
@@ -210,12 +210,12 @@ class Operation:
 
     @classmethod
     def option_kinds(cls) -> dict[str, str]:
-        """The options that there are, and the kinds of their values as annotations have them."""
+        """The operation's options, with the kinds of their values as annotated."""
         return kinds_of_fields(cls)
 
     @classmethod
     def from_options(cls, **options: Any) -> Operation:
-        """The operation that `options` describes. Raises ArgumentError, NetworkError for what describes none."""
+        """The operation described by `options`. Raises ArgumentError, NetworkError for other options."""
         own: tuple[Field[Any], ...] = fields(cls) if is_dataclass(cls) else ()
         for each in own:
             if each.name not in options and each.default is MISSING:
@@ -238,9 +238,9 @@ class Operation:
         child_gradient: Tensor,
         accumulate: bool,
     ) -> None:
-        """Give `child_gradient`, or add to it, the gradient with respect to operand `child`.
+        """Write to `child_gradient`, or add to it, the gradient with respect to operand `child`.
 
-        `gradient` is that of the node; values that `gradient_needs` does not name are (0, 0).
+        `gradient` is the node's gradient; values not named by `gradient_needs` are (0, 0).
         """
         raise GradientError(f"{self.type} has no gradient")
 
@@ -249,13 +249,13 @@ class Operation:
     is_native: ClassVar[bool] = False  # whether there are some
 
     def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        """Does what `evaluate` does."""
+        """Native code for `evaluate`."""
         return None
 
     def native_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
     ) -> Operations | None:
-        """Does what `compute_partial_gradient` does."""
+        """Native code for `compute_partial_gradient`."""
         return None
 
     # ---- the kernel protocol ----
@@ -343,7 +343,7 @@ def put_scaled(dest: Tensor, value: Tensor, factor: float | Tensor, accumulate: 
 def native_put(
     dest: Tensor, value: Tensor, accumulate: bool, factor: float = 1.0, other: Tensor | None = None
 ) -> Operations | None:
-    """dest = factor * value, times `other` if there is one, or dest += that; a row gets the sum of a value's rows."""
+    """dest = factor * value, times `other` if given, or dest += the product; a row gets the sum of a value's rows."""
     before = dest if accumulate else None
     if dest.shape != value.shape:
         return native.sum_rows(dest, value, other, before, factor)
@@ -353,7 +353,7 @@ def native_put(
 
 
 def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int = 0) -> None:
-    """Raise ShapeError for class indexes that are not `least` ... classes - 1. Those on a device are not waited for."""
+    """Raise ShapeError for class indexes outside `least` ... classes - 1. Indexes on a device are not waited for."""
     if indexes.device.type != "cpu" or not indexes.numel():
         return
     lowest, highest = (each.item() for each in indexes.aminmax())
@@ -366,14 +366,14 @@ def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int 
 
 
 def equal_columns(type: str, x: Shape, y: Shape) -> int | str | None:
-    """The number of columns that both operands have; raises ShapeError if they differ."""
+    """The common number of columns of two operands; raises ShapeError for different numbers."""
     if x.cols != y.cols:
         raise ShapeError(f"{type} needs operands with as many columns as each other")
     return x.cols
 
 
 def equal_shapes(type: str, x: Shape, y: Shape) -> Shape:
-    """The shape of both operands; raises ShapeError if they differ."""
+    """The common shape of two operands; raises ShapeError for different shapes."""
     if x != y:
         raise ShapeError(f"{type} needs operands of equal shape")
     return x

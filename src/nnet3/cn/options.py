@@ -1,4 +1,4 @@
-"""Options of operations: which kinds of values there are, checked alike whether Python or a file gives them."""
+"""Options of operations: the allowed kinds of values, checked alike from Python and from files."""
 
 from __future__ import annotations
 

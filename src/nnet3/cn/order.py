@@ -34,7 +34,7 @@ def forward_order(
     roots: Iterable[Vertex],
     children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
 ) -> list[Vertex]:
-    """Algorithm 1.2: the roots and all that they need, children before their parents, in depth-first order.
+    """Algorithm 1.2: the roots and all needed nodes, children before their parents, in depth-first order.
 
     Raises NetworkError if the graph has a loop; see `forward_order_with_loops`.
     """
@@ -63,12 +63,12 @@ def forward_order(
 
 
 def all_nodes(roots: Iterable[Node]) -> list[Node]:
-    """The roots and all nodes that they need, in depth-first order; loops are allowed."""
+    """The roots and all nodes below them, in depth-first order; loops are allowed."""
     return reached(roots, operands_of)
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The users of each node, once for each operand that it is."""
+    """The users of each node, repeated for each operand position of the node."""
     nodes = list(nodes)
     parents: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
@@ -115,7 +115,7 @@ def gradient_order(
 ) -> list[Vertex]:
     """Algorithm 1.4: the nodes whose ComputePartialGradient is called, each after all its parents. Leaves have none.
 
-    The criterion has no parents and comes first, so it must be let in without counting one down.
+    The criterion has no parents and comes first, so it is let in without counting a parent down.
     """
     descendants = forward_order([criterion], children)
     parents_left = dict.fromkeys(descendants, 0)
@@ -137,10 +137,10 @@ def gradient_order(
 
 
 def gradient_order_with_loops(criteria: Sequence[Node], flags: Mapping[Node, bool]) -> list[Composite]:
-    """Algorithm 1.4 on the graph without loops of Algorithm 1.6: what computes gradients, each after all its parents.
+    """Algorithm 1.4 on the graph without loops of Algorithm 1.6: the composites with gradients, after all parents.
 
-    All criteria are gone back from at once. Loops are walked back within a frame; what needs no gradient by `flags`
-    (Algorithm 1.5) is left out.
+    All criteria are gone back from at once. Loops are walked back within a frame; nodes that need no gradient by
+    `flags` (Algorithm 1.5) are left out.
     """
     composite_of = {node: composite for composite in forward_order_with_loops(criteria) for node in composite.nodes}
     start = Composite((), False)
@@ -173,13 +173,13 @@ def gradient_flags(composites: Iterable[Composite], wanted: Mapping[Node, bool])
 
 
 def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
-    """The nodes that the roots still need when the values of `given` are known, in the same order."""
+    """The nodes that the roots still need when the values of `given` are known, in unchanged order."""
     seen = set(reached(roots, lambda node: () if node in given or node.is_stored else node.operands))
     return [node for node in ordered if node in seen]
 
 
 def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The inputs that are initial states of delays, each with the lag of largest size that it serves."""
+    """The inputs that are initial states of delays, each with the lag of largest size it serves."""
     found: dict[Node, int] = {}
     for node in nodes:
         if node.initial is not None:

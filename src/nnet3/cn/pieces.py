@@ -1,4 +1,4 @@
-"""Sequences in pieces, with states that are carried from each piece to the next (truncated back-propagation)."""
+"""Sequences in pieces, with states carried from each piece to the next (truncated back-propagation)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def truncated(
 ) -> Iterator[dict[str, Any]]:
     """Yields the sequences of a batch in pieces of `frames` frames; states go from each piece to the next.
 
-    A delay with an initial state begins with that of the batch, or else with its `default`. It continues with the last
-    frames of the piece before, as its last gradient or evaluation left them (`network.final_states`). Each piece gets
-    the values that belong to no sample. Sequences that have ended drop out of later pieces; with `at_once`, so many go
-    on at a time, and a new sequence takes the place of one that has ended (1.6.2). Warns of nodes that look at other
+    A delay with an initial state begins with the batch's state, or else with `default`. It continues with the last
+    frames of the piece before, as left by the network's last gradient or evaluation (`network.final_states`). Each
+    piece gets the values without samples. Sequences that have ended drop out of later pieces; with `at_once`, so many
+    go on at a time, and a new sequence takes the place of an ended one (1.6.2). Warns of nodes that look at other
     frames without a state: they see none beyond the edges of a piece. Raises TrainingError for states of delays that
     look into the future.
     """
@@ -62,7 +62,7 @@ def truncated(
 
 
 def _first_states(network: Network, name: str, given: Any, num_sequences: int) -> list[np.ndarray]:
-    """The state of each sequence before its first frame, (rows, lag)."""
+    """The state of every sequence before its first frame, (rows, lag)."""
     node = network.find(name)
     if given is None:
         delay = next(delay for delay in network._nodes.delays if delay.initial is node)

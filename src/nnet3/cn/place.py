@@ -27,7 +27,7 @@ class CallPlace:
 
 
 def users_place() -> CallPlace:
-    """The innermost calling line that lies outside this package: the user's own, even when a macro made the node."""
+    """The innermost calling line outside this package: the user's line, even when a macro made the node."""
     frame, _ = _users_frame()
     if frame is None:
         return CallPlace()
@@ -37,7 +37,7 @@ def users_place() -> CallPlace:
 
 
 def warn_user(message: str) -> None:
-    """Warn of something on the innermost calling line that lies outside this package."""
+    """Warn of something on the innermost calling line outside this package."""
     warnings.warn(message, UserWarning, stacklevel=_users_frame()[1])
 
 

@@ -43,11 +43,11 @@ _NO_ROWS = np.zeros((0, 3), np.int32)
 class Question:
     """A question to a network, whose nodes `graph` holds.
 
-    `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
-    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes` and `training`: see
-    `CnSource`. With `stores_statistics` components take from the samples what test mode normalizes by. `accumulates`:
-    whether gradients of stored nodes are added to what lies in their memory, or overwrite it. `apart`: names of nodes
-    that stay kernels of their own, as all do if it is None (see `fusing`).
+    `outputs`: nodes whose values are wanted. `given`: computed nodes with known values. `criteria`: the outputs to be
+    differentiated, with respect to the nodes marked in `flags`. `probes` and `training`: see `CnSource`. With
+    `stores_statistics` components take test mode's normalization from the samples. `accumulates`: whether gradients of
+    stored nodes are added to the contents of their memory, or overwrite them. `apart`: names of nodes that stay
+    separate kernels, as all do if it is None (see `fusing`).
     """
 
     graph: NodeGraph
@@ -64,7 +64,7 @@ class Question:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for questions that the same program of one network answers."""
+        """Equal for questions that one program of a network answers."""
         names = self.graph.names
         flagged = (node for node, flag in self.flags.items() if flag)
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
@@ -87,7 +87,7 @@ class Program:
         cache: ComputationCache,
         source: CnSource | None = None,
     ):
-        """`source`: that of a program that answers the question for other samples."""
+        """`source`: the source of a program of the same question for other samples."""
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.options, self.cache = question, options, cache
@@ -108,7 +108,7 @@ class Program:
 
     @cached_property
     def provided(self) -> list[Node]:
-        """Nodes with samples whose rows are given to each run."""
+        """Nodes with samples whose rows are inputs of every run."""
         nodes = self.source.nodes
         return [
             node
@@ -159,7 +159,7 @@ class Program:
     def _restricted(self) -> NnetComputation | None:
         """The program for sequences of different lengths, made of one for more sequences that are all longer.
 
-        None if there is none. Then too if at the end of a sequence there is something else than zeros.
+        None if there is none, or if values at the end of a sequence are not zeros.
         """
         layout = self.question.layout
         if layout is None or not layout.is_ragged or not self.source.ends_in_zeros:
@@ -201,7 +201,7 @@ class Program:
         )
 
     def _form(self, key: Mapping[str, object]) -> LengthForm | None:
-        """The question as one of those for sequences that are some frames longer or shorter, or for fewer of them."""
+        """The question's place among questions for sequences some frames longer or shorter, or for fewer sequences."""
         layout = self.question.layout
         if layout is None:
             return None
@@ -239,7 +239,7 @@ class Program:
         return LengthForm(few, more, self.rows, lambda n: self._task_of(asked(n)), (1, 0, 0))
 
     def _task_of(self, question: Question) -> tuple[CompileTask, list[np.ndarray]]:
-        """Returns the task of another question, and the indexes that it names."""
+        """Returns the task of another question, and the task's indexes."""
         program = Program(question, options=self.options, cache=self.cache, source=self.source)
         return program.task, program.rows
 

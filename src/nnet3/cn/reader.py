@@ -16,9 +16,10 @@ class Minibatches:
     """A data set in minibatches of at most `frames` frames, a longer sequence alone; for `cn.train`, call by call.
 
     `data` has for each input, by name, a list with an array for each sequence (see `sequences`), or an array with a
-    column (of integers: an element) for each sequence as a whole, such as its label. With `layout="rows"` it is a row,
-    of minibatches too. The first list tells the numbers of frames. Each call goes through the data once, in an order
-    drawn anew from `seed` unless `shuffle` is false. `similar`: minibatches have sequences of about equal lengths.
+    column (of integers: an element) for each sequence as a whole, such as a label. With `layout="rows"` the array has
+    rows instead of columns, in minibatches too. The first list tells the numbers of frames. Each call goes through the
+    data once, in an order drawn anew from `seed` unless `shuffle` is false. `similar`: minibatches have sequences of
+    about equal lengths.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Minibatches:
         return self.epoch(number)
 
     def epoch(self, number: int) -> Iterator[dict[str, Any]]:
-        """The minibatches of call `number`, from 0; the same each time it is asked for."""
+        """The minibatches of call `number`, from 0; repeated calls give equal minibatches."""
         random = np.random.default_rng([self._seed, number])
         groups = self._groups(random)
         order = random.permutation(len(groups)) if self.shuffle else range(len(groups))

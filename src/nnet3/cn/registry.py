@@ -1,4 +1,4 @@
-"""All operations by type, those of users too, and how a node of each is made."""
+"""All operations by type, users' operations too, and the making of their nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register(operation: Made) -> Made:
     """Let networks with this operation be saved and loaded; also a decorator.
 
     The class is a dataclass whose fields are options: int, float, bool, str, tuples of int, or one of these or None.
-    Raises NetworkError for another class, and for a `type` that is no name or that another class has; the same class
+    Raises NetworkError for another class, and for a `type` that is no name or belongs to another class; the same class
     made anew takes the place of the old one.
     """
     check_kind(operation, type, "what is registered", "a class derived from cn.Operation")
@@ -86,11 +86,11 @@ for _found in pkgutil.iter_modules(nodes.__path__):
 
 
 def is_stored(operation: Operation) -> bool:
-    """Tell whether nodes of this operation keep their value, and the memory for it."""
+    """Tell whether nodes of this operation keep their value and its memory."""
     return _NODE_CLASSES.get(operation.type, Node).is_stored
 
 
 def make_node(operation: Operation, operands: Sequence[Node], name: str) -> Node:
-    """A node of the class that belongs to the operation, of just this name."""
+    """A node of the operation's node class, of just this name."""
     with names_begin_with(""):
         return _NODE_CLASSES.get(operation.type, Node)(operation, operands, name)

@@ -18,7 +18,7 @@ Outputs: TypeAlias = Mapping[str, Node] | Sequence[Node] | Node | None
 
 
 def weights_of(criterion: Criteria) -> dict[Node, float]:
-    """The criteria with their weights. Raises NetworkError, ArgumentError, ShapeError for what is none."""
+    """The criteria with their weights. Raises NetworkError, ArgumentError, ShapeError for invalid criteria."""
     if criterion is None:
         return {}
     if isinstance(criterion, Node):

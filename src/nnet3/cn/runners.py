@@ -1,4 +1,4 @@
-"""Runner: a program with memory; Runners: those that a network has for its last questions."""
+"""Runner: a program with memory; Runners: the runners of a network's last questions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class _Kernels:
 
 
 class Runner:
-    """A program with memory: runs it as often as wanted, in one thread at a time.
+    """A program with memory: runs as often as wanted, in one thread at a time.
 
-    Parameters are read in their own memory, and those that need a gradient find it in `gradients`.
+    Parameters are read in place; the gradients of parameters that need one lie in `gradients`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Runner:
         device: torch.device,
         recorders: Mapping[str, Kernel],
     ):
-        """`recorders`: kernels that take the places of those with the same names."""
+        """`recorders`: kernels that replace kernels of the same names."""
         self.gradients, self._bonds = gradients, Bonds(program, gradients)
         self.program, self.dtype, self.device = program, dtype, device
         self.names = program.source.names
@@ -77,7 +77,7 @@ class Runner:
         )
 
     def change(self, program: Program) -> bool:
-        """Run another program of the same source from now on; returns False unless both are of one family."""
+        """Run another program of the same source from now on; returns False for a program of another family."""
         computation = program.computation
         member, own = computation.member, self.program.computation.member
         is_restricted = program.ragged is not None and program.ragged is self.program.ragged
@@ -88,7 +88,7 @@ class Runner:
         return True
 
     def is_current(self) -> bool:
-        """True if the nodes still have the memory and the objects on which it works."""
+        """True if the nodes still have the memory and the objects used by the runner."""
         return self._bonds.hold()
 
     def _bind(self, node: Node, memory: str, gradient: str) -> None:
@@ -196,9 +196,9 @@ class Runner:
 
 
 class Runners:
-    """Runners of the programs that a network is asked for, to be used by one thread.
+    """Runners of the programs of a network's questions, for use by one thread.
 
-    The last ones are kept; those for sequences from the second time on, since most lengths do not come again.
+    The last runners are kept; runners for sequences from the second time on, since most lengths do not come again.
     """
 
     def __init__(self, network: NetworkState, kind: type[UnitRunner] | None = None) -> None:
@@ -212,7 +212,7 @@ class Runners:
         return len(self._of_samples) + len(self._of_sequences)
 
     def find(self, question: Question) -> Runner:
-        """The runner for a question: a new one unless one is known that works on what there is now."""
+        """The runner for a question: a known runner that works on the present objects and memory, or else a new one."""
         state = state_of_runners(question, self.network)
         if self._last is not None:
             asked, before, runner = self._last
@@ -227,7 +227,10 @@ class Runners:
         return kept.keep(key, self._made(question, kept.take_spare(key, lambda other: other[1:] == key[1:])))
 
     def _made(self, question: Question, spare: Runner | None) -> Runner:
-        """Returns a new runner, or the spare one if it can be changed: it answers the question for other samples."""
+        """Returns the spare runner, changed to the question, or else a new runner.
+
+        The spare one ran the same question for other samples.
+        """
         if spare is not None and not spare.is_current():
             spare = None
         program = self.network._program_of(question, None if spare is None else spare.program)

@@ -24,7 +24,7 @@ Value: TypeAlias = "Array | list[Array]"
 
 
 class Sequences(Sequence[Array]):
-    """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`. Sparse ones stay so."""
+    """A batch of sequences, (D, T_i) each, processed together; made by `sequences`. Sparse sequences stay sparse."""
 
     def __init__(self, arrays: Sequence[Any], layout: str = "columns"):
         if not isinstance(arrays, Sequence | np.ndarray | Tensor) or isinstance(arrays, str | bytes):
@@ -104,9 +104,10 @@ def copied(array: Array, dtype: torch.dtype) -> Tensor:
 class SampleLayout:
     """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
 
-    `lengths`: frames of each sequence. Without `are_sequences` each sample is a sequence of its own, of one frame.
-    `first` (a number for each sequence, if not 0): the time of its first frame. `numbers` (likewise, if they are not
-    0, 1, ...): its n. Longer sequences have lower ones, so that batches of the same lengths in any order are alike.
+    `lengths`: frames of each sequence. Without `are_sequences` each sample is a separate sequence of one frame. `first`
+    (a number for each sequence, if not 0): the time of the sequence's first frame. `numbers` (likewise, if not 0, 1,
+    ...): the sequence's n. Longer sequences have lower numbers, so that batches of the same lengths in any order are
+    alike.
     """
 
     lengths: tuple[int, ...]
@@ -139,7 +140,7 @@ class SampleLayout:
 
     @cached_property
     def num_alone(self) -> int:
-        """The number of samples that are no sequences; -1 if they are."""
+        """The number of samples without sequences; -1 for sequences."""
         return -1 if self.are_sequences else len(self.lengths)
 
     @property
@@ -149,11 +150,11 @@ class SampleLayout:
 
     @property
     def is_ragged(self) -> bool:
-        """True for sequences of which some are shorter than others."""
+        """True for sequences of unequal lengths."""
         return self.are_sequences and len(set(self.lengths)) > 1
 
     def shorter(self, count: int) -> SampleLayout:
-        """Returns the layout of sequences that are so many frames shorter."""
+        """Returns the layout of sequences shortened by so many frames."""
         return replace(self, lengths=tuple([length - count for length in self.lengths]))
 
     def first_sequences(self, number: int) -> SampleLayout:
@@ -167,7 +168,7 @@ class SampleLayout:
 
     @cached_property
     def sorted(self) -> SampleLayout:
-        """The same samples with the sequences in the order of their n: all that a program depends on."""
+        """The same samples with the sequences in the order of n: the layout on which programs depend."""
         if not self.numbers:
             return self
         places = np.argsort(self.numbers).tolist()
@@ -197,9 +198,9 @@ class SampleLayout:
         return np.ascontiguousarray(self._by_sequence[self._order])
 
     def rows_of(self, value: Any, num_cols: int, what: str, dtype: torch.dtype, *, is_sparse: bool = False) -> Tensor:
-        """Sequences or columns as rows, (samples, num_cols), in memory of their own.
+        """Sequences or columns as rows, (samples, num_cols), in separate memory.
 
-        Raises ShapeError if they do not fit.
+        Raises ShapeError for values that do not fit.
         """
         are_sequences = type(value) is not np.ndarray and isinstance(value, Sequences)
         if self.are_sequences != are_sequences:
@@ -235,7 +236,7 @@ class SampleLayout:
 
     @cached_property
     def sequence_of_row(self) -> Array:
-        """The number of the sequence to which each row belongs, in the user's order of sequences."""
+        """The number of each row's sequence, in the user's order of sequences."""
         numbers: Array = np.repeat(np.arange(len(self.lengths)), self.lengths)[self._order]
         return numbers
 
@@ -245,11 +246,11 @@ class SampleLayout:
 
     @cached_property
     def frame_of_row(self) -> Array:
-        """The number of the frame in its sequence that each row is."""
+        """The frame number of each row within its sequence."""
         return self._order - self._starts[self.sequence_of_row]
 
     def rows_at(self, sequence: Array, frame: Array) -> Array:
-        """The rows of these frames of these sequences; -1 where there is no such frame."""
+        """The rows of these frames of these sequences; -1 for absent frames."""
         lengths = np.array(self.lengths)[sequence]
         exists = (frame >= 0) & (frame < lengths)
         row_of_place = np.argsort(self._order)
@@ -277,7 +278,7 @@ class Layouts:
             self._by_axis[SEQUENCES] = SampleLayout((1,) * number, are_sequences=False)
 
     def with_axes(self, by_axis: Mapping[str, SampleLayout]) -> Layouts:
-        """Those of these axes: the same object if they are the same."""
+        """The layouts of these axes: the same object if the axes are equal."""
         return self if by_axis == self._given else Layouts(by_axis)
 
     def on(self, axis: str) -> SampleLayout | None:

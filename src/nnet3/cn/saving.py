@@ -35,10 +35,9 @@ _DTYPE = "dtype"
 
 
 def save(network: Network, path: str | os.PathLike[str]) -> None:
-    """Write graph, parameters and statistics, (rows, columns) each, and the network's layout and type: the same bytes
-    for the same network.
+    """Write graph, parameters and statistics, (rows, columns) each, and the network's layout and type.
 
-    The file appears whole or not at all.
+    Equal networks give equal bytes. The file appears whole or not at all.
     """
     _need_safetensors()
     check_kind(network, Network, "what is saved", "a network")
@@ -61,7 +60,7 @@ def _in_one_order(data: bytes) -> bytes:
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Network:
-    """The network that `save` wrote. Raises ModelFormatError for a file that is damaged or is something else."""
+    """The network written by `save`. Raises ModelFormatError for a damaged file or a file of another kind."""
     _need_safetensors()
     check_is_path(path, "a network")
     source = os.fspath(path)

@@ -1,4 +1,4 @@
-"""Minibatches that several processes share: each takes some of the sequences, and gradients are added up."""
+"""Minibatches shared by several processes: each takes some of the sequences, and gradients are added up."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nnet3.components.row_sums import RowReduction
 
 
 def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> dict[str, Any] | None:
-    """Returns the part of a minibatch that this process takes; None if some process would have nothing to do.
+    """Returns this process's part of a minibatch; None if some process would have nothing to do.
 
-    Process r of N takes sequences r, r + N, ... (or samples, if there are no sequences). So all have about equally many
-    frames of data that is sorted by length. Inputs with unequal numbers of sequences are not shared out: all processes
-    then raise the same error.
+    Process r of N takes sequences r, r + N, ... (or samples, if there are no sequences). So all processes have about
+    equally many frames of data sorted by length. Inputs with unequal numbers of sequences are not shared out: all
+    processes then raise the same error.
     """
     given = [node for node in network.inputs if node.shape.has_samples and network.names[node] in batch]
     axis = -1 if network.layout == "columns" else 0
@@ -43,7 +43,7 @@ def _known(value: Any, what: str, axis: int) -> Sequences | SparseColumns | np.n
 
 
 def _lengths(value: Sequences | SparseColumns | np.ndarray, axis: int) -> Sequence[int]:
-    """The frames of each sequence; 1 for each of samples that are no sequences."""
+    """The frames of each sequence; 1 for each sample without a sequence."""
     if isinstance(value, Sequences):
         return value.lengths
     if isinstance(value, SparseColumns):
@@ -60,7 +60,7 @@ def _some(value: Sequences | SparseColumns | np.ndarray, own: slice, axis: int) 
 
 
 def sum_gradients(gradients: Sequence[Tensor], reduction: RowReduction) -> None:
-    """Replaces each by the sum over all processes; sparse ones stay sparse."""
+    """Replaces each gradient by the sum over all processes; sparse gradients stay sparse."""
     reduction.sum_([gradient for gradient in gradients if not gradient.is_sparse])
     for gradient in gradients:
         if gradient.is_sparse:
@@ -68,7 +68,7 @@ def sum_gradients(gradients: Sequence[Tensor], reduction: RowReduction) -> None:
 
 
 def _sum_sparse(gradient: Tensor, reduction: RowReduction) -> None:
-    """Each process puts the rows that it has into its own places of tables, which are added up."""
+    """Sums a sparse gradient over processes: each writes its rows to separate places of tables, which are summed."""
     own = gradient.coalesce()
     counts = torch.zeros(reduction.size, dtype=torch.float64)
     counts[reduction.rank] = own.values().shape[0]

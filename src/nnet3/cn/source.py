@@ -1,8 +1,8 @@
-"""CnSource: a computational network as the graph that lowering sees.
+"""CnSource: a computational network as a graph for lowering.
 
-A value of shape D x S becomes a matrix with a row for each sample (n, t) and D columns; one without samples, R x C,
+A value of shape D x S becomes a matrix with a row for each sample (n, t) and D columns; a value without samples, R x C,
 becomes C rows of R columns. Parameters and statistics are memory from outside. The operations of other
-nodes say what these become (see `Form`): delays and stacks are gathered, row slices views, all others kernels.
+nodes say their kinds (see `Form`): delays and stacks are gathered, row slices views, all others kernels.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ EARLY = ":early"
 
 
 class CnSource:
-    """The nodes of a graph that `roots` need, by the names that the graph gives them.
+    """The nodes of a graph needed by `roots`, by their names in the graph.
 
     `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
-    (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of those is the
-    gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`: whether
-    gradients of stored nodes are added to what lies in their memory. `apart`: names of nodes that are not taken into
-    sums (see `fusing`); None if no node is.
+    (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of the zeros is
+    the gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`:
+    whether gradients of stored nodes are added to the contents of their memory. `apart`: names of nodes not to be taken
+    into sums (see `fusing`); None if no node is.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class CnSource:
 
     @property
     def ends_in_zeros(self) -> bool:
-        """True if what lies beyond the end of a sequence is zero wherever somebody looks at it."""
+        """True if all rows read beyond the end of a sequence are zero."""
         return not any(isinstance(rule, ComponentRule) for rule in self._rules) and not any(
             operation.lag < 0 and (operation.default != 0 or len(node.operands) > 1 or self._delays_below(node))
             for node, operation in self.operations.items()
@@ -227,14 +227,12 @@ class CnSource:
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 
     def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
-        """The same kernels, but those with parameters replaced by those that collect their gradients, frozen ones by
-        None.
-        """
+        """The same kernels, with kernels of parameters replaced by collectors of gradients, frozen ones by None."""
         owners = [(info, op) for op, info in self._kernels.values() if op.parameters() or info.updatable]
         return {**kernels, **{info.name: op.gradient_kernel() if info.updatable else None for info, op in owners}}
 
     def kernels_of_statistics(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
-        """The same kernels, but those with statistics replaced by those that collect them, frozen ones by None."""
+        """The same kernels, but kernels with statistics replaced by collectors of statistics, frozen ones by None."""
         collecting = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
         return {**self.kernels_to_update(kernels), **collecting}
 

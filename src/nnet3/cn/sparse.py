@@ -1,4 +1,4 @@
-"""Numbers that users give, as arrays, and as SparseColumns: columns in which few elements are not zero."""
+"""Numbers given by users, as arrays, and as SparseColumns: columns with few nonzero elements."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nnet3.ir.matrices import as_tensor
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
-    """The numbers of an array, a tensor or a list of lists as an array; `what` names them.
+    """The numbers of an array, a tensor or a list of lists as an array; `what` is the name in messages.
 
-    Sparse matrices become dense. Raises ShapeError for what holds no real numbers: complex
-    ones, masked ones, texts, tensors without data. Warns of a tensor that requires grad.
+    Sparse matrices become dense. Raises ShapeError for values that are no real numbers: complex
+    or masked numbers, texts, tensors without data. Warns of a tensor that requires grad.
     """
     if isinstance(value, Tensor):
         tensor = value.byte() if value.dtype == torch.bool else value

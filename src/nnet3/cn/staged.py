@@ -1,6 +1,6 @@
-"""Networks in stages (see `stages`): one program after the other, what PyTorch computes between them; their times.
+"""Networks in stages (see `stages`): programs one after the other, with PyTorch's computations in between; their times.
 
-Autograd goes through all of it: a program is a function whose derivative is the program's backward part.
+Autograd goes through all stages: a program is a function whose derivative is the program's backward part.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def title_of_whole(node: Node, names: Mapping[Node, str]) -> str:
 
 
 class StagesProfiler:
-    """Times the programs of a network in stages, and what PyTorch computes between them."""
+    """Times the programs of a network in stages, and PyTorch's computations in between."""
 
     def __init__(self, names: Mapping[Node, str]) -> None:
         self._names = names
@@ -67,7 +67,7 @@ class StagesProfiler:
 
     @contextmanager
     def program(self, runner: Runner) -> Iterator[None]:
-        """Observe one run of a program, or of its backward part."""
+        """Observe one run of a program, or of the program's backward part."""
         profiler = self._programs.setdefault(runner, Profiler(runner.computer.computation))
         with runner.computer.observed(profiler):
             yield
@@ -109,7 +109,7 @@ def _time(text: str, kind: str, type: str, node: str, found: list[tuple[float, f
 
 @dataclass(frozen=True, eq=False)
 class ProgramCall:
-    """One run of a program: the values that it is given, by node, and those that it gives."""
+    """One run of a program: the values given to the program and its results, by node."""
 
     runner: Runner
     given: tuple[Node, ...]
@@ -168,7 +168,7 @@ class ProgramFunction(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class ProgramPart:
-    """One program of a staged run, what it is given, and what nodes in its loops read whole."""
+    """One program of a staged run, its given values, and the contexts of nodes in its loops."""
 
     question: Question
     given: tuple[Node, ...]
@@ -177,10 +177,10 @@ class ProgramPart:
 
 @dataclass(eq=False)
 class StagedRun:
-    """One computation of `needed` nodes: `run` leaves the values of those to `keep` in `values`.
+    """One computation of `needed` nodes: `run` leaves the values of nodes in `keep` in `values`.
 
-    `values` begins with what is known. With `flags` (whether the gradient of each node is needed) values have a history
-    that autograd can go back. `leaves`: the parameters that PyTorch reads, by node. `probed`: gradients of `probes`.
+    `values` begins with the known values. With `flags` (whether the gradient of each node is needed) values have a
+    history for autograd. `leaves`: the parameters read by PyTorch, by node. `probed`: gradients of `probes`.
     """
 
     network: NetworkState
@@ -206,7 +206,7 @@ class StagedRun:
                         self._whole(part)
 
     def parts(self) -> Iterator[ProgramPart | Node]:
-        """The parts that are computed one after the other: programs, and nodes of whole sequences."""
+        """The parts computed one after the other: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.network._nodes.stages:
             nodes = [node for node in stage.nodes if node in waiting]
@@ -214,7 +214,7 @@ class StagedRun:
                 yield self._part(stage, nodes, exported) if stage.place.is_program else nodes[0]
 
     def _exported(self) -> set[Node]:
-        """Nodes whose values are wanted, or used by other stages."""
+        """Nodes with wanted values, and nodes used by other stages."""
         stage_of = {node: stage for stage in self.network._nodes.stages for node in stage.nodes}
         used = {
             operand
@@ -281,5 +281,5 @@ class StagedRun:
         self.values.update(zip(outputs, found, strict=True))
 
     def _layout_of_stage(self, stage: Stage, nodes: Sequence[Node]) -> SampleLayout | None:
-        """The samples of a program; only one that has some depends on them."""
+        """The samples of a program; None for a program without samples."""
         return self.layouts.of(stage.place.axis) if any(node.shape.has_samples for node in nodes) else None

@@ -1,6 +1,6 @@
-"""Stages: the pieces in which a network is computed if it has nodes of whole sequences, or samples on several axes.
+"""Stages: the pieces of computing a network with nodes of whole sequences, or with samples on several axes.
 
-A piece is a program over the samples of one axis, or a node that PyTorch computes between programs (`cn.whole`).
+A piece is a program over the samples of one axis, or a node computed by PyTorch between programs (`cn.whole`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """The time at which a node is computed: places come in order. Nodes of a program have one, and the same axis."""
+    """The time at which a node is computed: places come in order. Nodes of a program have one place, and one axis."""
 
     level: int
     is_program: bool
@@ -25,16 +25,16 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Nodes that are computed together, in forward order; one node if this is no program."""
+    """Nodes computed together, in forward order; a single node if the stage is no program."""
 
     place: Place
     nodes: tuple[Node, ...]
 
 
 def find_stages(composites: Sequence[Composite]) -> list[Stage]:
-    """The stages of a graph, in an order in which operands come first.
+    """The stages of a graph, in an order with operands first.
 
-    Raises NetworkError for a loop that has a node of whole sequences in it.
+    Raises NetworkError for a loop with a node of whole sequences in it.
     """
     places: dict[Node, Place] = {}
     members: dict[tuple[Place, Node | None], list[Node]] = {}
@@ -49,7 +49,7 @@ def find_stages(composites: Sequence[Composite]) -> list[Stage]:
 
 
 def _place(composite: Composite, places: dict[Node, Place]) -> Place:
-    """Returns the earliest place at which nodes can be computed, in the program of their axis."""
+    """Returns the earliest possible place for computing nodes, in the program of their axis."""
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
     below = [places[operand] for operand in operands if operand in places]

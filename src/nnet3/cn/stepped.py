@@ -1,8 +1,8 @@
 """SteppedOperation: a node of whole sequences inside a loop over frames, such as a decoder's attention.
 
-A step of the loop has one frame of each sequence of the first operand. The other operands, the *contexts*, lie outside
-of the loop, and all their frames are known before it begins. No program holds them: they are given to each run, and
-their gradients are collected where they lie, as those of a component's parameters are.
+A step of the loop has one frame of each sequence of the first operand. The further operands, the *contexts*, lie
+outside of the loop, and all their frames are known before the loop begins. No program holds contexts: each run is given
+the contexts, and their gradients are collected in place, like the gradients of a component's parameters.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 
 @dataclass(eq=False)
 class SteppedOperation(Operation):
-    """The outputs of a program for frames (operand 0), whose sequences have these numbers (operand 1), and contexts.
+    """The outputs of a program for frames (operand 0), with the sequence numbers of operand 1, and contexts.
 
-    `wanted`: for each context, whether its gradient is.
+    `wanted`: whether the gradient of each context is wanted.
     """
 
     type: ClassVar[str] = "stepped"
@@ -89,7 +89,7 @@ class SteppedOperation(Operation):
             put(dx, found[frames], accumulate[0])
 
     def _value(self, frames: Tensor, numbers: Tensor, contexts: Sequence[Tensor]) -> Tensor:
-        """The rows of the value: those of one sequence are computed together."""
+        """The rows of the value; all rows of one sequence are computed together."""
         sequence = numbers.detach()[:, 0].long()
         order = torch.argsort(sequence, stable=True)
         counts = torch.bincount(sequence, minlength=len(self._there))
@@ -102,7 +102,7 @@ class SteppedOperation(Operation):
 
 @dataclass(frozen=True, eq=False)
 class SteppedInputs:
-    """Further inputs of a run of a program with such nodes: values by context, and the samples that its rows are."""
+    """Further inputs of a run of a program with stepped nodes: values by context, and the samples of rows."""
 
     contexts: Mapping[Node, SampleRows]
     layout: SampleLayout
@@ -113,7 +113,7 @@ class SteppedInputs:
 
 
 def row_operands(node: Node) -> Sequence[Node]:
-    """The operands of a node that a program reads row by row: of one that steps, not its contexts."""
+    """The operands of a node that a program reads row by row: all but the contexts of a stepped node."""
     return node.operands[:1] if node.operation.is_whole else node.operands
 
 

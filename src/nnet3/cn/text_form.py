@@ -9,8 +9,8 @@
     output posterior = softmax1
     output 'scores of words' = plus1
 
-A line for each node: its name, its type, its operands in order, its options. Operands stand above, except that a delay
-may name what comes later. Numbers of parameters are not part of it (see `nnet3.cn.saving`).
+A line for each node: name, type, operands in order, options. Operands stand above, except that a delay
+may name a later node. Numbers of parameters are left out (see `nnet3.cn.saving`).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Reader:
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
-        """The operation, if it has these options and their values are of the right kinds."""
+        """The operation, if it has the given options and their values are of the right kinds."""
         made = OPERATIONS[type]
         kinds = made.option_kinds()
         for name in options:

@@ -49,8 +49,8 @@ _PLAIN_BY_NAME = OptionsByName(_PLAIN.of_all, {})
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
     """W <- W - learning_rate * gradient, of the criterion's mean over the minibatch's samples (1.1, 1.2).
 
-    What belongs to no sample, as regularization does, is not divided. Returns that criterion, from before the step.
-    Raises TrainingError if it or its gradient is not finite, and then changes nothing.
+    Terms without samples, such as regularization, are not divided. Returns this mean criterion, from before the step.
+    Raises TrainingError for a criterion or gradient that is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
     model = NetworkInTraining(network, _PLAIN, _PLAIN_BY_NAME)
@@ -76,25 +76,25 @@ def train(
     """Train for `epochs` passes over the minibatches; returns the criterion (1.2) of each epoch, its mean over samples.
 
     Without an `optimizer` training is gradient descent. An optimizer of `network.tensors().values()` gets gradients per
-    sample (see `Network.backward`); LBFGS may ask for them several times.
+    sample (see `Network.backward`); LBFGS may ask for gradients several times.
 
     `minibatches`: a list, a function that begins anew for each epoch, or a reader such as `cn.Minibatches`.
-    `learning_rate`: a number; two numbers, the rate then falls from one to the other in equal ratios; or a function of
-    the finished part of training, 0 to 1 (if `minibatches` is a function, they are first counted for it). An optimizer
-    has rates of its own, which change only if `learning_rate` does. `report(epoch, criterion)` is called after each
-    epoch.
+    `learning_rate`: a number; two numbers, the rate then falls from the first to the second in equal ratios; or a
+    function of the finished part of training, 0 to 1 (if `minibatches` is a function, its minibatches are counted
+    first). An optimizer has its own rates, which change only if `learning_rate` does. `report(epoch, criterion)` is
+    called after each epoch.
 
-    `metrics`: nodes of the network (1 x 1), or their names; their means over samples are taken beside the criterion.
-    `validation`: held-out minibatches for criterion and metrics after each epoch, in test mode. `options`: see
-    `NetworkTrainingOptions`. `parameters`: options of single parameters, by name or pattern such as "lstm.*":
+    `metrics`: nodes of the network (1 x 1), or their names; the means of metrics over samples are taken beside the
+    criterion. `validation`: held-out minibatches for criterion and metrics after each epoch, in test mode. `options`:
+    see `NetworkTrainingOptions`. `parameters`: options of single parameters, by name or pattern such as "lstm.*":
     {"E": {"learning_rate_factor": 0.1}}.
 
-    `folder`: where checkpoints, the log, curves and the trained network (`final.cn`) go; with `resume` training goes on
-    from the last checkpoint there, to the same bits. In processes that torchrun has started each takes its own
-    sequences of every minibatch; together they do what one process does.
+    `folder`: the place of checkpoints, the log, curves and the trained network (`final.cn`); with `resume` training
+    goes on from the last checkpoint in the folder, to the same bits. Processes started by torchrun share out the
+    sequences of every minibatch; together they do the work of one process.
 
-    Raises TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and if there
-    are no minibatches; Nnet3Error for a folder that cannot be written, or whose run cannot be gone on with.
+    Raises TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and for no
+    minibatches; Nnet3Error for a folder that cannot be written, or whose run cannot be gone on with.
     """
     _check_arguments(network, epochs, report, folder, resume)
     rate_at, settings = _schedule(learning_rate), NetworkTrainingOptions.named(**options)

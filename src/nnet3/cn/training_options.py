@@ -86,7 +86,7 @@ class NetworkTrainingOptions(ParameterOptions):
 
 
 class OptionsByName:
-    """The options of each parameter: the common ones, then changes by each pattern that fits its name, in order."""
+    """The options of each parameter: the common options, then changes by each pattern that fits the name, in order."""
 
     def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, Any]]):
         check_kind(by_pattern, Mapping, "parameters", "a mapping from names or patterns to options")
@@ -94,7 +94,7 @@ class OptionsByName:
         self.by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
 
     def check(self, names: list[str]) -> None:
-        """Raise TrainingError for a pattern that fits none of these parameters."""
+        """Raise TrainingError for a pattern that fits no parameter."""
         for pattern in self.by_pattern:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise TrainingError(f"no parameter has a name such as '{pattern}'; there is: {', '.join(names)}")

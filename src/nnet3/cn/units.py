@@ -11,10 +11,10 @@ from nnet3.cn.order import Composite
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Nodes that are computed together: a node, a loop, or a chain of these without branches.
+    """Nodes computed together: a node, a loop, or a chain of nodes and loops without branches.
 
-    `outputs`: those whose values others need. `children`: numbers of the units whose values it needs; `operands`: those
-    values and inputs.
+    `outputs`: roots, and nodes with users outside the unit. `children`: numbers of the units whose values are needed;
+    `operands`: needed values of children, and inputs.
     """
 
     nodes: tuple[Node, ...]
@@ -36,9 +36,9 @@ def node_cost(node: Node, num_samples: int) -> int:
 
 
 def find_units(composites: Sequence[Composite], needed: Collection[Node], roots: Collection[Node]) -> list[Unit]:
-    """The needed nodes that are computed, in units, in forward order.
+    """The needed computed nodes, in units, in forward order.
 
-    A composite joins the unit of its only operand if nobody else uses that, so that a branch is one unit.
+    A composite joins the unit of its only operand if the operand has no other user, so that a branch is one unit.
     """
     needed_set = set(needed)
     computed = [

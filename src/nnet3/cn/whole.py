@@ -1,7 +1,7 @@
-"""WholeOperation: a node that PyTorch computes of whole sequences, between the programs of a network.
+"""WholeOperation: a node of whole sequences, computed by PyTorch between the programs of a network.
 
-Its value may have another axis than its operands: a number of a whole sequence, frames of another input. Values are
-rows of samples as programs have them; the gradient is autograd's.
+The value may have another axis than the operands: a number of a whole sequence, frames of another input. Values are
+rows of samples, as in programs; the gradient is autograd's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nnet3.errors import GradientError, ShapeError
 
 @dataclass(frozen=True, eq=False)
 class SampleRows:
-    """A value: `tensor`, (samples, rows), and which samples these are; without samples (columns, rows)."""
+    """A value: `tensor`, (samples, rows), and the layout of the samples; without samples (columns, rows)."""
 
     tensor: Tensor
     layout: SampleLayout | None
@@ -57,7 +57,7 @@ class SampleRows:
         return self.at(rows).unflatten(0, sequence.shape), self.numbers(rows).unflatten(0, sequence.shape) >= 0
 
     def unpadded(self, padded: Tensor) -> Tensor:
-        """SampleRows as this value has them, of what is padded as `padded` does."""
+        """The rows of the samples, (samples, rows), of a tensor padded like the result of `padded`."""
         return padded[self.sequence, self.numbers(self.samples.frame_of_row)]
 
 
@@ -77,14 +77,14 @@ class WholeOperation(Operation):
         return operands[0]
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
-        """The rows of the value, made of the operands by functions that autograd knows; `own`: which samples."""
+        """The rows of the value, made of the operands by functions known to autograd; `own`: the value's samples."""
         raise NotImplementedError
 
     def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
         """The value at frames (sequences, number, rows) of the first operand: (sequences, number, rows of the value).
 
-        `contexts`: the other operands, (sequences, most frames, rows) each, or without samples (columns, rows);
-        `there`: which frames of the first of these there are.
+        `contexts`: the further operands, (sequences, most frames, rows) each, or without samples (columns, rows);
+        `there`: a mask of the existing frames of the first context.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""compile: an optimized program for a network and a request; and the stages on the way, one function each."""
+"""compile: an optimized program for a network and a request; and the stages on the way, one function a stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnet3.options import CompileOptions
 
 
 def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
-    """The cindexes that the request involves, and what each uses.
+    """The cindexes involved in a request, and the cindexes used by each.
 
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
@@ -41,10 +41,10 @@ def generate(
 
 
 def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> NnetComputation:
-    """The program that computes what the request asks for.
+    """The program of a request.
 
-    It holds for the network as it is now: after a change of its structure, or of a component's test mode, compile
-    again (a `ComputationCache` does so by itself); to run it then is an error that says what has changed.
+    The program holds for the present network: after a change of the structure, or of a component's test mode, compile
+    again (a `ComputationCache` does so by itself); running an outdated program is an error that names the change.
 
     A long recurrence comes as a Repeat, which takes no longer to compile than a short one.
 
@@ -60,14 +60,14 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
 
 
 def compile_family(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> CompiledFamily:
-    """The programs for requests like this one, with any number of frames; print it to see its parameters.
+    """The programs for requests like the given one, with any number of frames; print the family to see its parameters.
 
         family = nnet3.compile_family(nnet, request)       # of 100 frames of 5 sequences, say
         computation = family.at(frames=1234, sequences=64)
 
-    With five sequences or more that are alike, n = 0, 1, ..., their number is free too. Raises RequestError if the
-    request is too short to tell how longer ones go on, or if the network's programs do not go on alike; and what
-    `compile` raises.
+    With five sequences or more that are alike, n = 0, 1, ..., the number of sequences is free too. Raises RequestError
+    if the request is too short to tell how longer ones go on, or if the network's programs do not go on alike; and the
+    errors of `compile`.
     """
     task = task_of(nnet, request, options)
     return CompiledFamily(task, len(request.inputs), len(distinct(request.outputs[0].indexes[:, N])))

@@ -1,4 +1,4 @@
-"""NnetSource: an nnet3 network as lowering sees it: the rules of its nodes, and its components as kernels."""
+"""NnetSource: an nnet3 network in the form for lowering: the rules of nodes, and components as kernels."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class NnetSource(NodeRules):
         return "" if period is None else f"it is there for multiples of {period} only: ask for Round({name}, {period})"
 
     def _could_be(self, node: int, indexes: IndexTable) -> np.ndarray:
-        """The rows of a node that are computable if all at which they may look are."""
+        """The rows of a node that are computable if all rows within their reach are."""
         available = np.ones(self.slots(node, indexes)[0].shape, bool)
         return self.computable(node, indexes, available)[0]
 
@@ -74,7 +74,7 @@ _sources: weakref.WeakKeyDictionary[Nnet, tuple[object, NnetSource]] = weakref.W
 
 
 def nnet_source(nnet: Nnet) -> NnetSource:
-    """The source of a network: the same one until its nodes, its components or their index rules change."""
+    """The source of a network, kept until nodes, components or index rules of the network change."""
     state = _State(nnet.parts)
     known = _sources.get(nnet)
     if known is not None and known[0] == state:

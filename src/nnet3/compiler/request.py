@@ -29,9 +29,9 @@ _DEFAULT_OPTIONS = CompileOptions()
 
 @dataclass(frozen=True, eq=False)
 class IoSpecification:
-    """A named input or output: its indexes (rows, 3) n, t, x in the order of the rows of its matrix.
+    """A named input or output: its indexes (rows, 3) n, t, x in the order of the matrix's rows.
 
-    `has_deriv`: for an input, that its derivative is wanted; for an output, that its derivative will be given.
+    `has_deriv`: an input's derivative is wanted; an output's derivative will be given.
     """
 
     name: str
@@ -86,12 +86,12 @@ class ComputationRequest:
         return [io.indexes for io in (*self.inputs, *self.outputs)]
 
     def key(self) -> tuple[object, ...]:
-        """Equal for equal requests: what a cache of computations looks up."""
+        """Equal for equal requests: the key in a cache of computations."""
         ios = tuple(io.key() for io in self.inputs), tuple(io.key() for io in self.outputs)
         return (*ios, self.need_model_derivative, self.store_component_stats)
 
     def check(self, nnet: Nnet) -> None:
-        """Raise RequestError unless names, indexes and flags fit each other and the network."""
+        """Raise RequestError unless names, indexes and flags fit together and fit the network."""
         if not isinstance(nnet, Nnet):
             hint = ": give its .nnet" if hasattr(nnet, "nnet") else ""
             raise RequestError(f"expected a network to compile, got {type(nnet).__name__}{hint}")
@@ -119,7 +119,9 @@ class ComputationRequest:
         return node.is_output
 
     def task(self, network: Nnet, options: CompileOptions | None = None) -> CompileTask:
-        """The task of compiling the request for a network as it is now. Raises RequestError unless they fit."""
+        """The task of compiling the request for the present network. Raises RequestError for a request that does not
+        fit.
+        """
         self.check(network)
         options, fingerprint = checked_options(options), network.fingerprint()
         name, times = "\n".join(chain(*fingerprint.items())), self.deriv_times(options)
@@ -139,7 +141,7 @@ class ComputationRequest:
         )
 
     def deriv_times(self, options: CompileOptions) -> tuple[int, int] | None:
-        """The first and the last t with derivatives; None for no limits. Raises RequestError if there is none."""
+        """The first and the last t with derivatives; None for no limits. Raises RequestError for an empty range."""
         first, last = options.min_deriv_time, options.max_deriv_time
         if options.max_deriv_time_relative is not None:
             times = [io.indexes[:, T].max() for io in self.outputs if len(io.indexes)]
@@ -175,7 +177,7 @@ def _may_be_given(node: NnetNode) -> bool:
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:
-    """Raise ArgumentError for something that is no request, RequestError for one that does not fit the network."""
+    """Raise ArgumentError for an object that is no request, RequestError for one that does not fit the network."""
     check_kind(request, ComputationRequest, "the request", "a ComputationRequest")
     request.check(nnet)
 

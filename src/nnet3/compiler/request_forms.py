@@ -1,4 +1,4 @@
-"""RequestForms: a request as one of those that differ in how long and how many their sequences are."""
+"""RequestForms: the place of a request among requests with other lengths and numbers of sequences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RequestForms:
     def _length(self) -> int:
         """The time from the first to the last row of the shortest output.
 
-        Where outputs have one time each and sequences are few, it is that of the shortest input.
+        Where outputs have one time each and sequences are few, the length is the shortest input's.
         """
         outputs, inputs = (
             [int(np.ptp(io.indexes[:, T])) for io in ios] for ios in (self.request.outputs, self.request.inputs)
@@ -62,7 +62,7 @@ class RequestForms:
         return math.lcm(*(_time_step(table[:, T]) for table in self.request.rows))
 
     def form(self) -> LengthForm | None:
-        """The request as one of those that end some steps of time earlier or later; None if it is too short for it."""
+        """The request's place among requests that end some steps of time earlier or later; None if it is too short."""
         if not self.request.length_is_free:
             return self._form_of_sequences()
         if self.ends_apart():
@@ -84,7 +84,9 @@ class RequestForms:
         return LengthForm(key, k, self.request.rows, shorter, (0, step, 0), sequences)
 
     def _sequences_form(self, k: int, step: int) -> SequencesForm | None:
-        """The request as one of those for more or fewer sequences; None if they are not alike, or too few."""
+        """The place of the request among requests for more or fewer sequences; None for sequences not alike, or too
+        few.
+        """
         more = self._more_sequences
         if more < 1:
             return None
@@ -100,7 +102,7 @@ class RequestForms:
         return SequencesForm(key, more, member)
 
     def _form_of_sequences(self) -> LengthForm | None:
-        """The request, too short for others of its kind, as one of those for more or fewer sequences."""
+        """The place of a request, too short for a form of lengths, among requests for more or fewer sequences."""
         more = self._more_sequences
         if more < FEWEST_MORE:
             return None
@@ -142,9 +144,10 @@ class RequestForms:
         return self._ends is not None and bool((self._ends != self._ends[:, :1]).any())
 
     def ragged(self) -> RaggedForm | None:
-        """The request as one for longer sequences that are all alike, of which some end earlier; None if all end alike.
+        """The relation of the request to one for longer sequences, all alike, of which some end earlier; None if all
+        end alike.
 
-        Raises NotRaggedError if it is not.
+        Raises NotRaggedError for a request without this relation.
         """
         if not self.ends_apart():
             return None
@@ -193,9 +196,9 @@ class RequestForms:
         )
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
-        """The request without the last times of each input and output that is long enough.
+        """The request without the last times of each input and output of sufficient length.
 
-        Outputs of one time that is nearer to the end of the input than to its beginning end as much earlier.
+        Outputs of one time nearer to the end of the input than to its beginning end as much earlier.
         """
 
         def cut(io: IoSpecification) -> IoSpecification:
@@ -241,7 +244,7 @@ def _time_step(times: np.ndarray) -> int:
 
 
 def _are_alike(sequences: np.ndarray, number: int) -> bool:
-    """True if the rows of a table are of so many sequences, 0, 1, ..., and equally many of each."""
+    """True if the rows of a table are of so many sequences, 0, 1, ..., with equally many rows each."""
     if sequences.min() < 0 or sequences.max() != number - 1 or number > len(sequences):
         return False
     counts = np.bincount(sequences)
@@ -257,7 +260,7 @@ def _cells_of(indexes: np.ndarray, sequence: int) -> np.ndarray:
 
 
 def _begin_alike(indexes: np.ndarray, cells: np.ndarray, ends: np.ndarray) -> bool:
-    """True if each sequence has those of these cells that lie before its end, and no others but later ones."""
+    """True if each sequence has the given cells up to its end, and further cells only after the last given one."""
     rows = indexes[indexes[:, T] <= cells[-1, T]]
     counts = np.searchsorted(cells[:, T], ends, side="right")
     if (np.bincount(rows[:, N], minlength=len(ends)) != counts).any():
@@ -275,7 +278,7 @@ def _continued(cells: np.ndarray, period: int, periods: int) -> np.ndarray:
 
 
 def _of_all(cells: np.ndarray, sequences: int, by_time: bool) -> np.ndarray:
-    """Returns these cells of so many sequences: one time after the other, or one sequence after the other."""
+    """Returns the cells repeated for so many sequences: ordered by time, or sequence after sequence."""
     rows = np.repeat(cells, sequences, axis=0) if by_time else np.tile(cells, (sequences, 1))
     rows[:, N] = np.tile(np.arange(sequences), len(cells)) if by_time else np.repeat(np.arange(sequences), len(cells))
     return rows

@@ -1,4 +1,4 @@
-"""Makes a checked, optimized program of a graph and a request, and keeps it: both front-ends go through here."""
+"""Makes a checked, optimized program of a graph and a request, and keeps it: the way of both front-ends."""
 
 from nnet3.driver.cache import ComputationCache, default_cache
 from nnet3.driver.family_shelf import FamilyShelf, precompute_of

@@ -1,4 +1,4 @@
-"""ComputationCache: compiled computations by what they depend on, in memory and if wanted in a folder."""
+"""ComputationCache: compiled computations by their dependences, in memory and if wanted in a folder."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ class CacheCounts:
 
 
 class ComputationCache:
-    """Compiles what has not been compiled before.
+    """Compiles programs once and keeps them.
 
-    Keys are made of what a program depends on: the fingerprint of the network (its structure and settings, not its
-    parameters), the request, the options. A network that has changed has another key, so that it is compiled again.
+    Keys are made of a program's dependences: the fingerprint of the network (structure and settings, without
+    parameters), the request, the options. A changed network has another key, so its programs are compiled again.
 
-    Programs in memory take at most `max_bytes` (estimated); the one that was not used for longest goes first. With a
-    `folder` they are also kept there, one file each, together with the plans made for them; the folder too is kept
-    below `max_bytes`. Files that are damaged or not ours are ignored with a warning, and written anew. Several
-    processes may use one folder, several threads one cache: equal requests are compiled once, others wait for that.
+    Programs in memory take at most `max_bytes` (estimated); the program unused for longest goes first. With a
+    `folder` programs are also kept on disk, one file each, together with their plans; the folder too is kept
+    below `max_bytes`. Damaged and foreign files are ignored with a warning, and written anew. Several
+    processes may use one folder, several threads one cache: equal requests are compiled once, further callers wait.
 
-    Programs that differ in length, or in how many sequences they have, are one family (see `FamilyShelf`): its few
-    members are kept as all programs are. What is continued from them is not written, and only the last ones are kept.
+    Programs that differ in length, or in the number of sequences, are one family (see `FamilyShelf`): its few
+    members are kept like all programs. Programs continued from members are not written, and only the last are kept.
 
-    What comes out of a cache is shared: take a `copy()` to change it.
+    Programs from a cache are shared: take a `copy()` to change one.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -102,15 +102,15 @@ class ComputationCache:
         self.counts = CacheCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, in this process or another one, begins empty: it belongs to what is copied with it."""
+        """A copy, in this process or another, begins empty: it belongs to the copied object."""
         return ComputationCache, (self.folder, self.max_bytes)
 
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
-        """The program that `nnet3.compile` gives. Raises RequestError or NotComputableError."""
+        """The program given by `nnet3.compile`. Raises RequestError or NotComputableError."""
         return self.program(task_of(nnet, request, options))
 
     def program(self, task: CompileTask) -> NnetComputation:
-        """The program of a task, made if it is not known: by continuing shorter ones, or else by compiling."""
+        """The program of a task: a known one, or made by continuing shorter programs, or else by compiling."""
         digest = _digest_of(task)
         with self._lock:
             is_known = digest in self._entries
@@ -132,7 +132,9 @@ class ComputationCache:
         return program
 
     def made_of_others(self, task: CompileTask) -> NnetComputation | None:
-        """The program of a task, continued from shorter ones or restricted from a longer one; None if it cannot be."""
+        """The program of a task, continued from shorter ones or restricted from a longer one; None if neither is
+        possible.
+        """
         return self._made_of_others(_digest_of(task), task)
 
     def _made_of_others(self, digest: str, task: CompileTask) -> NnetComputation | None:
@@ -167,7 +169,7 @@ class ComputationCache:
         return computation
 
     def _keep_continued(self, digest: str, program: NnetComputation) -> None:
-        """Keep the last programs that were continued, with the plans made for them; the lock is held."""
+        """Keep the last continued programs, with their plans; the lock is held."""
         program.attachments = {}
         self._continued[digest] = _Entry(program, num_bytes(program))
         while len(self._continued) > _MOST_CONTINUED:
@@ -175,10 +177,10 @@ class ComputationCache:
         self._shrink()
 
     def ragged(self, task: CompileTask, apart: Callable[[], CompileTask], length: int) -> CheckedLengths | None:
-        """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to that.
+        """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to `length`.
 
         `apart`: the same task, compiled so that rows of different times never share memory. None if the program cannot
-        be restricted to those lengths (see `refusals`).
+        be restricted to shorter lengths (see `refusals`).
         """
 
         def make() -> CheckedLengths:
@@ -190,7 +192,9 @@ class ComputationCache:
         return self._ragged_of(task, make)
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
-        """The program of a task whose sequences end at different times, made of that for longer ones, if it can be."""
+        """The program of a task whose sequences end at different times, restricted from one for longer sequences, or
+        None.
+        """
         try:
             form = task.ragged()
             if form is None:
@@ -214,11 +218,11 @@ class ComputationCache:
             return RaggedFamily(form, self._longer(form.apart()))
 
     def _longer(self, task: CompileTask) -> NnetComputation:
-        """The program of a task, which others are made of: recurrences are loops in it, if they can be."""
+        """The program of a task, from which others are restricted, with recurrences as loops where possible."""
         return self.program(replace(task, serves_shorter=True))
 
     def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
-        """Returns what `make` gave for this task and unit; None if that is a refusal."""
+        """Returns the result of `make` for this task and unit, made once; None for a refusal."""
         digest = _digest((_digest_of(task), unit))
         with self._lock:
             known = self._ragged.pop(digest, None)
@@ -234,10 +238,10 @@ class ComputationCache:
         return None if isinstance(known, str) else known
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
-        """The computation of this key; `make` is called if it is not known.
+        """The computation of this key; `make` is called for an unknown key.
 
         A key is made of dictionaries, sequences, sets, dataclasses, strings, bytes, numbers, arrays and None, and names
-        everything that the program depends on.
+        everything on which the program depends.
         """
         return self._get_or_make(_digest(key), make)
 
@@ -273,19 +277,19 @@ class ComputationCache:
 
     @property
     def num_bytes(self) -> int:
-        """The estimated size of what is in memory."""
+        """The estimated size of all programs in memory."""
         with self._lock:
             return self._total()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is in memory to one file, with the plans. Raises Nnet3Error."""
+        """Write all programs in memory to one file, with their plans. Raises Nnet3Error."""
         with self._lock:
             entries = {digest: entry.computation for digest, entry in self._entries.items()}
         files = {digest: _to_bytes(digest, computation) for digest, computation in entries.items()}
         write_atomically(path, to_bundle(files))
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Add what `save` wrote. What is damaged or not ours is left out, with a warning. Raises OSError."""
+        """Add programs written by `save`. Damaged and foreign ones are left out, with a warning. Raises OSError."""
         try:
             for digest, data in read_bundle(Path(path).read_bytes()):
                 computation = self._stored(digest, data)
@@ -295,7 +299,7 @@ class ComputationCache:
             warnings.warn(f"{path}: the rest is not used: {error}", RuntimeWarning, stacklevel=2)
 
     def clear(self) -> None:
-        """Forget what is in memory; files stay."""
+        """Forget all programs in memory; files stay."""
         with self._families_lock, self._lock:
             self._entries.clear()
             self._continued.clear()
@@ -317,7 +321,7 @@ class ComputationCache:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Drop programs until the rest is small enough, first those that cost least to make again."""
+        """Drop programs until the rest is small enough, cheapest to make again first."""
         total = self._total()
         for entries in (self._continued, self._entries):
             while total > self.max_bytes and entries:

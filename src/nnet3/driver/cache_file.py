@@ -40,7 +40,7 @@ Section = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]
 
 
 class CacheFileError(Nnet3Error):
-    """A file that is damaged or none of ours; the message says what is wrong with it."""
+    """A damaged or foreign file; the message says what is wrong."""
 
 
 def to_bytes(key: str, sections: Mapping[str, Section]) -> bytes:
@@ -70,13 +70,13 @@ def to_bytes(key: str, sections: Mapping[str, Section]) -> bytes:
 
 
 def to_bundle(files: Mapping[str, bytes]) -> bytes:
-    """The contents of one file with those of several, by their keys."""
+    """The contents of a bundle: one file with the contents of several, by key."""
     parts = [part for key, data in files.items() for part in (_NUMBERS.pack(len(key), len(data)), key.encode(), data)]
     return BUNDLE_MAGIC + b"".join(parts)
 
 
 def read_bundle(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Keys and contents of the files in one; they are not checked. Raises CacheFileError where it cannot be read."""
+    """Keys and unchecked contents of the files in a bundle. Raises CacheFileError for an unreadable bundle."""
     if not data.startswith(BUNDLE_MAGIC):
         raise CacheFileError("it does not begin as a file of this version")
     position = len(BUNDLE_MAGIC)
@@ -92,7 +92,7 @@ def read_bundle(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def write_file(path: Path, contents: bytes) -> None:
-    """Write a file in one step: nobody ever sees half of it. Raises OSError."""
+    """Write a file in one step; a half-written file is never visible. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
@@ -105,10 +105,10 @@ def write_file(path: Path, contents: bytes) -> None:
 
 
 class SectionReader:
-    """The sections of a file that is in memory, each read when it is asked for."""
+    """The sections of a file in memory, each read on demand."""
 
     def __init__(self, data: bytes, key: str) -> None:
-        """Check the file as a whole. Raises CacheFileError unless it is one of ours, whole, and has this key."""
+        """Check the file as a whole. Raises CacheFileError for a foreign or damaged file, and for another key."""
         if not data.startswith(MAGIC):
             raise CacheFileError("it does not begin as a file of this version")
         begin = len(MAGIC) + _NUMBERS.size
@@ -131,7 +131,7 @@ class SectionReader:
         return list(self._sections)
 
     def read(self, name: str) -> Section:
-        """A section's header and arrays, which cannot be written to. Raises CacheFileError if they are not there."""
+        """A section's header and read-only arrays. Raises CacheFileError for a missing section."""
         try:
             section = self._sections[name]
             start, length = section["header"]
@@ -158,9 +158,9 @@ _NAME = re.compile(rf"[0-9a-f]{{40}}{re.escape(_SUFFIX)}")  # what keys are call
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A folder with a file for each digest, which several processes may use. What goes wrong is a warning.
+    """A folder with a file for each digest, for use by several processes. Failures are warnings.
 
-    Where files of this folder's have more than `max_bytes` together, those written first go.
+    Where the cache's files exceed `max_bytes` together, the files written first go.
     """
 
     folder: Path
@@ -170,7 +170,7 @@ class CacheFolder:
         return self.folder / f"{digest}{_SUFFIX}"
 
     def read(self, digest: str) -> bytes | None:
-        """Returns the contents of a file, None if there is none that can be read."""
+        """Returns the contents of a file, None if the file is missing or unreadable."""
         path = self.path(digest)
         try:
             if path.exists() and not path.is_file():
@@ -207,7 +207,7 @@ class CacheFolder:
 
 
 def checked_folder(folder: str) -> Path:
-    """Returns the path of a folder, which is made when it is needed. Raises ArgumentError for what can be none."""
+    """Returns the path of a folder, made when needed. Raises ArgumentError for an impossible path."""
     if not folder or "\0" in folder:
         raise ArgumentError(f"the folder of a cache must be the path of a folder, got {folder!r}")
     if os.path.exists(folder) and not os.path.isdir(folder):
@@ -222,7 +222,7 @@ _PER_MATRIX = 400
 
 
 def num_bytes(computation: NnetComputation) -> int:
-    """About how much memory a computation takes, with what is attached to it."""
+    """An estimate of the memory of a computation, attachments included."""
     if isinstance(computation, LazyComputation):
         return computation.stored_bytes
     arrays = [*computation.index_tables, *computation.multi_tables, *computation.range_tables]
@@ -275,7 +275,7 @@ def about(computation: NnetComputation) -> dict[str, Any]:
 
 
 class StoredComputation(LazyComputation):
-    """A computation in a file, which is read when more is asked of it than what stands before the rest."""
+    """A computation in a file: the header is read at once, the rest on demand."""
 
     def __init__(self, reader: SectionReader) -> None:
         header, _ = reader.read("about")
@@ -286,7 +286,7 @@ class StoredComputation(LazyComputation):
 
 
 def stored_attachments(reader: SectionReader) -> dict[str, Callable[[], Section]]:
-    """Returns functions that read what was attached to a computation when it was written, by name."""
+    """Returns functions that read the attachments of a written computation, by name."""
     return {name: partial(reader.read, name) for name in reader.names() if name not in ("about", "computation")}
 
 

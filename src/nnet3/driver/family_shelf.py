@@ -1,4 +1,4 @@
-"""FamilyShelf: the families of programs that a cache has made, by the form of their tasks."""
+"""FamilyShelf: the families of programs made by a cache, by the form of their tasks."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _Digest = tuple[tuple[int, ...], str]
 
 
 class _NoMemberError(Exception):
-    """A shorter request that was made of a longer one is no member of its family."""
+    """A shorter request, made of a longer one, is no member of the longer request's family."""
 
 
 @dataclass
 class FamilyPlace:
-    """All that is known of the programs of a form: the longest that was compiled, the family, or why there is none.
+    """Knowledge of the programs of a form: the longest compiled program, the family, or the reason for having none.
 
-    `rows`: the indexes that the members of the family name. `first`: the shortest member. `is_proved`: all longer ones
-    go on likewise; None before that was looked at, False if a family reaches as far as the longest program alone.
-    `short`: what is known of programs below `first`. Only the cache keeps the longest program in memory: when it has
-    dropped that, the next one that is compiled is the longest. `compile` makes members.
+    `rows`: the indexes of the members of the family. `first`: the shortest member. `is_proved`: all longer members go
+    on likewise; None before the proof, False if a family reaches as far as the longest program alone. `short`: the
+    place of programs below `first`. Only the cache keeps the longest program in memory: once dropped by the cache, the
+    next compiled program is the longest. `compile` makes members.
     """
 
     compile: Callable[[CompileTask], NnetComputation] = compile_task
@@ -72,7 +72,7 @@ class FamilyPlace:
         return [self, *([] if self.short is None else self.short.all())]
 
     def k_of(self, rows: Sequence[np.ndarray]) -> int:
-        """Returns the k of the member that names these indexes, -1 if there is none."""
+        """Returns the k of the member with these indexes, -1 if there is none."""
         if self.family is None or self.rows is None:
             return -1
         k = self.rows.k_of(list(map(len, rows)))
@@ -80,7 +80,7 @@ class FamilyPlace:
         return k if is_member and _equal(self.rows, k, rows) else -1
 
     def note(self, form: LengthForm, program: NnetComputation) -> None:
-        """Take note of a program that was compiled."""
+        """Take note of a compiled program."""
         if self.refusal or (self.rows is not None and not _names(self.rows, form.k, form.rows)):
             return
         if self.family is not None and form.k > self.longest_k:
@@ -89,7 +89,7 @@ class FamilyPlace:
             self.longest_k, self.longest, self.longest_rows = form.k, weakref.ref(program), _digest(form.rows)
 
     def has(self, form: LengthForm, task: CompileTask) -> bool:
-        """Returns True if the family has a member of this form; makes the family if it is time for it."""
+        """Returns True if the family has a member of this form; makes the family when the time has come."""
         if self.refusal or (self.longest_k < 0 and not _is_far(form, task)):
             return False
         if self.is_proved is False and form.k > self.longest_k:
@@ -108,9 +108,9 @@ class FamilyPlace:
         return self.family is not None and (bool(self.is_proved) or form.k <= self.longest_k)
 
     def _find_family(self, form: LengthForm) -> None:
-        """Make the family, if this form is long enough and all longer ones are known to go on likewise.
+        """Make the family, if this form is long enough and all longer members are known to go on likewise.
 
-        That is proved, or else the longest program is compared. Raises NotAffineError or what compiling raises.
+        This is proved, or else the longest program is compared. Raises NotAffineError or errors of compiling.
         """
         self._prove(form)
         assert self.rows is not None
@@ -138,7 +138,7 @@ class FamilyPlace:
         return _member_of(self.rows, k, *form.shorter(k))
 
     def _prove(self, form: LengthForm) -> None:
-        """Find the shortest member after which all go on alike, unless this form is too short to tell."""
+        """Find the shortest member after which all members go on alike, unless this form is too short to tell."""
         assert self.rows is not None
         if self.is_proved is None and not self.rows.moves_by(form.step):
             self.is_proved = False
@@ -153,7 +153,7 @@ class FamilyPlace:
                     self.first, self.is_proved = 0, False
 
     def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
-        """Take a family if it gives this program, else refuse it."""
+        """Take a family that gives this program, else refuse it."""
         try:
             family.check(k - self.first, program)
             self.family, self.longest_k = family, k
@@ -175,7 +175,7 @@ class SequencesPlace:
     refusal: str = ""
 
     def give(self, place: FamilyPlace, form: LengthForm, others: SequencesForm) -> None:
-        """Give a new place its family, if another number of sequences has one; it reaches as far as that does."""
+        """Give a new place its family, if another number of sequences has one; both families reach equally far."""
         known = self.place
         if known.family is None:
             self.n, self.place = others.n, place
@@ -196,7 +196,7 @@ class SequencesPlace:
         place.first, place.longest_k, place.is_proved = known.first, known.longest_k, known.is_proved
 
     def make(self, others: SequencesForm) -> None:
-        """Make the families. Raises NotAffineError or what compiling raises."""
+        """Make the families. Raises NotAffineError or errors of compiling."""
         first, known = self.place.first, self.place
         assert known.family is not None
         assert known.rows is not None
@@ -223,18 +223,17 @@ class FamilyShelf:
     """Continues programs to other lengths and other numbers of sequences.
 
     The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves
-    sequences of many lengths, two short programs of the form are compiled and continued. The longest program that was
-    compiled before, if there is one, must equal their continuation, command by command. The two are long enough to show
-    everything that longer programs are made of (see `nnet3.lowering.continuation`), so every longer program follows by
-    arithmetic.
+    sequences of many lengths, two short programs of the form are compiled and continued. The longest program compiled
+    before, if any, must equal their continuation, command by command. The two short programs are long enough to show
+    all parts of longer programs (see `nnet3.lowering.continuation`), so every longer program follows by arithmetic.
 
-    Some networks would need very long members, or nobody can tell how long. Their family is made when a program is
-    wanted that is shorter than the longest known one. It is compared with the longest one and reaches no further: each
-    longer program is compiled and compared, and then confirms the family up to its own length.
+    Some networks would need very long members, or members of unknown length. Their family is made on the first request
+    for a program shorter than the longest known one. The family is compared with the longest program and reaches no
+    further: each longer program is compiled and compared, and then confirms the family up to the new length.
 
-    Sequences that are alike have one graph, however many they are. If there is a family for one number of sequences and
-    another number is wanted, programs for four and five sequences are compiled and continued to all numbers. The first
-    number must get its own family back; families of other numbers reach as far as that one.
+    Sequences that are alike have one graph, for any number of sequences. If there is a family for one number of
+    sequences and another number is wanted, programs for four and five sequences are compiled and continued to all
+    numbers. The first number must get its own family back; families of further numbers reach as far as the first.
     """
 
     def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
@@ -258,14 +257,14 @@ class FamilyShelf:
         return [each for place in self._places.values() for each in place.all()]
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
-        """Take note of a program that was compiled."""
+        """Take note of a compiled program."""
         form = task.form()
         if form is not None:
             self._place(form, task).note(form, program)
 
     @many_objects()
     def program(self, task: CompileTask) -> NnetComputation | None:
-        """Returns the program of a task from the family of its form; None if there is none."""
+        """Returns the program of a task from the family of its form; None without a family."""
         kind = None if task.kind is None else (task.kind, task.options)
         place, k = self._used_last(kind, task) or self._of_form(task)
         if place is None or place.family is None:
@@ -282,7 +281,7 @@ class FamilyShelf:
         return program
 
     def _used_last(self, kind: Hashable, task: CompileTask) -> tuple[FamilyPlace, int] | None:
-        """Returns a family of this kind that has a program for the indexes of a task, and the k of that."""
+        """Returns a family of this kind with a program for the indexes of a task, and the program's k."""
         if kind not in self._of_kind:
             return None
         rows = task.rows()
@@ -293,7 +292,7 @@ class FamilyShelf:
         return None
 
     def _of_form(self, task: CompileTask) -> tuple[FamilyPlace | None, int]:
-        """Returns the family of a task's form, and the task's k in it; None if it is of none."""
+        """Returns the family of a task's form, and the task's k in it; None for a task without a family."""
         form = task.form()
         if form is None:
             return None, -1
@@ -311,7 +310,7 @@ class FamilyShelf:
 
 
 def _recent(places: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
-    """Returns what has this name, made if it is not there; the last ones that were asked for are kept."""
+    """Returns the entry called `name`, made if missing; the last used entries are kept, at most `most`."""
     if name not in places:
         places[name] = make()
     places.move_to_end(name)
@@ -321,9 +320,9 @@ def _recent(places: OrderedDict[K, P], name: K, make: Callable[[], P], most: int
 
 
 def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndarray]) -> CompileTask:
-    """Returns a member's task, made of a longer one. Raises _NoMemberError if it names other indexes than its own.
+    """Returns a member's task, made of a longer task. Raises _NoMemberError if the task's indexes are not the member's.
 
-    An input that is shorter than the others may have lost too much.
+    An input shorter than the rest may have lost too much.
     """
     if not _names(rows, k, own):
         raise _NoMemberError
@@ -331,7 +330,7 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
 
 
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
-    """True for a long recurrence, which takes longer to compile than the members of its family, or that serves many."""
+    """True for a recurrence that serves many lengths, or is so long that members of its family compile faster."""
     return (
         (task.serves_shorter or form.k >= _FAR)
         and form.step[T] > 0
@@ -348,7 +347,7 @@ def _digest(tables: Sequence[np.ndarray]) -> _Digest:
 
 
 def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
-    """True if the family's request for this length names the same indexes in the same order."""
+    """True if the family's request for this length has the same indexes in the same order."""
     if rows.lengths(k).tolist() != list(
         map(len, wanted)
     ):  # first, because where times have gaps there may be very many
@@ -361,13 +360,13 @@ def _equal(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
 
 
 def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
-    """Does what `_names` does, for a request whose digest of indexes is known."""
+    """Compares indexes like `_names`, for a request given by the digest of its indexes."""
     if tuple(rows.lengths(k).tolist()) != wanted[0]:
         return False
     return _digest([table.values for table in rows.at(k)]) == wanted
 
 
 def precompute_of(task: CompileTask) -> Precompute:
-    """Returns what makes the precomputed entries of a task's program; it looks at the task when it is first called."""
+    """Returns the maker of precomputed entries for a task's program; it looks at the task on the first call."""
     rules = cache(lambda: KernelRules(task.lowered_from()[0]))
     return lambda rows: rules().precompute(rows)

@@ -21,19 +21,19 @@ _MANY = 500  # steps, and sequences, of the largest member that is checked
 
 
 class CompiledFamily:
-    """The programs for requests that differ in how many frames and sequences they ask for, compiled once.
+    """The programs for requests that differ in their numbers of frames and sequences, compiled once.
 
-    `frames`: output frames of each sequence in the shortest member; others have `step` more, twice as many more, ....
-    `sequences`: their number in the member with the fewest; where `any_sequences` is False, in all members.
+    `frames`: output frames of each sequence in the shortest member; longer members have `step` more, twice as many
+    more, .... `sequences`: their number in the member with the fewest; where `any_sequences` is False, in all members.
 
     Prints as the program with its parameters: T output frames for each of N sequences.
     """
 
     def __init__(self, task: CompileTask, table: int, sequences: int) -> None:
-        """`table`: the place among the form's indexes of those of an output, which has so many `sequences`.
+        """`table`: the place of an output's indexes among the form's, for so many `sequences`.
 
-        Raises RequestError if the request is too short to tell how longer ones go on, and for networks whose programs
-        do not go on alike.
+        Raises RequestError if the request is too short to tell how longer programs go on, and for networks whose
+        programs do not go on alike.
         """
         form = task.form()
         if form is None and task.ends_apart():
@@ -67,7 +67,7 @@ class CompiledFamily:
     def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
         """Returns the program for so many output frames of each of so many sequences.
 
-        Its indexes continue those of the request: further frames at its end, further sequences with the next numbers.
+        The indexes continue those of the request: further frames at the end, further sequences with the next numbers.
         Raises RequestError if no member has this shape.
         """
         sequences = self.sequences if sequences is None else sequences
@@ -127,7 +127,7 @@ def _place_of(form: LengthForm, task: CompileTask) -> FamilyPlace:
 
 
 def _shapes_of(form: LengthForm, place: FamilyPlace) -> SequencesPlace | None:
-    """Returns the family for all numbers of sequences; None if it is that of one number."""
+    """Returns the family for all numbers of sequences; None for a family of one number."""
     others = form.sequences()
     if others is None:
         return None

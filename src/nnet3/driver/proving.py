@@ -1,7 +1,7 @@
-"""Proofs of programs: when a program is proved, and of programs that were made of others that they are the plain one.
+"""Proofs of programs: when a program is proved, and that a program made of others equals the plain one.
 
-A program that was compiled is proved pass by pass (`nnet3.ir.passes.pipeline`). One that was continued from short ones,
-or restricted to shorter sequences, is compared with what lowering gives for exactly its shape.
+A compiled program is proved pass by pass (`nnet3.ir.passes.pipeline`). A program continued from short ones,
+or restricted to shorter sequences, is compared with the lowered program of exactly its shape.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MOST_COMMANDS = 20_000  # of a program that is proved because of "all"
 
 
 def proves_forms(options: CompileOptions) -> bool:
-    """Tells whether a program that is compiled is to be proved."""
+    """Tells whether a compiled program is to be proved."""
     asked = os.environ.get(PROVE)
     return options.prove or asked in ("all", "some", "forms") or (asked is None and library(warns=False) is not None)
 
 
 def proves_all(options: CompileOptions | None = None, mark: object = None) -> bool:
-    """Tells whether a program that is made of others is to be proved; without options, whether a plan or a link is.
+    """Tells whether a program made of others is to be proved; without options, whether a plan or a link is.
 
-    `mark`: what tells it from others, by which "some" chooses; with another NNET3_PROVE_SEED it chooses others.
+    `mark`: identifies the program, plan or link; "some" chooses by mark and by NNET3_PROVE_SEED.
     """
     asked = os.environ.get(PROVE)
     chosen = asked == "all" or (asked == "some" and int(key("some", mark)) % _ONE_IN == 0)
@@ -53,10 +53,10 @@ def prove_made_of_others(
     program: NnetComputation,
     mark: object,
 ) -> None:
-    """Prove that a program made of others is what its task asks for, if its options or the environment say so.
+    """Prove that a program made of others computes its task, if the options or the environment say so.
 
-    If the options do, its plans and links are proved as well. The environment's "all" and "some" leave out very long
-    programs. `mark`: what tells the task from others. Raises ProofError.
+    If the options do, plans and links of the program are proved as well. The environment's "all" and "some" leave out
+    very long programs. `mark`: identifies the task. Raises ProofError.
     """
     program.prove = options.prove
     if not proves_all(options, mark):
@@ -75,9 +75,9 @@ def prove_made_of_others(
 
 
 def looks_at(source: GraphSource) -> LooksAt:
-    """Returns the function from a node and rows of its output to the rows at which its kernel looks.
+    """Returns the function from a node and rows of its output to the rows at which the node's kernel looks.
 
-    A kernel that has no indexed operand looks at its own rows.
+    A kernel without an indexed operand looks at its own rows.
     """
     numbers = {node.name: number for number, node in enumerate(source.nodes)}
 

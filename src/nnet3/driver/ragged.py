@@ -1,17 +1,16 @@
 """RaggedFamily: programs for sequences that end at different times, made of one for equal, longer sequences.
 
 No row of a sequence looks at rows of another, so a graph is the graphs of its sequences side by side. Before it gives
-a program, `RaggedFamily` compares the graph of each new length with that of the longer sequence. The shorter graph must
-be the longer one without the rows beyond its end, and without the slots that look at such rows. Then the longer
-program, restricted to the rows that exist (`families.ragged`), computes each row from the same rows as the shorter
-graph: a slot whose row does not exist counts as zero there, as a slot does that a gathered node does not use.
-Derivatives come from the users that exist; updates and statistics see the rows that exist. Kernels precompute their
-tables anew, from the rows that exist.
+a program, `RaggedFamily` compares the graph of each new length with the graph of the longer sequence. The shorter graph
+must be the longer one without the rows beyond its end, and without the slots that look at such rows. Then the longer
+program, restricted to the existing rows (`families.ragged`), computes each row from the same rows as the shorter
+graph: a slot without a row counts as zero, like an unused slot of a gathered node. Derivatives come from the
+existing users; updates and statistics see the existing rows. Kernels precompute their tables anew, from existing rows.
 
 A sequence may be so short that its graph lacks further rows: if outputs look at t - 20 and t + 20, three outputs need
-nothing at t = 3. The restricted program computes these rows for nobody. It is refused where they would matter: where
-there are derivatives or statistics, or kernels look at all rows together. (Kernels that repair themselves change even
-derivatives that are zero.)
+nothing at t = 3. The restricted program computes these unneeded rows for nobody. It is refused where unneeded rows
+would matter: with derivatives or statistics, or with kernels that look at all rows together. (Kernels that repair
+themselves change even derivatives that are zero.)
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class RaggedFamily:
     """Restricts the program of a task for equal sequences to shorter sequences of any lengths."""
 
     def __init__(self, form: RaggedForm, program: NnetComputation) -> None:
-        """`program`: that of the form's longer task. Raises NotRaggedError."""
+        """`program`: the program of the form's longer task. Raises NotRaggedError."""
         source, request = form.longer.lowered_from()
         one = _of_sequences(request, [0])
         self._graph = build_graph(source, one)
@@ -83,13 +82,15 @@ class RaggedFamily:
         return self._units_before_end(node, times) if node in self._ends else np.full(len(times), ALWAYS)
 
     def _units_before_end(self, node: str, times: np.ndarray) -> np.ndarray:
-        """Returns by how many units a sequence may be shorter so that the node still has rows of these times."""
+        """Returns by how many units a sequence may be shorter with the node still having rows of these times."""
         ends = self._ends[node]
         periods, rest = np.divmod(ends[0] - times, self._period)
         return periods * self._units + np.searchsorted(ends[0] - ends, rest, side="right") - 1
 
     def program(self, form: RaggedForm, task: CompileTask) -> NnetComputation:
-        """Returns the program of a task of this form. Raises NotRaggedError or ComputationCheckError if it has none."""
+        """Returns the program of a task of this form. Raises NotRaggedError or ComputationCheckError for a task without
+        one.
+        """
         self._check(form, task)
         rules = KernelRules(task.lowered_from()[0])
         program = self._program.at(form.shorter, rules, form.numbers)
@@ -105,10 +106,10 @@ class RaggedFamily:
     # ---- the proof ----
 
     def _check_rows_of_kernels(self) -> None:
-        """Raise NotRaggedError unless it is certain which rows kernels work on: those of their node, each once.
+        """Raise NotRaggedError unless kernels certainly work on the rows of their node, each row once.
 
-        Rows that share the room of others have no times of their own, and some values lie in the matrix of a user. Who
-        does not learn may work on later rows too, if nobody looks at what does not exist (see `_fault`).
+        Rows that share memory with others have no times of their own, and some values lie in the matrix of a user. A
+        kernel that does not learn may work on later rows too, if nobody looks at absent rows (see `_fault`).
         """
         for (name, does, _, _), found in self._program.operands.rows_of_kernels().items():
             node = self._graph.node_names.index(name) if name in self._nodes else -1
@@ -122,7 +123,7 @@ class RaggedFamily:
                 raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
 
     def _check(self, form: RaggedForm, task: CompileTask) -> None:
-        """Raise NotRaggedError unless the graph of each sequence is the longer one without the rows beyond its end."""
+        """Raise NotRaggedError unless each sequence's graph is the longer graph without the rows beyond its end."""
         counts = [
             np.bincount(rows[:, N], minlength=len(form.numbers))[list(form.numbers)] for rows in form.rows.values()
         ]
@@ -141,7 +142,7 @@ class RaggedFamily:
     def _fault(
         self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], shorter: Sequence[int]
     ) -> str:
-        """Returns what is wrong with the graphs of these sequences, so many units shorter; "" if nothing."""
+        """Returns the fault of the graphs of these sequences, so many units shorter; "" if there is none."""
         graph = told_apart(build_graph(source, request))
         long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(shorter, dtype=np.int64)
         ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(shorter, dtype=np.int64)))
@@ -175,7 +176,7 @@ class RaggedFamily:
         return ""
 
     def _cells_of(self, graph: ComputationGraph, ids: np.ndarray) -> np.ndarray:
-        """Returns the cindex of the longer sequence of which each of these is, -1 for none."""
+        """Returns the cindexes of the longer sequence for the given ones, -1 for none."""
         cells = np.full(len(ids), -1)
         for node in np.unique(graph.node[ids]).tolist():
             own = graph.node[ids] == node
@@ -185,7 +186,7 @@ class RaggedFamily:
         return cells
 
     def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, shorter: np.ndarray) -> np.ndarray:
-        """Returns which cindexes are given, but later than those of the longer request would be."""
+        """Returns a mask of given cindexes later than the inputs of the longer request, shortened alike, would be."""
         always = np.full(self._units, ALWAYS)
         ends = np.array([self._ends.get(name, always) for name in graph.node_names])
         periods, units = np.divmod(shorter[np.searchsorted(numbers, graph.indexes[:, N])], self._units)
@@ -196,8 +197,8 @@ class RaggedFamily:
 def program_of_frames(task: CompileTask, program: NnetComputation, length: int) -> RaggedProgram:
     """Returns the program of a task whose sequences all have frames 0 to `length` - 1, as one for all lengths.
 
-    A node has the same frames in a sequence alone, so that nothing has to be proved of graphs. Raises NotRaggedError
-    unless each kernel works on the rows of its node, and what it reads at them has these rows.
+    A node has the same frames in a sequence alone, so that no proof about graphs is needed. Raises NotRaggedError
+    unless each kernel works on the rows of its node, and the kernel's operands have these rows.
     """
 
     def distances(info: MatrixInfo) -> np.ndarray:
@@ -221,14 +222,14 @@ def program_of_frames(task: CompileTask, program: NnetComputation, length: int) 
 
 
 def _are_rows_of_node(found: np.ndarray, expected: np.ndarray, does: str) -> bool:
-    """Tells whether a kernel works on the rows of its node, each once; going backward without learning on some."""
+    """Tells whether a kernel works on its node's rows, each once; going backward without learning, on some."""
     values, counts = np.unique(found, return_counts=True)
     of_node = (expected[:, np.newaxis] == values).sum(axis=0)
     return bool((counts <= of_node).all() if does == "backward" else np.array_equal(np.sort(found), np.sort(expected)))
 
 
 def _seen(source: GraphSource, node: int) -> int:
-    """Returns the node whose rows a view looks at; for any other node the node itself."""
+    """Returns the node under a chain of views; the node itself unless it is a view."""
     while source.nodes[node].kind is NodeKind.VIEW:
         node = source.nodes[node].operands[0].node
     return node

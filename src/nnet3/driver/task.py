@@ -30,9 +30,8 @@ FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs 
 class SequencesForm:
     """The place of a task among tasks that differ in length and in their number of sequences, all alike.
 
-    `key` is equal for all of them; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is the task
-    that is j steps longer than the shortest and has n sequences beyond the fewest, and its indexes; n is not above that
-    of this task.
+    `key` is equal for all of these tasks; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is the
+    task j steps longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most this task's.
     """
 
     key: Mapping[str, object]
@@ -44,9 +43,9 @@ class SequencesForm:
 class LengthForm:
     """The place of a task in a row of tasks that differ only in length, or only in their number of sequences.
 
-    `key`: equal for all tasks of the row. `k`: how many steps this one is longer than the shortest. `rows`: the indexes
-    that it names. `shorter(j)`: the task that is j steps longer than the shortest, and its indexes. `step`: the
-    distance (n, t, x) by which indexes move from one task to the next. `sequences`: the place of the task among those
+    `key`: equal for all tasks of the row. `k`: the number of steps by which the task is longer than the shortest.
+    `rows`: the task's indexes. `shorter(j)`: the task j steps longer than the shortest, and its indexes. `step`: the
+    distance (n, t, x) by which indexes move from one task to the next. `sequences`: the place of the task among tasks
     with other numbers of sequences; None if its sequences are not alike, or too few.
     """
 
@@ -62,11 +61,11 @@ class LengthForm:
 class RaggedForm:
     """Relates a task whose sequences end at different times to a task with longer and more sequences, all alike.
 
-    `longer`: that task. `apart`: the same task, compiled so that rows of different times never share memory. `period`:
-    the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of `period`.
-    `shorter` (sequences,): how many units each sequence ends before those of `longer`, ascending; `numbers`: its n.
-    `rows`: the indexes of each input and output by name, in the user's order. `lasting`: the names of inputs and
-    outputs with the same indexes in all sequences.
+    `longer`: the task with longer sequences. `apart`: `longer`, compiled so that rows of different times never share
+    memory. `period`: the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of
+    `period`. `shorter` (sequences,): the units by which each sequence ends before the sequences of `longer`, ascending;
+    `numbers`: its n. `rows`: the indexes of each input and output by name, in the user's order. `lasting`: the names of
+    inputs and outputs with equal indexes in all sequences.
     """
 
     longer: CompileTask
@@ -85,7 +84,7 @@ def rows_apart(options: CompileOptions) -> CompileOptions:
 
 
 def rounded_up(count: int) -> int:
-    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... that is not below this one.
+    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... that is at least the given one.
 
     >>> [rounded_up(count) for count in (1, 4, 5, 6, 7, 16, 17, 49)]
     [2, 4, 6, 6, 8, 16, 24, 64]
@@ -95,9 +94,9 @@ def rounded_up(count: int) -> int:
 
 
 def steps_beyond(num_periods: int, step: int) -> int:
-    """Returns by how many steps of so many periods a task of this length is longer than the shortest of its form.
+    """Returns the number of steps by which a task of `num_periods` is longer than the shortest of its form.
 
-    It has no form if that is negative.
+    A step is `step` periods. A task with a negative number has no form.
     """
     k = (num_periods - max(_FEWEST, _FEWEST_STEPS * step)) // step
     return k if k >= FEWEST_MORE else -1
@@ -105,15 +104,15 @@ def steps_beyond(num_periods: int, step: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class CompileTask:
-    """A graph, what is asked of it, and how it is compiled.
+    """A graph, the request to it, and the options of compiling.
 
-    `key`: everything on which the program depends, beside the options (see `ComputationCache.get_or_compile`).
-    `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
-    `fingerprint`: aspects of the graph; a program compares them with those of its network before it runs.
-    `form` makes the row of tasks to which it belongs, None if it is too short for one. `ends_apart` tells whether its
-    sequences end at different times; `ragged` then makes its relation to longer ones, None if there is none. `kind`:
-    equal for tasks that differ only in the indexes that they name, `rows`; None if nobody knows. `serves_shorter`: its
-    program is restricted to ever new lengths, so that a loop in it gains more than in one that only runs.
+    `key`: all dependences of the program beside the options (see `ComputationCache.get_or_compile`).
+    `lowered_from` makes the source and the request of the lowering; it is called only for an unknown program.
+    `fingerprint`: aspects of the graph, compared with the aspects of the program's network before each run. `form`
+    makes the task's place in a row of tasks, None if the task is too short for one. `ends_apart` tells whether the
+    sequences end at different times; `ragged` then makes the relation to longer sequences, None without one.
+    `kind`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the program is
+    restricted to ever new lengths, so that a loop in it gains more than in a program that only runs.
     """
 
     key: Mapping[str, object]
@@ -130,9 +129,9 @@ class CompileTask:
 
 @many_objects()
 def compile_task(task: CompileTask) -> NnetComputation:
-    """The program of a task: lowered, optimized, checked and proved if its options say so.
+    """The program of a task: lowered, optimized, checked and proved as the options say.
 
-    Raises RequestError for a request that cannot be, NotComputableError for outputs out of reach.
+    Raises RequestError for an impossible request, NotComputableError for outputs out of reach.
     """
     options = task.options
     computation = lower(*task.lowered_from())

@@ -2,7 +2,7 @@
 
 `epochs` looks at the network only: nodes that can be finished before others begin come in earlier epochs.
 `exact_levels` looks at the items (cindexes) of one computation: items of one level can be computed together.
-Nothing here knows what the nodes compute.
+Scheduling does not depend on the nodes' functions.
 """
 
 from nnet3.schedule.directed_graph import DirectedGraph, reached

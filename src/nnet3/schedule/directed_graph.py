@@ -40,7 +40,7 @@ class DirectedGraph:
 
     @property
     def sources(self) -> npt.NDArray[np.int32]:
-        """The node that each arc leaves, (num_arcs,), in the order of `successors`."""
+        """The node at the tail of each arc, (num_arcs,), in the order of `successors`."""
         return np.repeat(np.arange(self.num_nodes, dtype=np.int32), np.diff(self.indptr))
 
     def reversed(self) -> DirectedGraph:
@@ -49,7 +49,7 @@ class DirectedGraph:
 
 
 def reached(starts: Iterable[Vertex], following: Callable[[Vertex], Iterable[Vertex]]) -> list[Vertex]:
-    """Returns the starts and all that follows on them, each once, in depth-first order."""
+    """Returns the starts and all nodes reachable from a start, once each, in depth-first order."""
     seen: dict[Vertex, None] = {}
     waiting = list(starts)[::-1]
     while waiting:

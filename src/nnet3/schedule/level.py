@@ -1,8 +1,8 @@
-"""Levels of items that need each other: the length of the longest chain of needs below each.
+"""Levels of items with needs: the length of the longest chain of needs below an item.
 
-An item is whatever is computed as one: a cindex, that is one row of the output of one node. Everything that an item
-needs has a lower level, so items of one level can be computed together. A recurrence has a level for each round of its
-nodes: with a delay of 3 frames, three time steps of all sequences share one.
+An item is a unit of computation: a cindex, one row of the output of one node. All needs of an item have lower levels,
+so items of one level can be computed together. A recurrence has a level for each round of its
+nodes: with a delay of 3 frames, three time steps of all sequences share one level.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from nnet3.schedule.directed_graph import Integers
 
 
 class CycleError(RequestError):
-    """Some items need themselves by way of others, so they can never be computed.
+    """Some items need themselves by way of others: no order can compute them.
 
-    `items[k]` needs `items[k + 1]`, and the last one needs the first.
+    `items[k]` needs `items[k + 1]`, and the last item needs the first.
     """
 
     def __init__(self, items: list[int]) -> None:
@@ -28,11 +28,11 @@ class CycleError(RequestError):
 
 
 def exact_levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:
-    """Returns the level of each item, int32 (num_items,): the length of the longest chain of needs below it.
+    """Returns the level of each item, int32 (num_items,): the length of the longest chain of needs below the item.
 
-    Item `needing[i]` needs item `needed[i]`. Items are followed in waves; each wave costs a fixed number of array
-    operations over its own items and arcs only, so the work is O(items + needs) and the number of calls depends on the
-    number of waves (the longest chain), not on the number of items.
+    Item `needing[i]` needs item `needed[i]`. Items are followed in waves; a wave costs a fixed number of array
+    operations over the wave's items and arcs only, so the work is O(items + needs) and the number of calls depends on
+    the number of waves (the longest chain), not on the number of items.
 
     Raises CycleError if items need each other in a circle.
     """
@@ -43,7 +43,7 @@ def exact_levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDA
 
 
 def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:
-    """Returns the levels; -1 for items on a cycle and all items that need them."""
+    """Returns the levels; -1 for items on a cycle and all items above a cycle."""
     order = np.argsort(needed, kind="stable")
     dependents = needing[order]  # grouped by the item they need
     indptr = np.concatenate([[0], np.cumsum(np.bincount(needed, minlength=num_items))])
@@ -64,9 +64,9 @@ def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[
 
 
 def _find_cycle(level: Integers, needing: Integers, needed: Integers) -> list[int]:
-    """Returns a cycle: each item needs the next one, and the last needs the first.
+    """Returns a cycle: an item needs the next one, and the last needs the first.
 
-    Every item without a level needs another one without a level, so that a walk along these must come back.
+    Every item without a level needs another without a level, so that a walk along such items must come back.
     """
     stuck = (level[needing] < 0) & (level[needed] < 0)
     next_item = dict(zip(needing[stuck].tolist(), needed[stuck].tolist(), strict=True))

@@ -1,9 +1,10 @@
-"""Strongly connected components, the largest sets of nodes that all reach each other, and epochs, which they are.
+"""Strongly connected components: the largest sets of mutually reachable nodes. They are the epochs of a network.
 
-In a feedforward network each layer is an epoch of its own: all of it is computed before anything that depends on it.
+In a feedforward network each layer is a separate epoch: a layer is computed completely before its users.
 The nodes of a recurrence need each other, at other times, and can only take turns; together they make one epoch.
-Without epochs a feedforward layer on top of a recurrent one would be computed in as many pieces as there are time
-steps, because each piece could begin as soon as the recurrence has passed it."""
+Without epochs a feedforward layer on top of a recurrent one would be computed in as many pieces as the recurrence has
+time steps, because a piece could begin right after the recurrence's step.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from nnet3.schedule.directed_graph import DirectedGraph
 
 
 def epochs(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Returns the epoch of each node, (num_nodes,), and a mask of the epochs that are recurrent, (num_epochs,).
+    """Returns the epoch of each node, (num_nodes,), and a mask of the recurrent epochs, (num_epochs,).
 
-    An arc leads from a node to one that ever refers to it. An epoch is a strongly connected component, numbered in
-    topological order; it is recurrent if it has several nodes or one that refers to itself.
+    An arc leads from a node to every node that ever refers to it. An epoch is a strongly connected component, numbered
+    in topological order; an epoch with several nodes, or with a node that refers to itself, is recurrent.
     """
     epoch_of_node, num_epochs = strongly_connected_components(graph)
     is_recurrent = np.bincount(epoch_of_node, minlength=num_epochs) > 1
@@ -31,9 +32,9 @@ def epochs(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.
 def strongly_connected_components(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
     """Returns the component of each node, (num_nodes,), and the number of components.
 
-    They are numbered in topological order: where an arc leads from A to B and these are in different
-    components, component(A) < component(B). Of the components that could come next, the one with the
-    lowest node number does, so that a graph whose arcs all lead upwards keeps its order.
+    Components are numbered in topological order: where an arc leads from A to B in another component,
+    component(A) < component(B). Of the components that could come next, the component with the
+    lowest node number comes, so that a graph whose arcs all lead upwards keeps its order.
     """
     label, num_components = _tarjan(graph)
     if num_components == 0:
@@ -45,8 +46,8 @@ def strongly_connected_components(graph: DirectedGraph) -> tuple[npt.NDArray[np.
 def _tarjan(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
     """Label the components in the order in which a depth-first search completes them (Tarjan, 1972).
 
-    `low[v]` is the earliest node known to be reachable from v that still waits for its component; v is the
-    first node of its component if that is v itself. The search keeps its own stack of (node, next arc), because
+    `low[v]` is the earliest node known to be reachable from v and still without a component; v is the
+    first node of a component if `low[v]` is v. The search keeps an explicit stack of (node, next arc), because
     a long chain of nodes would exceed Python's recursion limit.
     """
     indptr, successors = graph.indptr.tolist(), graph.successors.tolist()
@@ -86,7 +87,7 @@ def _tarjan(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
 
 
 def _topological_ranks(graph: DirectedGraph, label: npt.NDArray[np.int32], num_labels: int) -> npt.NDArray[np.int32]:
-    """Returns the place of each component in the topological order that follows node numbers where it can (Kahn)."""
+    """Returns the place of each component in the topological order, by node numbers where possible (Kahn)."""
     first_node = np.zeros(num_labels, dtype=np.int64)
     first_node[label[::-1]] = np.arange(graph.num_nodes)[::-1]
     sources, targets = label[graph.sources], label[graph.successors]

@@ -1,8 +1,8 @@
-"""The frames in which nodes of an nnet3 network have values, and those that a computational network keeps of them.
+"""Frames in which nodes of an nnet3 network have values, and the frames kept by a computational network.
 
-A node of nnet3 has a value wherever there is all that it must see, which may be before the first frame of the input or
-after the last: Offset(input, 1) begins at frame -1. A node of a CN has the frames of the input. So a CN keeps frame
-k + shift in the place of frame k, with a shift for each node that gets in all frames that somebody looks at.
+A node of nnet3 has a value wherever all required operands have values, which may be before the first frame of the input
+or after the last: Offset(input, 1) begins at frame -1. A node of a CN has the frames of the input. So a CN keeps frame
+k + shift in the place of frame k, with a shift for each node that gets in all frames in use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nnet3.structure.parts import NetworkParts
 
 @dataclass(frozen=True)
 class OffsetReference:
-    """`scale` times the value of a node `offset` frames ahead; an optional one is zero where that is not there."""
+    """`scale` times the value of a node `offset` frames ahead; an optional one is zero where the frame is missing."""
 
     node: str
     offset: int = 0
@@ -35,7 +35,7 @@ class OffsetReference:
 
 
 def references(descriptor: Descriptor, name: str) -> list[OffsetReference]:
-    """All references in order. Raises NetworkError for what has no counterpart, saying in which node."""
+    """All references in order. Raises NetworkError for references without a counterpart, naming the node."""
     return [reference for part in descriptor.parts for reference in _of_part(part, name, False)]
 
 
@@ -62,7 +62,7 @@ def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset:
 
 
 def component_offsets(made: Component, name: str) -> dict[int, bool]:
-    """The frames, relative to its own, that a component looks at, and whether it must have each.
+    """The frames, relative to the output's, at which a component looks, and whether each is required.
 
     Raises NetworkError if they depend on t.
     """
@@ -98,7 +98,7 @@ class FrameSpan:
 
     @property
     def fit(self) -> bool:
-        """True if these are no more than T frames, whatever T is."""
+        """True if the span is no more than T frames, for every T."""
         return self.last <= self.first
 
 
@@ -115,10 +115,10 @@ class Look:
 
 
 class FramesOfNodes:
-    """The frames of each node that the outputs need. Nodes are numbers in `parts`.
+    """The frames of each node needed by the outputs. Nodes are numbers in `parts`.
 
-    there: where the node has a value in nnet3. shifts: frame k of the CN is frame k + shift of nnet3.
-    Raises NetworkError for a node of which more frames are looked at than the input has.
+    there: the node's frames in nnet3. shifts: frame k of the CN is frame k + shift of nnet3.
+    Raises NetworkError for a node with more frames in use than the input has.
     """
 
     def __init__(self, parts: NetworkParts):
@@ -132,7 +132,7 @@ class FramesOfNodes:
         self.shifts = {number: self._shift(number, wanted) for number, wanted in self._wanted(outputs).items()}
 
     def ahead(self, number: int, look: Look) -> int:
-        """The number of frames by which a node of the CN looks ahead at the one that stands for the source."""
+        """The number of frames by which a node of the CN looks ahead at the source's node."""
         return self.shifts[number] + look.offset - self.shifts[look.source]
 
     def missing(self, number: int) -> tuple[int, int]:
@@ -162,7 +162,7 @@ class FramesOfNodes:
         return [Look(source) for source in sources]
 
     def _decisive(self, number: int) -> list[Look]:
-        """The looks that say where a node has a value: the required ones, or all of a component that needs any."""
+        """The looks that decide where a node has a value: the required looks, or all of a component that needs any."""
         node, looks = self._parts.nodes[number], self.looks[number]
         required = [look for look in looks if look.is_required]
         if required or not isinstance(node, ComponentNode) or not _needs_a_frame(self._parts.component(node)):
@@ -179,7 +179,7 @@ class FramesOfNodes:
         return reduce(FrameSpan.common, seen, ALWAYS)
 
     def _wanted(self, outputs: Iterable[int]) -> dict[int, FrameSpan]:
-        """The frames of each node that are computed for frames 0 to T - 1 of the outputs."""
+        """The frames of each node computed for frames 0 to T - 1 of the outputs."""
         wanted = {number: FrameSpan().common(self.there[number]) for number in outputs}
         waiting = list(wanted)
         while waiting:
@@ -196,11 +196,11 @@ class FramesOfNodes:
         return wanted
 
     def _seen(self, frames: FrameSpan, look: Look) -> FrameSpan:
-        """The frames of the source that are looked at from these frames."""
+        """The source's frames in view of these frames."""
         return frames.moved(look.offset).common(self.there[look.source])
 
     def _shift(self, number: int, wanted: FrameSpan) -> int:
-        """The shift next to 0 that gets in the frames wanted, and those that a component reads by its own offsets."""
+        """The shift next to 0 that gets in the wanted frames, and the frames read by a component's own offsets."""
         if isinstance(self._parts.nodes[number], ComponentNode) and any(look.offset for look in self.looks[number]):
             wanted = reduce(FrameSpan.around, (self._seen(wanted, look) for look in self.looks[number]), wanted)
             if not wanted.fit:
@@ -215,6 +215,6 @@ class FramesOfNodes:
 
 
 def _needs_a_frame(made: Component) -> bool:
-    """True if a component has no value where none of the frames is that it looks at."""
+    """True if a component has no value where all frames in its reach are missing."""
     nothing = np.zeros((1, made.moves().shape[1]), bool)
     return not made.computable(np.zeros((1, 3), np.int32), nothing)[0].all()

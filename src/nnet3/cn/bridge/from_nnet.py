@@ -1,9 +1,9 @@
 """The computational network of an nnet3 network.
 
 Frame k of inputs and outputs is frame t = k of nnet3; other nodes may be shifted (see `frames`). Where the context
-reaches beyond the input, nnet3 has no value, and a CN has one that was computed with zeros: the first `left` and the
+reaches beyond the input, nnet3 has no value, and a CN has a value computed with zeros: the first `left` and the
 last `right` frames of an output, by the contexts of the nnet3 network. `IfDefined` sees zeros there, so recurrences
-begin where nnet3's do.
+begin at the same frame as in nnet3.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ _FUNCTIONS: dict[str, Callable[..., Node]] = {
 
 
 def from_nnet(nnet: Nnet) -> Network:
-    """The CN with the same inputs and outputs, by name, copies of the parameters, and their type of numbers.
+    """The CN with the same inputs and outputs, by name, copies of the parameters, and the same type of numbers.
 
-    Affine, linear and elementwise components become nodes of the CN's own types, others `component` nodes. Raises
-    NetworkError for what has no counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that look
-    at frames that depend on t, nodes that are needed in more frames than the input has. Values are computed in test
-    mode, as by `nnet.in_test_mode()`; in training a batch-norm normalizes over all frames that there are, which are
-    more here.
+    Affine, linear and elementwise components become nodes of native CN types, others `component` nodes. Raises
+    NetworkError for parts without a counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that
+    look at frames that depend on t, nodes needed in more frames than the input has. Values are computed in test mode,
+    as by `nnet.in_test_mode()`; in training a batch-norm normalizes over all existing frames, of which a CN has more.
     """
     check_kind(nnet, Nnet, "what is made a computational network", "a network")
     return _Bridge(nnet).network()
@@ -75,7 +74,7 @@ class _Bridge:
         return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
-        """The nodes that must be made before this one: those that it reads in the same frame of the CN."""
+        """The nodes to be made before this one: the nodes read in the same frame of the CN."""
         looks = self.frames.looks[number]
         if isinstance(self.parts.nodes[number], ComponentNode):
             looks = [Look(look.source) for look in looks]
@@ -118,7 +117,7 @@ class _Bridge:
         return value if reference.scale == 1 else scale(reference.scale, value)
 
     def _looked_at(self, number: int, look: Look) -> Node:
-        """The value that a node sees of another one."""
+        """The value of another node, as seen by a node."""
         ahead = self.frames.ahead(number, look)
         if not ahead:
             return self.made[look.source] if look.is_required else self._masked(look.source)
@@ -132,7 +131,7 @@ class _Bridge:
         return element_times(self.made[number], self._existing(*missing)) if any(missing) else self.made[number]
 
     def _existing(self, first: int, last: int) -> Node:
-        """One row: 0 in so many first and last frames, else 1."""
+        """One row: 0 in the given numbers of first and last frames, else 1."""
         if (first, last) not in self.existing:
             some_input = next(
                 number for number in self.frames.numbers if isinstance(self.parts.nodes[number], InputNode)

@@ -104,11 +104,11 @@ def to_nnet(network: Network) -> Nnet:
     """The nnet3 network with the same outputs, by name. Its `config_lines()` are the config.
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
-    a delay IfDefined(Offset(...)), which is zero before the first frame as a default of 0 is. Convolution and maximum
+    a delay IfDefined(Offset(...)), which is zero before the first frame, like a default of 0. Convolution and maximum
     pooling become ConvolutionComponent and MaxpoolingComponent, average pooling a convolution that does not learn;
     margins are Const(0) between the rows of the image.
-    Raises NetworkError for operations that nnet3 has not, naming the node: criteria, norms, products of parameters,
-    other defaults, initial states, and so on.
+    Raises NetworkError for operations without a counterpart in nnet3, naming the node: criteria, norms, products of
+    parameters, other defaults, initial states, and so on.
     """
     if not network.outputs:
         raise NetworkError("a network without outputs has no nnet3 counterpart: give the criterion's operand as one")
@@ -150,7 +150,7 @@ class _Writer:
         return result
 
     def _free(self, name: str) -> str:
-        """A name for an output, which may be called as a node is: nnet3 has one space of names."""
+        """A free name for an output that may be called like a node: nnet3 has one space of names."""
         while name in self.taken:
             name = f"{name}.output"
         return name
@@ -173,8 +173,9 @@ class _Writer:
         return f"IfDefined(Offset({self.names[node.operands[0]]}, {-node.lag}))"
 
     def _named(self, node: Node, seen: str) -> str:
-        """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names; so do
-        stacks and scales in sums, whose terms have equal parts, and each node in one scale.
+        """Gives a separate node to each descriptor used by delays, slices or scales, which take only names.
+
+        Stacks and scales in sums get one too: the terms of a sum must have equal parts, and one scale for each node.
         """
         users = {user.type for user in self.users.get(node, ())}
         refers = users & _REFER or ("plus" in users and node.type in ("row_stack", "scale"))

@@ -168,7 +168,7 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
 
 @dataclass(frozen=True)
 class Gru:
-    """The output node of a GRU, and the input for its first state, if it has one."""
+    """The output node of a GRU, and the input for its first state, if there is one."""
 
     h: Node
     h0: Node | None = None
@@ -187,7 +187,7 @@ def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False)
 
 
 def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) -> Node:
-    """An LSTM forward in time and one backward, their outputs on top of each other: 2 * cells rows."""
+    """An LSTM forward in time and an LSTM backward, outputs stacked: 2 * cells rows."""
     forward = lstm(x, cells, name=f"{name}.forward", diagonal=diagonal)
     backward = lstm(x, cells, name=f"{name}.backward", lag=-1, diagonal=diagonal)
     return row_stack(forward.h, backward.h, name=name)
@@ -241,7 +241,7 @@ def multi_head_attention(
 
 
 def batch_norm(images: Node, channels: int | None = None, *, name: str) -> Node:
-    """Batch normalization with a scale and an offset that learn: of each row, or of each of so many channels.
+    """Batch normalization with a learnt scale and offset: of each row, or of each of so many channels.
 
     The channels of a pixel lie side by side, so that the rows of an image are channels again and again, and all
     pixels of all samples are normalized together. The components are `name.norm` and `name`.

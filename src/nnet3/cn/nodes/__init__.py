@@ -1,1 +1,1 @@
-"""The computation node types: one family a file, each with its functions for users and its operations."""
+"""Computation node types: one family a file, each with functions for users and operations."""

@@ -1,4 +1,4 @@
-"""Functions of one operand: elementwise ones (1.7 to 1.30), softmax of each column and its logarithm (1.31 to 1.37)."""
+"""Functions of one operand: elementwise (1.7 to 1.30), softmax of each column and its logarithm (1.31 to 1.37)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Multiple(Elementwise):
 
 
 class Activation(Elementwise):
-    """Base: a function whose gradient is made of its value. `native_functions`: native code for both."""
+    """Base: a function whose gradient is made of its value. `native_functions`: native code for value and gradient."""
 
     is_native: ClassVar[bool] = True
     native_functions: ClassVar[NativeFunctions]

@@ -1,4 +1,4 @@
-"""Functions of each column: rows of it, rows below each other, one number of all, normalization; the transpose."""
+"""Functions of each column: slices and stacks of rows, reductions to one number, normalization; the transpose."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RowSlice(Operation):
 
 @dataclass(frozen=True)
 class RowStack(Operation):
-    """The rows of the first operand, below them those of the second, and so on; `sizes`: how many each has."""
+    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: their numbers of rows."""
 
     type: ClassVar[str] = "row_stack"
     num_operands: ClassVar[int] = -1
@@ -103,7 +103,7 @@ def row_slice(x: Node, first: int, rows: int, *, name: str = "") -> Node:
 
 
 def row_stack(*operands: Node, name: str = "") -> Node:
-    """The operands on top of each other, the first one uppermost; a column without samples is repeated."""
+    """The operands stacked, the first one uppermost; a column without samples is repeated."""
     nodes = [as_node(operand, "row_stack") for operand in operands]
     return Node(RowStack(tuple(node.shape.rows for node in nodes)), nodes, name)
 
@@ -113,7 +113,7 @@ _HOW = ("sum", "mean", "max", "min", "log_sum_exp")
 
 @dataclass(frozen=True)
 class ColumnReduction(Operation):
-    """One row, of each column its sum, mean, greatest or least element, or the logarithm of the sum of exponentials."""
+    """One row: the sum, mean, greatest or least element of each column, or the logarithm of its sum of exponentials."""
 
     type: ClassVar[str] = "reduce_rows"
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, OWN_VALUE}),)
@@ -239,22 +239,22 @@ class LayerNorm(Elementwise):
 
 
 def sum_rows(x: Node, *, name: str = "") -> Node:
-    """The sum of the rows of each column: one row."""
+    """The sum of the rows of every column: one row."""
     return Node(ColumnReduction("sum"), (x,), name)
 
 
 def mean_rows(x: Node, *, name: str = "") -> Node:
-    """The mean of the rows of each column: one row."""
+    """The mean of the rows of every column: one row."""
     return Node(ColumnReduction("mean"), (x,), name)
 
 
 def max_rows(x: Node, *, name: str = "") -> Node:
-    """The greatest element of each column: one row."""
+    """The greatest element of every column: one row."""
     return Node(ColumnReduction("max"), (x,), name)
 
 
 def min_rows(x: Node, *, name: str = "") -> Node:
-    """The least element of each column: one row."""
+    """The least element of every column: one row."""
     return Node(ColumnReduction("min"), (x,), name)
 
 

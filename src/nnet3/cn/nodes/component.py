@@ -28,9 +28,10 @@ from nnet3.nnet.fingerprint import component_digest
 
 @dataclass(eq=False)
 class ComponentOperation(Operation):
-    """Rows of samples through a component. One that looks at other frames sees zeros beyond both ends.
+    """Rows of samples through a component. A component that looks at other frames sees zeros beyond both ends.
 
-    `trainable`: whether its parameters are trained; they belong to the node, by the names of the component's class.
+    `trainable`: whether the component's parameters are trained; they belong to the node, by the names of the
+    component's class.
     """
 
     type: ClassVar[str] = "component"
@@ -40,7 +41,7 @@ class ComponentOperation(Operation):
 
     @property
     def parts(self) -> list[Component]:
-        """The component and what it is composed of."""
+        """The component and its parts."""
         return [self.component, *(leaf for _, leaf in self.component.leaves() if leaf is not self.component)]
 
     def parameters(self) -> dict[str, Tensor]:
@@ -64,7 +65,7 @@ class ComponentOperation(Operation):
         return Shape(self.component.output_dim, operands[0].cols)
 
     def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
-        """One that looks at other frames is a kernel with an INDEXED operand."""
+        """A component that looks at other frames is a kernel with an INDEXED operand."""
         if self.component.identity_indexes:
             return super().form(operands, value)
         return NodeForm(
@@ -101,7 +102,7 @@ class ComponentOperation(Operation):
         return self.component
 
     def gradient_kernel(self) -> Component:
-        """A component that collects plain gradients and statistics; the same one until `component` lies elsewhere."""
+        """A component that collects plain gradients and statistics; kept until `component` lies elsewhere."""
         known, parameters = self._gradient, self.parameters()
         theirs = {} if known is None else known.parameters()
         if known is None or {n: _kind(t) for n, t in theirs.items()} != {n: _kind(t) for n, t in parameters.items()}:

@@ -1,8 +1,8 @@
-"""Images: windows that move over them, their convolution (Section 1.5, 1.131 to 1.138) and pooling (1.139 to 1.142).
+"""Images: moving windows, their convolution (Section 1.5, 1.131 to 1.138) and pooling (1.139 to 1.142).
 
 An image of `rows` x `cols` pixels with `channels` numbers each is one column of a value: pixel by pixel along the rows,
-the channels of a pixel side by side. Element (r * cols + c) * channels + k is channel k of pixel (r, c). What a
-convolution gives is again such an image, so that convolutions can follow each other.
+the channels of a pixel side by side. Element (r * cols + c) * channels + k is channel k of pixel (r, c). The result of
+a convolution is again such an image, so that convolutions can follow each other.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def window_options(image: Any, window: Any, stride: Any, pad: Any) -> tuple[Any,
 
 
 def both(size: Any) -> Any:
-    """A size for rows and one for columns; a single one is for both."""
+    """A size for rows and a size for columns; a single number is both sizes."""
     return size if isinstance(size, tuple | list) else (size, size)
 
 
@@ -174,7 +174,7 @@ class Convolution(ImageOperation):
 class TransposedConvolution(Convolution):
     """W: C_y x (K_r K_c C_v), a row for each channel of Y; Y: images. V has `extra` rows and columns at its ends.
 
-    The gradient of a convolution with respect to its images (1.137, 1.138), as a value; its gradient is a convolution.
+    The value is the gradient of a convolution with respect to its images (1.137, 1.138); its gradient is a convolution.
     """
 
     type: ClassVar[str] = "transposed_convolution"
@@ -246,8 +246,8 @@ def transposed_convolution(
 
     This is the transpose of `convolution` (`torch.nn.ConvTranspose2d`): small images become large ones. The result has
     (rows - 1) * stride + window - margins on both sides + `extra` rows; convolutions of several sizes give equal ones,
-    and `extra` chooses among these sizes. `kernels`, C_y x (window rows * window columns * C_v), are those of the
-    convolution; `bias` is C_v x 1. Raises ShapeError if rows or kernels do not fit.
+    and `extra` chooses among these sizes. `kernels`, C_y x (window rows * window columns * C_v), are the convolution's;
+    `bias` is C_v x 1. Raises ShapeError if rows or kernels do not fit.
     """
     operands = (kernels, images) if bias is None else (kernels, images, bias)
     options = (*window_options(image, window, stride, pad), both(dilation), both(extra))

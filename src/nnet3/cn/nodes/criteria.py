@@ -154,7 +154,7 @@ class SquareError(Criterion):
 
 @dataclass(frozen=True)
 class CrossEntropy(Criterion):
-    """X: the wanted distribution; Y: the one that is judged; both with columns that sum to 1."""
+    """X: the wanted distribution; Y: the judged distribution; columns of X and of Y sum to 1."""
 
     type: ClassVar[str] = "cross_entropy"
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, 1}),) * 2
@@ -207,7 +207,7 @@ def finite_slope(x: Tensor, log_y: Tensor) -> Tensor:
 def classification_error(x: Node, y: Node, *, name: str = "") -> Node:
     """The number of columns in which the largest elements of X and Y stand in different rows. It has no gradient.
 
-    X may be class indexes (`input(name, classes=...)`); those that are -1 are not counted.
+    X may be class indexes (`input(name, classes=...)`); indexes of -1 are not counted.
     """
     return Node(ClassificationError(), (x, y), name)
 

@@ -18,9 +18,9 @@ _LONGEST = 2**30  # lag: times are numbers of 32 bits
 
 @dataclass(frozen=True)
 class Delay(Operation):
-    """Column (n, t) is column (n, t - lag) of the operand; without such, of the initial state, or `default`.
+    """Column (n, t) is column (n, t - lag) of the operand, if it exists; else of the initial state, or `default`.
 
-    It computes nothing: lowering gathers its rows from where they lie.
+    A delay computes nothing: lowering gathers its rows from their places.
     """
 
     type: ClassVar[str] = "delay"
@@ -74,7 +74,7 @@ class DelayNode(Node):
     def connect(self, source: Node) -> Node:
         """Say what is delayed; returns `source`, so that a loop can be closed in passing.
 
-        Raises NetworkError if that was said before, ShapeError if it does not fit.
+        Raises NetworkError for a connected delay, ShapeError if `source` does not fit.
         """
         if not isinstance(source, Node):
             raise NetworkError(f"delay: expected a node, got {source!r}")
@@ -118,10 +118,10 @@ def delay(
     axis: str | None = None,
     name: str = "",
 ) -> DelayNode:
-    """The value `lag` frames ago (a negative lag: that of a later frame); `default` where there is no such frame.
+    """The value `lag` frames ago (a negative lag: a later frame's); `default` where there is no such frame.
 
-    `x` may be None, for a delay of `dim` rows, on an `axis` (see `input`); `connect` gives it its operand later, which
-    closes a loop. `initial`: an input with |lag| frames for each sequence, which stand in for the frames before the
+    `x` may be None, for a delay of `dim` rows, on an `axis` (see `input`); `connect` gives the operand later, which
+    closes a loop. `initial`: an input with |lag| frames for each sequence, in the place of the frames before the
     first (or after the last). Raises NetworkError for lag 0.
     """
     if x is not None and not isinstance(x, Node):

@@ -22,7 +22,7 @@ from nnet3.errors import GradientError, ShapeError
 
 
 class LookUp(WholeOperation):
-    """Base: columns of a table, the first operand, whose gradient is sparse where only such operations use it."""
+    """Base: columns of a table, the first operand, with a sparse gradient where all users are such operations."""
 
     weights: ClassVar[tuple[int, ...]] = (0,)
     num_operands: ClassVar[int] = 2
@@ -100,8 +100,8 @@ class SparseTimes(LookUp):
 def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = "") -> Node:
     """The columns of `table`, D x K, with the numbers of `classes` (`input(name, classes=K)`); zeros for -1.
 
-    `classes` may also be an input that is `sparse`: then this is the product of both, as `table @ classes` is.
-    The gradient of a parameter that is used by embeddings alone is sparse: it holds the columns that were chosen. Some
+    `classes` may also be a `sparse` input: then the value is the product of both, like `table @ classes`.
+    The gradient of a parameter used by embeddings alone is sparse: it holds the chosen columns. Some
     optimizers of PyTorch, Adam among them, want it dense: `sparse=False`.
     """
     operation = SparseTimes(sparse) if is_sparse_input(classes) else Embedding(sparse)

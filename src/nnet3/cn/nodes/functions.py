@@ -1,4 +1,4 @@
-"""More functions element by element, of one operand and of two, from one table: value, slope, what the slope needs.
+"""More functions element by element, of one operand and of two, from one table: value, slope, needs of the slope.
 
 A comparison is 1 where it holds and 0 elsewhere; its slope is 0.
 """
@@ -23,7 +23,7 @@ Slope: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 class FunctionOfOne(Elementwise):
-    """Base: `value` of the operation and X, `slope` of these and V, of which `gradient_needs` names those it reads."""
+    """Base: `value` of operation and X; `slope` of operation, X and V, the needed ones named in `gradient_needs`."""
 
     evaluates_in_place: ClassVar[bool] = False
     onnx: ClassVar[str]

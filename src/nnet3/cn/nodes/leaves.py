@@ -45,7 +45,7 @@ class LeafOperation(Operation):
 class Input(LeafOperation):
     """`classes`: if given, each value is one row of class indexes 0 ... classes - 1, or -1 for no class.
 
-    `sparse`: whether most elements are 0, so that products read the others alone.
+    `sparse`: whether most elements are 0, so that products read only the nonzero ones.
     """
 
     type: ClassVar[str] = "input"
@@ -82,9 +82,9 @@ class Parameter(LeafOperation):
 
 
 class ParameterNode(StoredNode):
-    """A parameter. `trainable` is its needGradient flag: freezing a parameter makes it False.
+    """A parameter. `trainable` is the needGradient flag: freezing a parameter sets False.
 
-    A constant keeps the numbers that it was given, so that it is rounded once, whatever types networks have had.
+    A constant keeps the numbers as given, so that it is rounded once, through all changes of a network's type.
     """
 
     is_parameter: ClassVar[bool] = True
@@ -132,15 +132,15 @@ def input(
     axis: str | None = None,
     sparse: bool = False,
 ) -> Node:
-    """Features, labels or control values that are given at run time.
+    """Features, labels or control values, given at run time.
 
-    `shape`: a number of rows for values with a column a sample, or (rows, columns) for values that belong to no sample.
+    `shape`: a number of rows for values with a column a sample, or (rows, columns) for values without samples.
     `classes`: the values are integers 0 ... classes - 1, one a sample (labels, words), given as an array (samples,); -1
-    is no class. What takes them: `cross_entropy_with_softmax`, `classification_error`, `embedding`.
-    `axis`: where sequences of a minibatch have other lengths than those of other inputs, a name for these frames, such
-    as "answer"; "sequence" for what has one column for each sequence, such as the label of a sentence.
-    `sparse`: most elements are 0, as of bags of words (`bags`); `W @ x` then reads the columns of W for the others
-    alone, and W's gradient is sparse. Such values are sparse matrices of SciPy or PyTorch, or any arrays.
+    is no class. Such inputs go to `cross_entropy_with_softmax`, `classification_error`, `embedding`.
+    `axis`: where sequences of a minibatch have other lengths than in other inputs, a name for these frames, such
+    as "answer"; "sequence" for values with one column for each sequence, such as the label of a sentence.
+    `sparse`: most elements are 0, as in bags of words (`bags`); `W @ x` then reads only the columns of W for nonzero
+    elements, and W's gradient is sparse. Sparse values are sparse matrices of SciPy or PyTorch, or any arrays.
     """
     given = as_shape(shape, f"input '{name}'")
     return Node(Input(given.rows, given.num_cols, classes, axis, sparse or None), (), name)
@@ -156,8 +156,8 @@ def parameter(
 ) -> ParameterNode:
     """Numbers that are learnt and saved with the model, (rows, columns).
 
-    `value`: an array of that shape, or a number that all elements get. Without it the numbers are uniformly random in
-    +-sqrt(6 / (rows + columns)), from `seed` or, without one, from a generator seeded with the name, so that a script
+    `value`: an array of this shape, or one number for all elements. Without `value` the numbers are uniformly random in
+    +-sqrt(6 / (rows + columns)), from `seed` or else from a generator seeded with the name, so that a script
     gives the same network each time. But a column (columns = 1) is zero, as a bias begins, unless it is the matrix of
     a product or the kernels of a convolution: it becomes random when such a node is made.
     """

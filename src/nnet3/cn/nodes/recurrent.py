@@ -63,8 +63,8 @@ def lstm_layer(
     """The outputs of PyTorch's LSTM, C x S, over whole sequences: without peepholes, but fast.
 
     `weights`, 4C x D, multiply X and `recurrent_weights`, 4C x C, the outputs of the frame before; `bias` is 4C x 1. C
-    rows each are those of the gates i, f, g, o. These are `weight_ih_l0`, `weight_hh_l0` and the sum of both biases of
-    `torch.nn.LSTM`. With `reverse` it runs backward in time. The nodes of a loop cannot look into it, as they can into
-    what `macros.lstm` makes.
+    rows each belong to the gates i, f, g, o. The three are `weight_ih_l0`, `weight_hh_l0` and the sum of both biases of
+    `torch.nn.LSTM`. With `reverse` it runs backward in time. The nodes of a loop cannot look into the layer, only into
+    the nodes of `macros.lstm`.
     """
     return Node(LstmLayer(reverse), (x, weights, recurrent_weights, bias), name)

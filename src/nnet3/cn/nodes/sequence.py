@@ -1,7 +1,6 @@
 """Sequences as wholes: reductions over their frames, and values that change the axis; used as `cn.sequence.mean(x)`.
 
-A reduction of D x S is D x N: one column for each sequence. Of a matrix of samples that are no sequences each is a
-sequence of one frame.
+A reduction of D x S is D x N: one column for each sequence. Samples without sequences count as sequences of one frame.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _HOW = ("first", "last", "sum", "mean", "max")
 
 @dataclass(frozen=True)
 class SequenceReduction(WholeOperation):
-    """One column for each sequence, made of all its frames; zeros for a sequence without frames."""
+    """One column for each sequence, made of all the sequence's frames; zeros for a sequence without frames."""
 
     type: ClassVar[str] = "reduce_sequence"
     how: str
@@ -81,7 +80,7 @@ class SequenceReversal(WholeOperation):
 
 @dataclass(frozen=True)
 class BroadcastSequence(WholeOperation):
-    """The column of its sequence at each frame of the second operand, of which only the axis matters."""
+    """The sequence's column at each frame of the second operand, of which only the axis matters."""
 
     type: ClassVar[str] = "broadcast_as"
     num_operands: ClassVar[int] = 2
@@ -102,7 +101,7 @@ class BroadcastSequence(WholeOperation):
 
 @dataclass(frozen=True)
 class SequenceGather(WholeOperation):
-    """Frame i_j of the same sequence of X at each frame j of the indexes, one row; zeros where there is none."""
+    """Frame i_j of the same sequence of X at each frame j of the indexes, one row; zeros where X has no frame i_j."""
 
     type: ClassVar[str] = "gather_frames"
     num_operands: ClassVar[int] = 2
@@ -223,10 +222,10 @@ class CtcCriterion(WholeOperation):
 
 
 def _check_frames(frames: Sequence[int], labels: Sequence[int], targets: Tensor, there: Tensor) -> None:
-    """Raise ShapeError for a sequence with fewer frames than its labels need: between two equal ones is a blank.
+    """Raise ShapeError for a sequence with fewer frames than its labels need: between two equal labels is a blank.
 
-    `targets`, (sequences, most labels), and `there` are as `SampleRows.padded` has them. Those on a device are not
-    waited for: there equal labels are not looked at.
+    `targets`, (sequences, most labels), and `there` are as made by `SampleRows.padded`. Targets on a device are not
+    waited for: equal labels are not looked at then.
     """
     repeated = (targets[:, 1:] == targets[:, :-1]) & there[:, 1:]
     blanks = repeated.sum(1).tolist() if targets.device.type == "cpu" else [0] * len(labels)
@@ -275,7 +274,7 @@ def reverse(x: Node, *, name: str = "") -> Node:
 
 
 def gather(x: Node, frames: Node, *, name: str = "") -> Node:
-    """The frames of X with the numbers that `frames` holds, one row, on its axis; zeros for -1 and beyond the end."""
+    """The frames of X with the numbers in `frames`, one row, on its axis; zeros for -1 and beyond the end."""
     return Node(SequenceGather(), (x, frames), name)
 
 
@@ -287,9 +286,9 @@ def broadcast_as(x: Node, like: Node, *, name: str = "") -> Node:
 def attention(query: Node, keys: Node, values: Node, *, scale: float | None = None, name: str = "") -> Node:
     """Dot-product attention: for each frame of `query` a mean of `values`, weighted by softmax(scale * keys^T query).
 
-    The frames of keys and values are those of the same sequence, perhaps on another axis. `scale`: by default one over
-    the square root of the number of rows of the keys. The query may lie in a loop, as the state of a decoder does whose
-    next step is given what attention has found; keys and values lie outside of it.
+    The frames of keys and values belong to the query's sequence, perhaps on another axis. `scale`: by default one over
+    the square root of the number of rows of the keys. The query may lie in a loop, like the state of a decoder whose
+    next step is given the result of the attention; keys and values lie outside of the loop.
     """
     return Node(Attention(scale), (query, keys, values), name)
 

@@ -18,9 +18,9 @@ from nnet3.native.operations import Operations
 
 
 class Expanding(Operation):
-    """Base of operations of two operands that are repeated to a common shape.
+    """Base of operations of two operands, repeated to a common shape.
 
-    Rows: equal, or one operand has one row. Columns: equal, or the one number is a multiple of the other; over samples
+    Rows: equal, or one operand has one row. Columns: equal, or one number is a multiple of the other; over samples
     only a single column is repeated.
     """
 

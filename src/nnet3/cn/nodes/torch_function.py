@@ -88,13 +88,13 @@ def torch_function(
 ) -> Node:
     """A node that computes `function` of its operands: tensors of rows x columns become a tensor of `shape`.
 
-    `shape`: a number of rows for a value with samples, or (rows, columns); by default that of the first operand. If the
-    value has samples, each column may depend only on the same column of operands with samples: inside a loop the
-    function gets the columns of one frame. It must return the same each time, because it is called again for the
-    gradient, which autograd computes.
+    `shape`: a number of rows for a value with samples, or (rows, columns); by default the first operand's shape. In a
+    value with samples, each column may depend only on the same column of operands with samples: inside a loop the
+    function gets the columns of one frame. The function must return equal values each time, because it is called again
+    for the gradient, which autograd computes.
 
-    Networks with such a node cannot be saved: see `register`. If the function raises, the run raises NetworkError,
-    which names the node.
+    Networks with such a node cannot be saved: see `register`. If the function raises, the run raises NetworkError with
+    the name of the node.
     """
     if not callable(function):
         raise ArgumentError(f"what computes a node must be a function of tensors, got {function!r}")

@@ -1,4 +1,4 @@
-"""Asked: what a file is to compute, and its programs, for one length or for all."""
+"""Asked: the nodes to be computed by a file, and its programs, for one length or for all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Asked:
 
     @cached_property
     def given(self) -> tuple[Node, ...]:
-        """The nodes that other parts compute."""
+        """The nodes computed by other parts of the network."""
         return () if self.part is None else self.part.question.given
 
     @cached_property
@@ -55,11 +55,11 @@ class Asked:
 
     @cached_property
     def is_staged(self) -> bool:
-        """True if one program cannot compute it."""
+        """True if the file needs more than one program."""
         return self.part is None and takes_stages(self.nodes)
 
     def parts(self) -> Iterator[Asked | Node]:
-        """The parts that are computed one after the other: programs, and nodes of whole sequences."""
+        """The parts computed one after the other: programs, and nodes of whole sequences."""
         if not self.is_staged:
             yield self
             return
@@ -79,7 +79,7 @@ class Asked:
 
     @cached_property
     def states(self) -> Mapping[Node, int]:
-        """The inputs that are initial states, with their lags."""
+        """The initial states among the inputs, with their lags."""
         return {node: lag for node, lag in self.network.initial_states.items() if node in self.inputs}
 
     @property
@@ -89,7 +89,7 @@ class Asked:
 
     @cached_property
     def sequences(self) -> list[Node]:
-        """The inputs of which there is a column for each frame."""
+        """The inputs with a column for each frame."""
         return [node for node in self.inputs if node.shape.has_samples and node not in self.states]
 
     @cached_property

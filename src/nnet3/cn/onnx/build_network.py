@@ -32,9 +32,9 @@ _TO_END = 2**63 - 1
 
 
 def shortest_of_family(asked: Asked) -> int:
-    """Returns the frames from which one family serves all lengths, found on graphs that are thrown away.
+    """Returns the frames from which one family serves all lengths, found on temporary graphs.
 
-    Raises ExportError if there is none.
+    Raises ExportError for a network without such a family.
     """
     reason = f"no sequence of at most {MOST_FRAMES} frames shows how longer ones go on"
     try:
@@ -68,9 +68,9 @@ def _refusal(asked: Asked, reason: str) -> str:
 
 @dataclass(frozen=True)
 class ProgramNodes:
-    """A program in a graph: `given` has the tensor of each input, `contexts` those of what nodes in loops read whole.
+    """A program in a graph: `given` has the tensor of each input, `contexts` the tensors of contexts of nodes in loops.
 
-    Tensors are (batch, frames, rows), those of values without samples (1, columns, rows).
+    Tensors are (batch, frames, rows), or (1, columns, rows) for values without samples.
     """
 
     asked: Asked
@@ -82,7 +82,7 @@ class ProgramNodes:
         return self._values(self.graph, self.asked.fixed(frames), frames, self.given)
 
     def of_all_lengths(self, least: int) -> list[ir.Value]:
-        """Returns the outputs by a family that begins with so many frames. Raises NotAffineError, ExportError."""
+        """Returns the outputs by a family that begins with `least` frames. Raises NotAffineError, ExportError."""
         asked, graph, step = self.asked, self.graph, self.asked.step
         frames = graph.op("Shape", self.given[asked.sequences[0]], start=1, end=2)
         if asked.may_be_padded:
@@ -182,7 +182,7 @@ def _numbers(node: StoredNode) -> np.ndarray:
 def build_network(asked: Asked, about: NetworkMetadata) -> tuple[ir.Model, list[int]]:
     """Returns the model, and numbers of frames with which all of its programs run.
 
-    Sequences are (batch, frames, rows), with as many frames as their axis has; what has one column for each sequence is
+    Sequences are (batch, frames, rows), with the frames of their axis; a value with a column for each sequence is
     (batch, rows), a value without samples (rows, columns). Raises ExportError for networks that have no form in ONNX.
     """
     model = _Model(asked, about)
@@ -249,7 +249,7 @@ class _Model:
         self.values[node] = emitted_value(about, node, [self._value(operand) for operand in node.operands])
 
     def add_program(self, part: Asked) -> None:
-        """Add a program: for one length if its samples have one, else for all."""
+        """Add a program: for one length if the samples have a fixed length, else for all lengths."""
         given = {node: self.values[node] for node in part.inputs}
         program = ProgramNodes(part, self.graph, given, {node: self._value(node) for node in part.contexts})
         axis = part.sequences[0].shape.axis if part.sequences else None

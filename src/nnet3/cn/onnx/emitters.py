@@ -1,4 +1,4 @@
-"""The ONNX operators of each type of node; the formulas are those of `nnet3.cn.nodes`."""
+"""The ONNX operators of each type of node, by the formulas of `nnet3.cn.nodes`."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value
 
 
 def _repeated(made: NodeEmission, *operands: ir.Value) -> list[ir.Value]:
-    """Returns operands with as many columns as the value, or with one, which engines repeat themselves."""
+    """Returns operands with the value's number of columns, or with one column, which engines repeat themselves."""
     found = []
     for x, shape in zip(operands, made.operands, strict=True):
         columns, own = made.shape.num_cols, shape.num_cols
@@ -212,7 +212,7 @@ def row_slice(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
 
 @emitter("row_stack")
 def row_stack(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
-    """Joins values some or all of which have no samples; others are gathered."""
+    """Joins values some or all of which have no samples; all other stacks are gathered."""
     graph = made.graph
     values = [
         graph.value(x, made.about.rows, shape.rows, repeats=made.shape.has_samples and not shape.has_samples)

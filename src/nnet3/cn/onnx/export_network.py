@@ -86,7 +86,7 @@ def _outputs(network: Network, nodes: Node | str | Sequence[Node | str]) -> dict
 
 
 def random_inputs(asked: Asked, random: np.random.Generator, batch: int, frames: int) -> dict[Node, np.ndarray]:
-    """Returns inputs as a file takes them: positive ones for one sequence, because some functions need these."""
+    """Returns inputs in a file's form; one sequence has positive numbers, because some functions need them."""
     shapes = {node: (node.shape.rows, node.shape.num_cols or 1) for node in asked.inputs}
     for node in asked.inputs:
         if node.shape.axis == SEQUENCES:
@@ -131,7 +131,7 @@ def _as_given(network: Network, node: Node, array: np.ndarray) -> Any:
 
 
 def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the `difference` of finite numbers; infinity if others do not stand at the same places."""
+    """Returns the `difference` of finite numbers; infinity if non-finite ones stand at different places."""
     if found.shape == expected.shape:
         known = np.isfinite(expected)
         if not np.array_equal(np.isfinite(found), known):

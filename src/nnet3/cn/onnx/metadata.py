@@ -15,9 +15,9 @@ from nnet3.export.metadata import FileMetadata, read_metadata
 class NetworkMetadata(FileMetadata):
     """The metadata of a file, each under its name after "nnet3.", as JSON.
 
-    `frames`: those of a sequence, 0 for any number. `may_be_padded`: frames after the end of a sequence change nothing
-    before it, so that sequences of several lengths can be given together. `states`: the inputs that are frames before
-    the first, or for negative numbers after the last, and how many.
+    `frames`: the frames of a sequence, 0 for any number. `may_be_padded`: frames after the end of a sequence change
+    nothing before the end, so that sequences of several lengths can be given together. `states`: the inputs that are
+    frames before the first, or for negative numbers after the last, and their numbers of frames.
     """
 
     frames: int
@@ -26,7 +26,7 @@ class NetworkMetadata(FileMetadata):
 
 
 def load_network_metadata(path: str | os.PathLike[str]) -> NetworkMetadata:
-    """Returns the metadata of a file that `Network.export_onnx` has written. Raises ExportError for any other file."""
+    """Returns the metadata of a file written by `Network.export_onnx`. Raises ExportError for any other file."""
     return read_metadata(path, NetworkMetadata)
 
 

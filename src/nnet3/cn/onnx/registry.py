@@ -1,7 +1,7 @@
 """The table of emitters: for each type of node the ONNX nodes that compute its value in test mode.
 
-Tensors are (batch, frames, rows), those of values without samples (1, columns, rows): matrices lie transposed, as they
-do in the executor.
+Tensors are (batch, frames, rows), or (1, columns, rows) for values without samples: matrices lie transposed, as in the
+executor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALL_AXES = (0, 1, 2)
 
 @dataclass(frozen=True)
 class NodeEmission:
-    """One use of a node: where its ONNX nodes go, the shapes of its operands and its own."""
+    """One use of a node: the destination of its ONNX nodes, the shapes of operands and result."""
 
     about: Emission
     operands: Sequence[Shape]
@@ -69,13 +69,13 @@ def emitter(*types: str) -> Callable[[NodeEmitter], NodeEmitter]:
 
 
 def emitted_value(about: Emission, node: Node, operands: Sequence[ir.Value]) -> ir.Value:
-    """Returns the tensor of a node, of those of its operands."""
+    """Returns the tensor of a node, made of the tensors of its operands."""
     made = NodeEmission(about, [operand.shape for operand in node.operands], node.shape)
     return NODE_EMITTERS[node.type](made, node.operation, *operands)
 
 
 def check_can_be_exported(nodes: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Raise ExportError, with its name, for a node that has no form in ONNX."""
+    """Raise ExportError, with the node's name, for a node without a form in ONNX."""
     for node in nodes:
         if isinstance(node.operation, ComponentOperation):
             reason = node.operation.component.inference_only
