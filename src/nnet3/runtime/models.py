@@ -1,4 +1,4 @@
-"""Checks of a whole network: its dtype, and that the computation was compiled for it."""
+"""Checks of a whole network: its dtype, and whether the computation was compiled for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _tensors(nnet: Any) -> Iterator[Tensor]:
 
 
 def check_tensors(nnet: Any, dtype: torch.dtype) -> None:
-    """Raise ExecutionError if no parameter of a network has this type any more; warn of those that require grad."""
+    """Raise ExecutionError if no parameter of a network has this type any more; warn of any that requires grad."""
     found = set()
     for name, component in nnet.components.items():
         for key, tensor in getattr(component, "parameters", dict)().items():
