@@ -1,4 +1,4 @@
-"""Program families: one program for all lengths, made of a few small programs with numbers that go on.
+"""Program families: one program for all lengths, made by continuing the numbers of a few small programs.
 
 Take programs of one network, for requests that differ only in their number of periods of time. They have the same
 matrices and the same commands; only the commands of a recurrence come once for each period. Every number in them is

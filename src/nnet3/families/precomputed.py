@@ -69,8 +69,8 @@ class EntryForm(NamedTuple):
 def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
     """Returns three tables of blocks. Kinds identify blocks; the kind of a block's first row is odd.
 
-    An entry made anew has two blocks, inputs and outputs. Any other entry has one block of rows, used if inputs are
-    outputs, and one for each of its arrays, among lists or among numbers. `forms` numbers the forms of entries;
+    An entry made anew has two blocks, inputs and outputs. Any other entry has one block of rows, empty unless inputs
+    are outputs, and one for each of its arrays, among lists or among numbers. `forms` numbers the forms of entries;
     new forms are added.
     """
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}

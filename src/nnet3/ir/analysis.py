@@ -30,7 +30,7 @@ READ, WRITE, UPDATE = int(AccessKind.READ), int(AccessKind.WRITE), int(AccessKin
 
 
 class Accesses:
-    """All accesses of a computation, and the ends of its matrices' live ranges.
+    """All accesses of a computation, and the changes of its matrices' live ranges.
 
     `command`, `submatrix` and `kind` are arrays, (accesses,), ordered by command, without allocations. `lives` lists
     (command, matrix) for each Life; `allocations` and `deallocations` are two of the lists. `numbers_of_class` lists

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AcceptInput(Command, role=Role.IO):
-    """dest = the user's matrix of a name: a value, or the derivative of an output."""
+    """dest = the user's matrix under this name: a value, or the derivative of an output."""
 
     dest: Writes
     name: Text

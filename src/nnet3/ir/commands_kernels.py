@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Propagate(Command):
-    """output = kernel(inputs), for this node. `memo` numbers the memo left by the kernel for Backprop (-1: nothing)."""
+    """output = kernel(inputs), for this node. `memo` numbers the memo left by the kernel for Backprop (-1: none)."""
 
     kernel: KernelNumber
     node: Text

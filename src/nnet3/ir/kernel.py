@@ -1,4 +1,4 @@
-"""Kernels: the one protocol through which the intermediate form and the executor see computing code."""
+"""Kernels: the one protocol through which the intermediate form and the executor see components and operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Variables: the coarsest blocks of a matrix such that every sub-matrix in use is a union of them.
 
-A matrix in which rows 0:3 and 2:9 are used apart has three variables, rows 0:1, 2:3 and 4:9. Two accesses
-conflict only if they have a variable in common.
+A matrix in which rows 0:3 and 2:9 are used apart has three variables, rows 0:1, 2:3 and 4:9. Two accesses can
+conflict exactly if they have a variable in common.
 """
 
 from __future__ import annotations

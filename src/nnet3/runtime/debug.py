@@ -1,4 +1,4 @@
-"""Debug mode: print the results of each command, and stop at the first NaN or infinity."""
+"""Debug mode: print each command with its results, and stop at the first NaN or infinity."""
 
 from __future__ import annotations
 

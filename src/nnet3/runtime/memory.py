@@ -28,7 +28,7 @@ def unrecorded() -> AbstractContextManager[Any]:
 
 
 class Arena:
-    """One piece of memory. `links` holds bound calls, by computer, and goes when the memory goes."""
+    """One piece of memory. `links` holds the computations linked to it, by computer, and goes when the memory goes."""
 
     def __init__(self, num_bytes: int, device: torch.device) -> None:
         self.num_bytes = num_bytes

@@ -16,7 +16,7 @@ _MAX_SHOWN = 5  # aspects in a message
 
 
 def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
-    """Returns the dtype of a network's first parameter, of one without parameters the dtype that its `to` gave it last;
+    """Returns the dtype of a network's first parameter, without parameters the dtype last given to its `to`;
     None if there is neither and none is wanted.
 
     Raises ExecutionError for a wanted type that the network does not have.

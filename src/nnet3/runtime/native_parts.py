@@ -1,4 +1,4 @@
-"""NativeParts: the calls of a link made by native code, which follow the views from plan to plan."""
+"""NativeParts: the calls of a link made by native code; operations follow the views from plan to plan."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ class NativeParts:
         return self._memory
 
     def forget(self) -> None:
-        """Forgets what was made of calls."""
+        """Forgets all operations and native runs."""
         self._memory = None
         self._operations.clear()
         self._straight.clear()
         self._loops.clear()
 
     def move(self, plan: Plan, anew: Set[int]) -> None:
-        """Becomes that of another plan, for which the linker's views have moved already; calls `anew` are forgotten."""
+        """Becomes the parts of another plan, after the linker's views have moved; calls `anew` are forgotten."""
         before, after, self.plan = self.plan.views, plan.views, plan
         if not self:
             return

@@ -81,7 +81,7 @@ def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
 
 
 class Stacking:
-    """The order of blocks on each other in one packing: blocks of other sizes can be stacked likewise."""
+    """The order of blocks on each other in one packing: the same blocks of other sizes can be stacked likewise."""
 
     def __init__(self, offsets: np.ndarray, meet: np.ndarray) -> None:
         """`meet` (blocks, blocks): true for two that live at the same time."""

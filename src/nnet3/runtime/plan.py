@@ -37,7 +37,7 @@ class Port:
 
 @dataclass(frozen=True)
 class OutsidePlan:
-    """Outside memory, read in place, or with `writable` changed."""
+    """Outside memory that the program reads in place, or with `writable` changes."""
 
     name: str
     num_rows: int
@@ -210,7 +210,7 @@ class Plan:
         return cls(**values)
 
     def __str__(self) -> str:
-        """Returns a line for the whole, then one for each call: its command, kind and operands."""
+        """Returns a line for the whole, then a line for each call: its command, kind and operands."""
         lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
         loops = {loop[0]: loop for loop in self.loops.tolist()}
         for call, command in enumerate(self.call_command.tolist()):

@@ -63,9 +63,9 @@ class PlanFamily:
 class _Stack:
     """The places of blocks in memory for all k that are rounded up to one size.
 
-    The order of blocks on each other is found for the largest k, the size. Places for the size and for the smallest k
-    are computed; places between are on a straight line, as sizes of blocks are, so that blocks on each other stay so. A
-    unit more for each block makes up for places rounded down to whole units.
+    The order of blocks on each other is found for this size. Places for the size and for the smallest k are computed;
+    places between are on a straight line, as sizes of blocks are, so that blocks on each other stay so. A unit more for
+    each block makes up for places rounded down to whole units.
     """
 
     def __init__(self, outlines: _OutlineFamily, size: int) -> None:
@@ -150,7 +150,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     programs with equal commands. A kept plan of another version is made anew. With `prove`, of the argument or of the
     program, a ProofError says where a new plan computes something else than the program; plans of more than 64 MiB are
     not looked at, nor plans with kinds of calls added without a meaning. NNET3_PROVE=all does the same for plans of up
-    to 1,000 calls, and NNET3_PROVE=some for one plan in eight.
+    to 1,000 calls, and NNET3_PROVE=some for one in eight of these plans.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     made = _by_arithmetic(computation, name, lane_of(dtype))

@@ -80,7 +80,7 @@ class Planner:
         return number
 
     def note_kernel(self, number: int, **facts: Any) -> None:
-        """Note what the program does with a kernel, for the checks before it is linked."""
+        """Note the program's use of a kernel, for the checks before linking."""
         self.kernels[number] = PlannedKernel(**{**vars(self.kernels[number]), **facts})  # faster than replace
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
@@ -251,7 +251,7 @@ class Planner:
         return self.lanes.index(name)
 
     def _size(self, key: int) -> tuple[int, int]:
-        """Returns the elements of a matrix or its compressed form, and the bytes of each."""
+        """Returns the elements of a matrix or its compressed form, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
         return matrix.num_rows * matrix.num_cols, LANES[name].itemsize

@@ -227,7 +227,7 @@ class Profiler:
         self._dtype = linked.plan.dtype
 
     def report(self) -> ProfileReport:
-        """Returns what has been measured so far."""
+        """Returns the measurements so far."""
         repeats = max((len(seconds) for seconds in self._seconds.values()), default=0)
         times = [self._time(segment, number, seconds) for (segment, number), seconds in self._seconds.items()]
         return ProfileReport(tuple(times), repeats)

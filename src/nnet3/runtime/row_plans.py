@@ -86,6 +86,6 @@ class _OutlineOfRows:
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:
-    """Returns sizes of which there are `_STEPS` from a power of two to the next, at least as large as these."""
+    """Returns the next larger sizes; there are `_STEPS` sizes from a power of two to the next."""
     step = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64) // _STEPS)
     return -(-sizes // step) * step

@@ -70,7 +70,7 @@ class ViewTensors:
         self.forget_turns()
 
     def forget_turns(self) -> None:
-        """Forget the tensors of views that move, before others than the present turns are asked for."""
+        """Forget the tensors of moving views, before other turns are asked for."""
         self._moving: dict[int, Sequence[Tensor]] = {}
         self._cuts: dict[int, _Cuts] = {}
 
@@ -126,7 +126,7 @@ class ViewTensors:
         )
 
     def stand_ins(self) -> StandIns:
-        """Returns tensors in the place of all views; one that moves unevenly has as many rows as it has at most."""
+        """Returns tensors in the place of all views; a view that moves unevenly has its largest number of rows."""
         views = self._plan.views
         shapes, strides, _ = self._elements(views)
         most = np.array([0, *(table[:, 1].max(initial=0) for table in self._plan.uneven)])
@@ -218,10 +218,10 @@ class StandIns:
         return repeat(self[view], len(turns))
 
     def forget_turns(self) -> None:
-        """They are the same in all turns."""
+        """Does nothing: tensors are the same in all turns."""
 
     def views_at(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the view with each address in its first row, -1 for other memory, and the bytes before it there."""
+        """Returns the view with each address in its first row, -1 for other memory, and the bytes before it."""
         offsets = addresses - self._memory.data_ptr()
         view = np.searchsorted(self._starts, offsets, side="right") - 1
         offsets = offsets - self._starts[view]
@@ -230,7 +230,7 @@ class StandIns:
 
 
 class _Cuts:
-    """Blocks of rows, (blocks, 2) of first row and number, that are cut out of one matrix."""
+    """Blocks of rows, (blocks, 2) of first row and number, cut out of one matrix."""
 
     def __init__(self, blocks: np.ndarray) -> None:
         first, count = blocks.T

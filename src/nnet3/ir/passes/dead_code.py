@@ -73,7 +73,7 @@ class _Needs:
     def _edges(self) -> np.ndarray:
         """Def-use edges, (edges, 4), the last reader first: reader, its event, writer, its event.
 
-        An event is -1 except for an optional result; there a needed result counts, not a needed command.
+        An event is -1 except for an optional result; there reads of the result count, not the command.
         """
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))

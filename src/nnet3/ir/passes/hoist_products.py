@@ -152,7 +152,7 @@ def _common(start: int, count: int, other: int, other_count: int) -> tuple[int, 
 
 
 def _is_range(rows: Integers) -> bool:
-    """Tells whether the rows are all rows from the first to the last: rows between might not be defined."""
+    """Tells whether the rows fill the range from the first to the last: missing rows might be undefined."""
     return len(distinct(rows)) == rows.max() + 1 - rows.min()
 
 

@@ -175,7 +175,7 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 
 
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
-    """Returns the pairs of movable matrices, one pair for any two matrices."""
+    """Returns the pairs of matrices that may share a place, one pair for any two matrices."""
     computation = analysis.computation
     given, fixed, is_room = _given(computation), _fixed(analysis), cache(partial(_is_room, computation))
     chosen: dict[tuple[int, int], Pair] = {}

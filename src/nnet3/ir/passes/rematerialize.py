@@ -144,7 +144,7 @@ class _Choice:
         return chosen if is_lower else {}
 
     def _places(self, chosen: Collection[int]) -> dict[int, int]:
-        """Returns the command before which each value is made again, for itself or another value; none if it fails."""
+        """Returns the command before which each value is made again, for itself or another; none if one cannot be."""
         places = {matrix: self._values[matrix].first_backward for matrix in chosen}
         for value in reversed(self._in_order):
             if value.matrix not in chosen:

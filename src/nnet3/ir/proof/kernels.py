@@ -212,7 +212,7 @@ class _Call:
         return result, Memo(self.hashed(reduced(seen.rows + draws), "memo"), seen.together, draws)
 
     def needed(self, command: Backprop, wanted: list[int], output: ColumnSpan, count: int) -> tuple[Seen, bool]:
-        """Returns the values seen by the backward pass, and whether it needs any."""
+        """Returns the values as the backward pass sees them, and whether it needs any."""
         info = self.info
         if not self.part.is_whole:
             return Seen(self.randoms.zeros(count), field.ZERO, {}), False

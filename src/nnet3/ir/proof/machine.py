@@ -183,7 +183,7 @@ class Machine:
     # ---- the outside world ----
 
     def accept(self, submatrix: int, name: str) -> None:
-        """Write the user's matrix of a name: the same in all programs."""
+        """Write the user's matrix under a name: the same in all programs."""
         self.write(submatrix, self._named(("accepted", name, self._count("accepted", name)), submatrix, name))
 
     def provide(self, submatrix: int, name: str) -> None:

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def part_of(info: KernelInfo) -> Part:
-    """Returns the part, a kernel and its columns, that the name stands for."""
+    """Returns the kernel and the columns that `info` stands for."""
     return _named(info.name)
 
 

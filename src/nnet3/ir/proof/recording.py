@@ -322,7 +322,7 @@ def _is_zero(values: Any) -> bool:
 
 
 def _one_of_equal(values: Words, axes: int) -> Words:
-    """Returns the first part of an array along each of so many axes with equal parts."""
+    """Returns an array cut to its first part along each of the first `axes` axes with equal parts."""
     return values[tuple([slice(1) if step == 0 else slice(None) for step in values.strides[:axes]])]
 
 

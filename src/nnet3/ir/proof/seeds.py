@@ -1,4 +1,4 @@
-"""by_each_seed: the environment says with which random elements, and how many seeds, each proof is made.
+"""by_each_seed: the environment chooses the random elements of proofs, and the number of seeds for each proof.
 
 With NNET3_PROVE_SEED="1,2,3" each proof is made three times. A verdict that hangs on the seed is a mistake in the
 proofs themselves, or the small chance by which different programs agree.
