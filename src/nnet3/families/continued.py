@@ -1,6 +1,6 @@
 """Continued tables: integers that a few small tables of one form have in common, for every size.
 
-Two tables of 20 and 22 rows, which say how the next ones go on:
+Two tables of 20 and 22 rows determine all larger tables:
 
     >>> import numpy as np
     >>> members = [[table_of(np.concatenate([np.arange(n), n + 5 + np.arange(n)]))] for n in (10, 11)]
@@ -27,7 +27,7 @@ _LONG = 256  # rows of a piece on average: tables with fewer are filled all at o
 
 
 class NotAffineError(Exception):
-    """Tables do not continue each other; `table` is the number of the first of them."""
+    """Tables do not continue each other; `table` is the number of the first failing table."""
 
     def __init__(self, message: str, table: int = -1) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class NotAffineError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class NumberTable:
-    """Rows of integers, and of what kind each row is."""
+    """Rows of integers, and the kind of each row."""
 
     values: np.ndarray  # (rows, columns) int64
     kinds: np.ndarray  # (rows,), below 2 ** 60
@@ -56,10 +56,10 @@ class NumberTable:
 
 
 def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable:
-    """Returns a table of row numbers or indexes, (rows,) or (rows, columns): what repeats is how they change.
+    """Returns a table of row numbers or indexes, (rows,) or (rows, columns), in which changes between rows repeat.
 
-    Each row is compared with the one before it that is of the same kind. Unless kinds are given, rows that stand for
-    nothing (-1, or times that are none) are of a kind of their own.
+    Each row is compared with the row before it of the same kind. Unless kinds are given, empty rows
+    (-1, or NO_TIME) are a kind of their own.
     """
     rows = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.int64)
     if kinds is None:
@@ -68,7 +68,7 @@ def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
-    """Returns a number for each row, equal for equal rows, in the order in which they come first."""
+    """Returns a number for each row, equal for equal rows, in the order of first appearance."""
     number = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
         number = np.unique(column, return_inverse=True)[1].reshape(-1) + len(rows) * number
@@ -89,13 +89,13 @@ class TablePiece(NamedTuple):
 
 
 class Continued:
-    """Tables as functions of k, the number of periods beyond the smallest member; equal ones are made once.
+    """Tables as functions of k, the number of periods beyond the smallest member; equal tables are made once.
 
     `tables` are two for each different table. The first has a row for each piece: period p, turns, more turns; the
-    piece repeats p rows turns + k * more turns times. The second has these p rows of all pieces: base, slope and step
+    piece repeats p rows turns + k * more turns times. The second has the p rows of all pieces: base, slope and step
     of each column; row j of turn i is base[j] + k * slope[j] + i * step[j]. A step does not depend on k: there are more
-    turns the larger k is, and numbers would grow with its square. Kinds of the second are twice those of the table, and
-    1 more where a piece begins. `numbers`: which of the different tables each is.
+    turns the larger k is, and numbers would grow with its square. Kinds of the second are twice the kinds of the table,
+    and 1 more where a piece begins. `numbers`: the number of each table among the different tables.
     """
 
     def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
@@ -120,7 +120,7 @@ class Continued:
         return first.tolist(), (self.lengths(1) - first).tolist()
 
     def k_of(self, lengths: Sequence[int]) -> int:
-        """Returns the k for which tables have so many rows, -1 if there is none or all have the same."""
+        """Returns the k for which tables have these numbers of rows, -1 if no k fits or no table grows."""
         first, more = self._growth
         beyond = [length - few for length, few in zip(lengths, first, strict=True)]
         k = max((rows // each for rows, each in zip(beyond, more, strict=True) if each), default=-1)
@@ -155,11 +155,11 @@ class Continued:
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
-        """True if more rows are rows that repeat, moved on by `step` each, and those behind them are moved on by it."""
+        """True if additional rows are repeated rows, moved on by `step` each, and rows behind move on by `step` too."""
         return all(group.moves_by(np.array(step)) for group in self._groups)
 
     def check(self, k: int, tables: Sequence[NumberTable]) -> None:
-        """Raise NotAffineError, with the number of one of these tables, if they are not what `at(k)` gives."""
+        """Raise NotAffineError, with the number of the first wrong table, unless tables equal the result of `at(k)`."""
         differs = np.flatnonzero(self.lengths(k) != [len(table.kinds) for table in tables])
         if len(differs):
             raise NotAffineError("it has another length", int(differs[0]))
@@ -237,7 +237,7 @@ class _Joined:
                 raise NotAffineError("it has numbers of more than 32 bits")
 
     def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
-        """Returns the table of these pieces, filled one after the other."""
+        """Returns the table of the pieces, filled piece by piece."""
         num_rows = int((turns * self.period)[pieces.start : pieces.stop].sum())
         values, kinds, end = np.empty((num_rows, first.shape[1]), np.int32), np.empty(num_rows, np.int64), 0
         for piece in pieces:
@@ -252,7 +252,7 @@ class _Joined:
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Returns where pieces of these lengths begin that follow each other, and where the last one ends."""
+    """Returns the beginnings of consecutive pieces of these lengths, and the end of the last piece."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
@@ -283,7 +283,7 @@ def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
 class ContinuedTwice:
     """Tables as functions of k and of n, the number of sequences beyond the fewest.
 
-    `sheets`: what says the tables for all k is tables itself, which are continued in n. `numbers`: see `Continued`.
+    `sheets`: the tables that say tables for all k, continued in n. `numbers`: see `Continued`.
     """
 
     def __init__(self, members: Sequence[Continued]) -> None:
@@ -306,7 +306,7 @@ class ContinuedTwice:
 
 
 def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, NumberTable]:
-    """Returns the pieces of one table and their rows, as its first two members suggest them; see `Continued`."""
+    """Returns the pieces of one table and their rows, as suggested by its first two members; see `Continued`."""
     short, long = tables[:2]
     pieces: list[tuple[int, int, int]] = []
     kinds = [np.zeros(0, np.int64)]
@@ -345,9 +345,9 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
 
 
 def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
-    """Yields the places in the short sequence where the long one has more, and how many items it has more there.
+    """Yields the places in the short sequence where the long one has more items, and the numbers of additional items.
 
-    The additional items repeat those before them.
+    The additional items repeat the items before them.
     """
     at, at_long = 0, 0
     short, long = np.append(short, _END), np.append(long, _END)
@@ -364,9 +364,9 @@ def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple
 
 
 def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int:
-    """Returns how many entries of the long sequence come in addition here; 0 if that cannot be said.
+    """Returns the number of additional entries of the long sequence here; 0 if it cannot be said.
 
-    Most of what stands behind them has to agree, in _LOOK_AHEAD entries, among which others may come in addition.
+    Most entries behind them must agree, in _LOOK_AHEAD entries, with further additional entries allowed among them.
     """
     most = min(len(long) - at_long - (len(short) - at), at_long)
     found, best = 0, 0

@@ -1,9 +1,9 @@
-"""Copies of operands: rows of several times, brought together for kernels in loops that work on those of other times.
+"""Copies of operands: rows of several times, brought together for kernels in loops that work on rows of other times.
 
-In a turn of a recurrence with a lag of 3 frames a kernel may write rows of t, t + 1 and t + 2 and read those of three
-earlier times, which more sequences have. Of one time the rows of the sequences that are left come first, of three they
-lie between others. So a copy in the loop (which is moved time by time, see `families.ragged`) gives the kernel just
-these rows; what it writes or adds to such rows is copied or added from there.
+In a turn of a recurrence with a lag of 3 frames a kernel may write rows of t, t + 1 and t + 2 and read rows of three
+earlier times, which more sequences have. Of one time the rows of the remaining sequences come first, of three times
+they lie between other rows. So a copy in the loop (moved time by time, see `families.ragged`) gives the kernel exactly
+these rows; rows that the kernel writes or adds to are copied or added from there.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from nnet3.ir.repeats import repeats, turns_unrolled
 
 
 def with_copied_operands(computation: NnetComputation, operands: OperandRows) -> NnetComputation:
-    """Returns the program in which kernels in loops work on copies of such operands; itself if there are none.
+    """Returns the program in which kernels in loops work on copies of unlike operands; itself without unlike operands.
 
-    `operands`: those of the program without Repeat.
+    `operands`: the operands of the program without Repeat.
     """
     result, begin = replace(computation.copy(), commands=[]), 0
     for (repeat, body), (_, turns) in zip(repeats(computation), turns_unrolled(computation), strict=True):

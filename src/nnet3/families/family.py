@@ -1,9 +1,9 @@
-"""Program families: one program for all lengths, made of a few small programs whose numbers it continues.
+"""Program families: one program for all lengths, made by continuing the numbers of a few small programs.
 
 Take programs of one network, for requests that differ only in their number of periods of time. They have the same
 matrices and the same commands; only the commands of a recurrence come once for each period. Every number in them is
-affine in the number of periods, so two small programs determine all others. A family is the tables of two programs,
-each table continued. If one table does not continue that way, there is no family.
+affine in the number of periods, so two small programs determine all programs. A family is the tables of two programs,
+each table continued. If one table does not continue in this way, there is no family.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Sheets:
         return self.computation.submatrices[submatrix][:5]
 
     def _add(self, name: str, rows: Sequence[tuple[Any, Sequence[int]]]) -> None:
-        """Add a table that does not grow; what is not a number must be the same in all members."""
+        """Add a table that does not grow; constants beside the numbers must be equal in all members."""
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
         kinds = np.array([hash(constant) >> 3 for constant, _ in rows], dtype=np.int64)  # tables of tables shift them
@@ -142,7 +142,7 @@ class ProgramFamily:
     def __init__(self, members: Sequence[NnetComputation], like: ProgramFamily | None = None) -> None:
         """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family.
 
-        `like`: a family with the same matrices, kernels and tables, but for their numbers.
+        `like`: a family with equal matrices, kernels and tables, but for numbers.
         """
         self._words: _Words = _Words() if like is None else like._words
         self.first: NnetComputation = members[0] if like is None else like.first
@@ -162,7 +162,7 @@ class ProgramFamily:
         return self._words.templates
 
     def with_tables(self, tables: Continued) -> ProgramFamily:
-        """Returns a family that is like this one, but for its numbers."""
+        """Returns a family like `self`, with other numbers."""
         family = copy(self)
         family.tables, family._kept = tables, {}
         for name in ("_memos", "_precomputed", "_fixed_entries"):
@@ -183,12 +183,12 @@ class ProgramFamily:
         self.tables.check(k, list(sheets.values()))
 
     def check_same(self, other: ProgramFamily) -> None:
-        """Raise NotAffineError unless both give the same programs; `other` is one of families that are alike."""
+        """Raise NotAffineError unless both families give equal programs; both must be alike (see `with_tables`)."""
         for k in range(_COMPARED):
             self.tables.check(k, other.tables.at(k))
 
     def member(self, k: int, precompute: Precompute) -> NnetComputation:
-        """Returns what `at` returns, made when it is looked at, unless that needs the network."""
+        """Returns the program of `at`, made at the first look, or at once if making it needs the network."""
         if self._needs_network:
             return self.at(k, precompute)
         self.tables.check_size(k)
@@ -220,9 +220,9 @@ class ProgramFamily:
         return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept)
 
     def _entries(self, k: int) -> list[Entry]:
-        """Returns what kernels have precomputed for a member, if that does not need the network.
+        """Returns the precomputed entries of a member, if they do not need the network.
 
-        What does not depend on k is the same object for all.
+        An entry independent of k is one object for all members.
         """
         fixed, are_all = self._fixed_entries
         if are_all:
@@ -231,7 +231,7 @@ class ProgramFamily:
 
     @cached_property
     def _fixed_entries(self) -> tuple[dict[int, Entry], bool]:
-        """The entries that do not depend on k, by number, and whether all are of these."""
+        """The entries independent of k, by number, and whether all entries are."""
         first, second = (self._entries_at(k) for k in (0, 1))
         if len(first) != len(second):
             return {}, False
@@ -247,7 +247,7 @@ class ProgramFamily:
         return self.tables.part([self.names.index(name) for name in PRECOMPUTED])
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
-        """Returns the member that has k periods more than the smallest one; what recurs is in a Repeat."""
+        """Returns the member with k periods more than the smallest; recurring commands are in a Repeat."""
         values = self.tables.at(k, left_out=self.names.index("commands"))
         first, tables = self.first, dict(zip(self.names, values, strict=True))
         numbers = {name: table.values for name, table in tables.items()}
@@ -300,7 +300,7 @@ class ShapeFamily:
     ) -> None:
         """`members`: for n = 0, 1, ..., at least two, the programs for k = 0, 1, ..., at least two.
 
-        `confirming`: another n, and the family that must be that for n. Raises NotAffineError if there is no family.
+        `confirming`: another n, and the expected family for this n. Raises NotAffineError if there is no family.
         """
         first = ProgramFamily(members[0], like=None if confirming is None else confirming[1])
         families = [first, *(ProgramFamily(each, like=first) for each in members[1:])]

@@ -1,6 +1,6 @@
-"""KernelOrders: the rows that kernels with rules of their own want, where sequences have several lengths.
+"""KernelOrders: the rows wanted by kernels with row rules, where sequences have several lengths.
 
-A convolution over time wants its rows on a grid: times by sequences, with padding for those that do not exist.
+A convolution over time wants its rows on a grid: times by sequences, with padding for missing rows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class WantedRows(NamedTuple):
-    """The rows that a kernel wants: their indexes, and their places among those of all sequences, -1 for padding."""
+    """The rows that a kernel wants: their indexes, and their places among the rows of all sequences, -1 for padding."""
 
     indexes: IndexTable
     rows: np.ndarray
 
 
 class RowOrder(NamedTuple):
-    """The number of rows that a kernel wants, and the index tables from those that exist to these and back."""
+    """The rows that a kernel wants, and the index tables from existing rows to wanted rows and back."""
 
     indexes: IndexTable
     to_wanted: int
@@ -58,7 +58,7 @@ class KernelOrders:
         self._orders: dict[tuple[int, bytes], RowOrder | None] = {}
 
     def precomputed(self, number: int) -> Entry:
-        """Returns a precomputed entry for the rows that exist, in the order that the kernel wants them in."""
+        """Returns a precomputed entry for the existing rows, in the kernel's order."""
         entry = self.ragged.entries[number]
         assert self.rules is not None
         if entry is None:
@@ -87,7 +87,7 @@ class KernelOrders:
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
 
     def _exist(self, rows: SideRows) -> np.ndarray:
-        """Returns which of these rows exist; rows without samples all do."""
+        """Returns a mask of the existing rows; all rows without samples exist."""
         if rows.place < 0:
             return np.ones(len(rows.indexes), dtype=bool)
         return self.exists[rows.place : rows.place + len(rows.indexes)]
@@ -97,19 +97,19 @@ class KernelOrders:
         return WantedRows(rows.indexes[exists], np.flatnonzero(exists))
 
     def _times_left(self, rows: SideRows) -> np.ndarray:
-        """Returns which rows are of times at which the longest sequence has rows, and of sequences that are left."""
+        """Returns a mask of the rows of remaining sequences, at times at which the longest sequence has rows."""
         own = slice(rows.place, rows.place + len(rows.indexes))
         is_left = self.ragged.rows.n[own] < len(self.numbers)
         return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
 
     def _padded(self, rows: SideRows, mask: np.ndarray) -> WantedRows:
-        """Returns the rows of a mask, with padding for those that do not exist."""
+        """Returns the rows of a mask, with padding for missing rows."""
         exists, indexes = self._exist(rows)[mask], rows.indexes[mask]
         indexes[~exists, T] = NO_TIME
         return WantedRows(indexes, np.where(exists, np.flatnonzero(mask), -1))
 
     def order(self, slot: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
-        """Returns how the rows of a slot are brought into the order that a kernel wants; None if they are in it."""
+        """Returns the order that brings the rows of a slot into a kernel's order; None if they are in it."""
         key = slot, wanted.rows.tobytes()
         if key not in self._orders:
             slots = self.ragged.slots
@@ -143,7 +143,7 @@ class KernelOrders:
         return result
 
     def rows_of_output(self, unlike: UnlikeOperand) -> WantedRows:
-        """Returns the rows of an operand that the output of its kernel has too."""
+        """Returns the rows of an operand shared with the output of its kernel."""
         both = slice(unlike.output, unlike.output + unlike.num_rows)
         rows = np.flatnonzero(self.exists[both])
         indexes = np.zeros((len(rows), 3), np.int32)
@@ -153,7 +153,7 @@ class KernelOrders:
 
 
 def _arranged(existing: WantedRows, indexes: IndexTable) -> WantedRows:
-    """Returns rows in this order, which may have padding."""
+    """Returns rows in the order of `indexes`, which may have padding."""
     found = find_rows(existing.indexes, indexes)
     return WantedRows(indexes, np.where(found >= 0, existing.rows[found], -1))
 

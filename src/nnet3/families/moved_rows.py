@@ -1,4 +1,4 @@
-"""Moves of rows between times, as moves of blocks: of one time the rows that exist come first."""
+"""Moves of rows between times, as moves of blocks: of one time the existing rows come first."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Move = cmd.MatrixCopy | cmd.MatrixAdd | cmd.CopyRows | cmd.AddRows
 def moved_in_blocks(
     command: Move, places: tuple[int, int], rows: np.ndarray, index_rows: IndexRows, slots: DeclaredSlots, *, most: int
 ) -> list[Command] | None:
-    """Returns commands that move the rows of one time each that exist on both sides; None if they are more than `most`.
+    """Returns commands that move the rows existing on both sides, one time per command; None for more than `most`.
 
-    `places`: those of the destination and the source; `rows`: the row of the source for each of the destination, -1 for
+    `places`: of the destination and the source; `rows`: the source row for each row of the destination, -1 for
     none. None too if rows of several sequences meet.
     """
     dest, source = places

@@ -1,4 +1,4 @@
-"""OperandRows: which rows the operands of each command of a program have, at which times."""
+"""OperandRows: the rows of the operands of each command of a program, with their times."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nnet3.ir.kernel import KernelInfo, named_part
 
 
 class OperandRows:
-    """The places of all operands among the indexes of all matrices, those in rooms of one time step too.
+    """The places of all operands among the indexes of all matrices, operands in rooms of one time step included.
 
-    `places`: for each command those of its operands, and of the sub-matrices that its multi table names.
+    `places`: for each command the places of its operands, and of its multi table's sub-matrices.
     """
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
@@ -37,7 +37,7 @@ class OperandRows:
         self._rows_worked_on = [(each, self.versions.place(place), count) for each, place, count in self._worked_on]
 
     def _places(self, command: Command) -> Any:
-        """Returns the places of the operands of a command, and of the sub-matrices that its multi table names."""
+        """Returns the places of the operands of a command, and of its multi table's sub-matrices."""
         if isinstance(command, cmd.Propagate | cmd.Backprop):
             return self._places_of_kernel(command), {}
         places, versions = list[Place](), self.versions
@@ -109,7 +109,7 @@ class OperandRows:
         return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
 
     def has_rows(self, operand: UnlikeOperand) -> bool:
-        """True if an operand has all rows that its kernel works on, or zeros would be the same to the kernel."""
+        """True if an operand has all rows on which its kernel works, or missing rows count as zeros for the kernel."""
         place, output, count, may_lack = operand
         before_end = self.rows.before_end
         return bool(may_lack or (before_end[output : output + count] <= before_end[place : place + count]).all())
@@ -126,9 +126,9 @@ class OperandRows:
     def rows_of_kernels(self, *, apart: bool = False) -> dict[tuple[str, str, str, int], np.ndarray]:
         """Returns how far before the end the rows of the first sequence lie on which each kernel of a node works.
 
-        By the name of the node, what its kernel does ("forward", "backward", or "learn" if it changes anything
+        Keys are the name of the node, the kernel's work ("forward", "backward", or "learn" if it changes anything
         meanwhile), the kernel's name, and if `apart` the operand whose derivative "backward" gives, else -1. Parts of a
-        kernel have the rows on which the whole one works as well.
+        kernel have the whole kernel's rows as well.
         """
         found: dict[tuple[str, str, str, int], list[np.ndarray]] = {}
         for command, place, count in self._rows_worked_on:
@@ -148,12 +148,12 @@ class OperandRows:
 
 
 def _with_derivative(command: cmd.Propagate | cmd.Backprop) -> list[int]:
-    """Returns the operands whose derivative a command computes, [-1] if it computes none."""
+    """Returns the operands whose derivative a command computes, [-1] for none."""
     assert isinstance(command, cmd.Backprop)
     pairs = zip(command.input_derivs, command.added_derivs, strict=True)
     return [operand for operand, pair in enumerate(pairs) if any(pair)] or [-1]
 
 
 def goes_row_by_row(kernel: KernelInfo) -> bool:
-    """True if its inputs and its output have the same rows, as operands that share a place must."""
+    """True if the kernel's inputs and output have the same rows, as operands in a shared place must."""
     return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)

@@ -1,4 +1,4 @@
-"""Polynomial: a number as a function of parameters; what is made with such numbers holds for all parameters."""
+"""Polynomial: a number as a function of parameters; programs made with such numbers hold for all parameters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Monomial = tuple[Any, ...]
 class Polynomial:
     """A sum of multiples of products of parameters, which have names or numbers.
 
-    Sums and products are of this kind again; two are equal if they are for all parameters. Nothing else is known of
-    them: to compare their sizes, or to take one for an integer, raises NotAffineError.
+    Sums and products are polynomials again; two are equal if equal for all parameters. Nothing else is known of
+    polynomials: comparing sizes, or taking a polynomial for an integer, raises NotAffineError.
 
     >>> 2 * (Polynomial(3) + 4) - Polynomial(0)
     2p3 - p0 + 8
@@ -85,7 +85,7 @@ def _terms(number: Any) -> Mapping[Monomial, Any]:
 
 
 def _polynomial(terms: dict[Monomial, Any]) -> Any:
-    """Returns the sum of these terms: a number if it depends on no parameter."""
+    """Returns the sum of the terms: a number if it depends on no parameter."""
     terms = {monomial: factor for monomial, factor in terms.items() if factor}
     if not terms.keys() - {()}:
         constant = terms.get((), 0)

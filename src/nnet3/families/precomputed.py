@@ -1,4 +1,4 @@
-"""Tables of what kernels precompute of their rows: arrays that go on as rows do, and the rows of all other entries."""
+"""Tables of the kernels' precomputed arrays: arrays that go on as rows do, and the rows of all remaining entries."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class KernelRules:
         return self._source.arrange(self._numbers[node], inputs, outputs)
 
     def operand(self, node: str) -> str:
-        """Returns the node of which the kernel of a node says which rows it reads."""
+        """Returns the node whose rows the kernel of `node` reads by index."""
         operands = self._source.nodes[self._numbers[node]].operands
         return self._source.nodes[next(each.node for each in operands if each.use is Use.INDEXED)].name
 
     def first_input(self, node: str, outputs: IndexTable) -> int:
-        """Returns the first time at which the kernel of a node would look for these outputs."""
+        """Returns the first time at which the kernel of a node would look for the outputs."""
         return int(self._source.slots(self._numbers[node], outputs)[1][:, :, T].min())
 
     def precompute(self, rows: KernelRows) -> Entry:
@@ -54,7 +54,7 @@ class ArrayForm(NamedTuple):
 
     @property
     def table(self) -> str:
-        """The name of the table in which it is."""
+        """The name of the table with the array."""
         return _LISTS if self.shape == () else _NUMBERS
 
 
@@ -67,11 +67,11 @@ class EntryForm(NamedTuple):
 
 
 def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
-    """Returns three tables of blocks. Kinds tell what a block is; they are odd where it begins.
+    """Returns three tables of blocks. Kinds identify blocks; the kind of a block's first row is odd.
 
-    An entry that is made anew has two blocks, its inputs and outputs. Any other has one, its rows if inputs are
-    outputs, and one for each of its arrays, among lists or among other numbers. `forms` numbers the forms of entries;
-    new ones are added.
+    An entry made anew has two blocks, inputs and outputs. Any other entry has one block of rows, empty unless inputs
+    are outputs, and one for each of its arrays, among lists or among numbers. `forms` numbers the forms of entries;
+    new forms are added.
     """
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
     kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
@@ -100,7 +100,7 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
 def precomputed_entries(
     tables: Mapping[str, NumberTable], forms: Sequence[EntryForm], precompute: Precompute
 ) -> Iterator[tuple[Entry, KernelRows]]:
-    """Yields the entries of these tables; `precompute` makes those that do not go on."""
+    """Yields the entries of the tables; `precompute` makes the entries that do not go on."""
     rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
     while not rows.are_at_end:
         form, block = forms[rows.kind >> 20], rows.next()
@@ -121,7 +121,7 @@ def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:
 
 
 class _Blocks:
-    """The blocks of a table, without the row where each begins, one after the other."""
+    """The blocks of a table in order, without the row where each begins."""
 
     def __init__(self, table: NumberTable) -> None:
         starts = np.flatnonzero(table.kinds & 1)

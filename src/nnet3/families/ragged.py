@@ -1,18 +1,18 @@
-"""Ragged programs: a program for sequences of one length, restricted to the rows that shorter sequences have.
+"""Ragged programs: a program for sequences of one length, restricted to the existing rows of shorter sequences.
 
 The sequences of a minibatch are ordered by falling length. So the existing rows of time t come first among its rows,
 and a range of rows stays a range. A row of time t exists in a sequence d frames shorter than the longest if t is at
 least d before the end of its node. Sub-matrices of the restricted program are found by counting: rows [a, b) become
 [count[a], count[b]), where count[i] is the number of existing rows among the first i.
 
-The rows of a matrix that holds one time step after the other (see `lowering.sharing`) have no time of their own. At
-each command they have the times of the other operands: commands that work row by row read and write rows of the same
+The rows of a matrix that holds one time step after another (see `lowering.sharing`) have no times of their own. At
+each command they have the times of the remaining operands: commands that work row by row read and write rows of equal
 indexes. Commands that move rows between times move the rows that exist on both sides. If the source of a row does not
 exist, a copy makes the row zero, and an addition leaves it alone.
 
-That holds for the copies that are there. Passes take copies away (`share_copies`); then a command may find rows of
-another time in a room than it works on. Whoever makes a ragged program knows of each step of a recurrence which rows it
-works on (`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
+The rule holds for existing copies. Passes take copies away (`share_copies`); then a command may find rows of
+another time in a room than it works on. The maker of a ragged program knows the rows of each step of a recurrence
+(`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from nnet3.ir.repeats import turns_unrolled, unrolled
 
 
 class RaggedProgram:
-    """A program for sequences of one length, as one for all lengths up to that.
+    """A program for sequences of one length, as one program for all lengths up to this length.
 
-    `template`: the program with a sub-matrix for each slot, and side tables of its own for each command.
+    `template`: the program with a sub-matrix for each slot, and separate side tables for each command.
     """
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
@@ -162,12 +162,12 @@ class RaggedProgram:
         )
 
     def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:
-        """True if a kernel's command, with slots, may need its rows in another order, or not all of them."""
+        """True if a kernel's command, with slots, may need its rows in another order, or only some of the rows."""
         entry = self.entries[command.precomputed]
         return id(command) in self.unlike_of or (entry is not None and entry.orders_rows)
 
     def _columns_alike(self, slots: np.ndarray) -> np.ndarray:
-        """Returns for each column of slots the first one whose rows begin and end at the same rows of its matrix."""
+        """Returns for each column of slots the first column with rows from and to the same rows of the matrix."""
         rows = np.array([getattr(self.slots, name) for name in ROWS_OF_SLOTS])
         known: dict[bytes, int] = {}
         firsts = [known.setdefault(rows[:, column].tobytes(), number) for number, column in enumerate(slots.T)]
@@ -205,7 +205,7 @@ class RaggedProgram:
         return self.computation.submatrices[numbers[operand]]
 
     def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
-        """Yields the commands, those of each Repeat as a loop if every turn has the same ones."""
+        """Yields the commands, the turns of each Repeat as a loop if all turns have equal commands."""
         at = 0
         for repeat, numbers in self._loops:
             yield from chain.from_iterable(made[at : numbers.start])
@@ -297,7 +297,7 @@ class RaggedProgram:
         slots: DeclaredSlots,
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
-        """Returns the commands that move the rows that exist on both sides."""
+        """Returns the commands that move the rows existing on both sides."""
         count = self.computation.submatrices[command.dest].num_rows
         if min(dest, source) < 0:
             raise NotRaggedError("rows with samples are copied from rows without")
@@ -313,7 +313,7 @@ class RaggedProgram:
         return moved
 
     def check_entries(self, rules: KernelRules) -> None:
-        """Find out of which rows entries are made that do not tell. Raises NotRaggedError where that cannot be."""
+        """Find out the rows of entries that do not name them. Raises NotRaggedError where the rows cannot be found."""
         for number, entry in enumerate(self.entries):
             if entry is not None:
                 known = self.computation.precomputed[number]
@@ -331,17 +331,17 @@ class RaggedProgram:
         return np.asarray(self.rows.before_end >= missing[self.rows.n])
 
     def existing_rows(self, shorter: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
-        """Returns which rows of each input and output are left, (rows,); by name, and True for derivatives."""
+        """Returns a mask of the remaining rows of each input and output, (rows,); by name, and True for derivatives."""
         exists = self._exists(shorter)
         return {key: exists[place : place + block.num_rows] for key, (block, place) in self._ios.items() if place >= 0}
 
     def at(
         self, shorter: Sequence[int], rules: KernelRules | None = None, numbers: Sequence[int] | None = None
     ) -> NnetComputation:
-        """Returns the program for sequences that are so much shorter, the longest first.
+        """Returns the program for sequences shorter by the given numbers of frames, the longest first.
 
-        Sequences that are left out have no rows at all. `rules`: those of the kernels, if they precompute anything.
-        `numbers`: what n each sequence has, by default 0, 1, ....
+        Omitted sequences have no rows at all. `rules`: the rules of the kernels, if they precompute anything.
+        `numbers`: the n of each sequence, by default 0, 1, ....
         """
         again = partial(self._restriction, tuple(shorter), rules, numbers)
         return again().program(lambda: again().program())

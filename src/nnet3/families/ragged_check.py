@@ -1,4 +1,4 @@
-"""CheckedLengths: what was checked of a ragged program for some lengths holds for every set of these.
+"""CheckedLengths: checks of a ragged program for some lengths hold for every set of these lengths.
 
 The checker looks at rows: a command must find the rows that it reads, and operands must have equal numbers of rows.
 Each row belongs to one sequence, whose length alone decides whether a command has the row; and all sequences of the
@@ -18,7 +18,7 @@ from nnet3.ir.computation import LazyComputation, NnetComputation
 
 
 class CheckedLengths:
-    """A ragged program, and the lengths for which it has been checked."""
+    """A ragged program, and the lengths checked for it."""
 
     def __init__(self, program: RaggedProgram) -> None:
         self.program = program
@@ -26,10 +26,10 @@ class CheckedLengths:
         self._looks_ahead = True
 
     def check(self, shorter: Sequence[int], restricted: NnetComputation) -> None:
-        """Raise ComputationCheckError if the program is wrong for these lengths, for which it is `restricted`.
+        """Raise ComputationCheckError if the program is wrong for these lengths; `restricted` is the program for them.
 
-        `shorter`: by how much each sequence is shorter, ascending. Other lengths between these are checked as well,
-        until one of them is wrong. Where kernels have precomputed something of all rows together, each set is checked,
+        `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well,
+        until one of them is wrong. Where kernels have precomputed arrays of all rows together, each set is checked,
         unless a program with the same commands has been.
         """
         new = set(shorter) - self._known

@@ -1,4 +1,4 @@
-"""The precomputed entries of a ragged program: of which rows each is made."""
+"""The precomputed entries of a ragged program, with the rows behind each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
 def entry_of(
     computation: NnetComputation, rows: IndexRows, command: cmd.Propagate, places: Sequence[int]
 ) -> RaggedEntry:
-    """Returns of which rows the precomputed entry of a command is made, whose operands have these places.
+    """Returns the precomputed entry of a command with the rows behind it; `places` are the places of the operands.
 
-    Raises NotRaggedError if nothing says so.
+    Raises NotRaggedError if nothing names the rows.
     """
     made_of = computation.precomputed_rows[command.precomputed - 1]
     is_row_by_row = goes_row_by_row(computation.kernels[command.kernel])
@@ -43,9 +43,9 @@ def entry_of(
 
 
 def checked_entry(entry: RaggedEntry, known: Entry, rows: IndexRows, rules: KernelRules) -> RaggedEntry:
-    """Returns an entry that is certainly made of its rows, in a program where it is `known`.
+    """Returns an entry certainly made of its rows, given the program's entry `known`.
 
-    The rows of a matrix may stand for those of another node at other times: then these are later or earlier alike.
+    The rows of a matrix may stand for rows of another node at other times: then all are later or earlier by one number.
     Raises NotRaggedError where nothing is certain.
     """
     if entry.orders_rows and not _is_made_of(entry, known, rules):
@@ -67,7 +67,7 @@ def checked_entry(entry: RaggedEntry, known: Entry, rows: IndexRows, rules: Kern
 
 
 def _is_made_of(entry: RaggedEntry, known: Entry, rules: KernelRules) -> bool:
-    """True if its rows give an entry as it is known."""
+    """True if the rows of an entry give the arrays of `known`."""
     sides = entry.inputs.indexes, entry.outputs.indexes
     if entry.orders_rows and not all(map(_same_rows, sides, rules.arrange(entry.node, *sides))):
         return False

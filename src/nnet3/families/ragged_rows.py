@@ -1,4 +1,4 @@
-"""Rows of a program by how far before the end of their node they are, and what rooms of one time step hold when."""
+"""Rows of a program by how far before the end of their node they are, and the contents of rooms of one time step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Place = int | tuple[int, int] | None
 
 
 class IndexRows:
-    """The indexes of all matrices whose rows have times, each table once; -1 is the first row of the others."""
+    """The indexes of all matrices whose rows have times, each table once; -1 is the first row of other matrices."""
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes) -> None:
         self.base: dict[int, int] = {}
@@ -72,7 +72,7 @@ class IndexRows:
         return self._known[name]
 
     def place_of(self, info: MatrixInfo) -> int:
-        """Returns the place of these rows of a node, which may have no matrix."""
+        """Returns the place of the rows of a node, which may have no matrix."""
         size, place = self._size, self._place(info)
         if self._size > size:
             n, before_end = self._new[-1].T
@@ -104,17 +104,17 @@ class IndexRows:
         )
 
     def begin_alike(self, one: int, other: int, count: int) -> bool:
-        """True if those that exist of the rows at place `one` are always the first of those at `other`."""
+        """True if the existing rows at place `one` are always the first of the existing rows at place `other`."""
         times = self.single_time(one, count), self.single_time(other, count)
         if None in times or not np.array_equal(self.n[one : one + count], self.n[other : other + count]):
             return False
         return times[0] <= times[1]  # type: ignore[operator]
 
     def times_alike(self, place: int, others: np.ndarray) -> np.ndarray | None:
-        """Returns where runs of rows begin that are side by side, each run of one time, and the number of rows.
+        """Returns the beginnings of runs of rows that lie side by side, each run of one time, and the number of rows.
 
-        `others`: the place of the row that belongs to each row from `place` on, -1 for none. None if rows of several
-        sequences meet. The existing rows of a run come first in it, and so do those that belong to them.
+        `others`: the place of the partner of each row from `place` on, -1 for none. None if rows of several
+        sequences meet. The existing rows of a run come first in it, and so do their partners.
         """
         own, is_none = np.arange(place, place + len(others)), others < 0
         others = np.where(is_none, own, others)
@@ -132,7 +132,7 @@ class IndexRows:
 
 
 class RoomVersions:
-    """The contents of rooms: each write makes a new version, whose times are those of the commands that use it."""
+    """The contents of rooms: each write makes a new version, with the times of the commands that use it."""
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         self._computation, self._rows = computation, rows
@@ -190,7 +190,7 @@ class RoomVersions:
         return self._known_cells[number]
 
     def unify(self, one: Place, other: Place, count: int) -> None:
-        """Note that two operands of `count` rows are of the same indexes."""
+        """Note that two operands of `count` rows have equal indexes."""
         if one is None or other is None:
             raise NotRaggedError("rows with and without samples meet")
         if isinstance(one, tuple) and isinstance(other, tuple):
@@ -222,7 +222,7 @@ class RoomVersions:
         return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
 
     def firsts(self) -> Iterator[tuple[int, int, int]]:
-        """Yields each room, the place of its row 0 at some time, and how many rows it then has."""
+        """Yields each room, the place of its row 0 at some time, and its number of rows then."""
         for version, room in enumerate(self.rooms):
             root = self._root(version)
             if self._first[root] >= 0:

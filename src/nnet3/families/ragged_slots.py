@@ -60,7 +60,7 @@ class DeclaredSlots:
         self.plain(0, -1)
 
     def plain(self, number: int, place: int) -> int:
-        """Returns the slot of a sub-matrix whose first row has this place, -1 if it has no samples."""
+        """Returns the slot of a sub-matrix with its first row at `place`, -1 for one without samples."""
         block = self._computation.submatrices[number]
         if place < 0:
             return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
@@ -91,16 +91,16 @@ class DeclaredSlots:
 
 
 class SideRows(NamedTuple):
-    """Rows of one side of a kernel: the place of the first one and the indexes of all."""
+    """Rows of one side of a kernel: the place of the first row and the indexes of all."""
 
     place: int
     indexes: IndexTable
 
 
 class UnlikeOperand(NamedTuple):
-    """The place of an operand, and that of as many rows of the output of its kernel, which are of other times.
+    """The place of an operand, and the place of equally many rows of its kernel's output, which have other times.
 
-    `may_lack`: where the operand has no row, the kernel does as if it were zero.
+    `may_lack`: where the operand has no row, the kernel computes as if the row were zero.
     """
 
     place: int
@@ -122,9 +122,9 @@ class RaggedEntry:
 
 @dataclass(frozen=True, eq=False)
 class SideTable:
-    """A side table of a command and the places of the rows it names.
+    """A side table of a command and the places of its rows.
 
-    `own`: the place of the first row of the operand that has a row for each entry, -1 without samples.
+    `own`: the place of the first row of the operand with a row for each entry, -1 without samples.
     """
 
     kind: str
@@ -157,7 +157,7 @@ class RaggedLoop:
 
 
 def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoop | None:
-    """Returns the loop of commands that are the same in all turns but for their operands; None if they are not."""
+    """Returns the loop of commands that are equal in all turns but for operands; None if they are not."""
     columns: dict[bytes, int] = {}
     arrays: list[np.ndarray] = []
     body: list[Command] = []

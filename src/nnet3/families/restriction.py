@@ -27,8 +27,8 @@ _MOST_FORMS = 32  # sets of commands of which something is kept
 class Restriction:
     """A ragged program for given lengths, while it is made.
 
-    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot. For the others
-    see `KernelOrders`.
+    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot. For further
+    arguments see `KernelOrders`.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Restriction:
         self._indexes: dict[tuple[int, int], np.ndarray] = {}
 
     def program(self, again: Callable[[], NnetComputation] | None = None) -> NnetComputation:
-        """Returns the program. With `again`, which makes it anew, it is made when it is looked at, if it can be.
+        """Returns the program. With `again`, which makes the program anew, it is made when looked at, if possible.
 
-        Most sets of lengths have the same commands on other rows, and these rows are enough to run it.
+        Most sets of lengths have the same commands on other rows, and the rows' numbers are enough to run the program.
         """
         ragged = self.ragged
         if not ragged.has_forms:
@@ -125,7 +125,7 @@ class Restriction:
         return blocks
 
     def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
-        """Returns what is equal for lengths with the same commands, whose sub-matrices all have numbers then."""
+        """Returns a key, equal for lengths with the same commands; all their sub-matrices have numbers afterwards."""
         is_left = self.rows > 0
         parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]
         parts += [bool((table < 0).any()) for table in tables]
@@ -140,7 +140,7 @@ class Restriction:
         return tuple(parts)
 
     def _number(self, slot: int) -> int:
-        """Returns the number of a slot's sub-matrix, which is declared unless it is known."""
+        """Returns the number of a slot's sub-matrix, declared first if it is unknown."""
         known = self.ragged.number_of_slot.get(slot)
         if known is not None:
             return known
@@ -168,7 +168,7 @@ class Restriction:
         return commands
 
     def _loop(self, loop: RaggedLoop, body: list[Command]) -> Iterator[Command]:
-        """Yields a Repeat of the turns with rows for each command; others at its beginning and end are written out."""
+        """Yields a Repeat of the turns with rows for each command; turns before and after are written out."""
         first, end = self._cut(loop)
         for turn in range(first):
             yield from self._turn(loop, turn)
@@ -179,7 +179,7 @@ class Restriction:
             yield from self._turn(loop, turn)
 
     def _cut(self, loop: RaggedLoop) -> tuple[int, int]:
-        """Returns the turns [first, end) of the Repeat; its sub-matrices are noted as they lie in these."""
+        """Returns the turns [first, end) of the Repeat, and notes the places of its sub-matrices in these turns."""
         if id(loop) in self._cuts:
             return self._cuts[id(loop)]
         first, end = self._cuts[id(loop)] = self._lasting(loop)
@@ -193,7 +193,7 @@ class Restriction:
         return first, end
 
     def _lasting(self, loop: RaggedLoop) -> tuple[int, int]:
-        """Returns the turns in which all commands have rows, (0, 0) if there are none or others between them."""
+        """Returns the turns in which all commands have rows; (0, 0) without such turns or with gaps between."""
         filled = (self.rows[loop.slots] > 0).all(axis=1)
         fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
         lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
@@ -206,7 +206,7 @@ class Restriction:
                 yield from self._command(command)
 
     def _command(self, command: Command) -> Iterator[Command]:
-        """Yields what a command with slots becomes: nothing if there are no rows for it."""
+        """Yields a command with slots as a command with sub-matrices: nothing if there are no rows for it."""
         slots = command.form.operands(command)
         if command.role is cmd.Role.COMPUTE:
             lost = [slot for slot in slots if slot and not self.rows[slot]]
@@ -233,7 +233,7 @@ class Restriction:
         return len(self._chosen) - 1
 
     def _in_order(self, command: cmd.Propagate | cmd.Backprop) -> Iterator[Command]:
-        """Yields a kernel's command on matrices with rows in its own order, and what copies rows there and back."""
+        """Yields a kernel's command on matrices with rows in its own order, and the copies of rows there and back."""
         before, after, ends = list[Command](), list[Command](), list[Command]()
         sides = self.orders.wanted.get(command.precomputed)
         unlike = self.ragged.unlike_of.get(id(command), {})

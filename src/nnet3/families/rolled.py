@@ -1,4 +1,4 @@
-"""The commands of a family: each is written once, what recurs in the body of a Repeat, whatever the length."""
+"""The commands of a family: each is written once, recurring commands in the body of a Repeat, for any length."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nnet3.ir.declarations import REFERS_TO_NONE, Command, with_values
 
 @dataclass(frozen=True)
 class Template:
-    """Commands that differ in numbers only: one of them, and where its numbers stand in a row of their table.
+    """Commands that differ in numbers only: one of the commands, and the places of numbers in a row of the table.
 
-    Each operand has two numbers, first row and rows; each of the other fields has one, behind those of all operands.
+    Each operand has two numbers, first row and rows; each further field has one, behind the numbers of all operands.
     """
 
     command: Command
@@ -29,9 +29,9 @@ class RolledCommands:
     """The commands of a family as functions of k. The numbers of their sub-matrices are the same for all k."""
 
     def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template], numbers: type = np.int64) -> None:
-        """Raises NotAffineError if something moves on from turn to turn that a Repeat cannot say.
+        """Raises NotAffineError if a number moves on from turn to turn in a way that a Repeat cannot say.
 
-        `numbers`: what the pieces hold; `object` where they depend on parameters.
+        `numbers`: the type of the pieces' numbers; `object` where they depend on parameters.
         """
         self._commands: list[Command] = []
         self._changing: list[tuple[int, str, int, int]] = []  # command, field, and its number: base + k * slope

@@ -1,4 +1,4 @@
-"""The order that a user wants the rows of inputs and outputs in: a program that copies them there and back."""
+"""The user's order of the rows of inputs and outputs: a program that copies rows to the order and back."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def with_row_order(
 ) -> NnetComputation:
     """Returns the program with inputs and outputs whose rows have the `wanted` indexes, by name.
 
-    `inside`: the indexes that the rows have now. What is not among the wanted ones is given as zero and not handed out;
-    what is wanted and not inside is not looked at, or handed out as zero. Programs with the same commands keep them.
+    `inside`: the indexes of the program's rows. Rows inside but not wanted are given as zero and not handed out;
+    rows wanted but not inside are not looked at, or handed out as zero. Programs with equal commands keep them equal.
     """
     others = {io: rows for io, rows in inside.items() if not np.array_equal(rows, wanted[io[0]])}
     if not others:
@@ -48,8 +48,8 @@ def with_row_order(
 class _Added(NamedTuple):
     """The additions of an order to a program.
 
-    `ios`: the inputs and outputs that have a new matrix and a table each; `wholes`: matrices that have one more
-    sub-matrix, which is all of it.
+    `ios`: the inputs and outputs with a new matrix and table; `wholes`: the matrices with an additional
+    sub-matrix, equal to the whole matrix.
     """
 
     ios: tuple[_Io, ...]
@@ -63,7 +63,7 @@ def _rows_with(
     wanted: Mapping[str, IndexTable],
     kept: dict[str, Any],
 ) -> RowNumbers:
-    """Returns the numbers of rows with those of what is added."""
+    """Returns the numbers of rows of the program with the additions."""
     sizes = [len(wanted[name]) for name, _ in added.ios]
     matrices = np.append(rows.matrices, sizes).astype(np.int64)
     more = np.append(sizes, matrices[list(added.wholes)]).astype(np.int64)
@@ -75,14 +75,14 @@ def _rows_with(
 def _with_tables(
     program: NnetComputation, tables: Mapping[_Io, np.ndarray], wanted: Mapping[str, IndexTable]
 ) -> tuple[NnetComputation, _Added]:
-    """Returns the program whose inputs and outputs are copied by these tables, and what was added to it."""
+    """Returns the program with inputs and outputs copied by `tables`, and the additions to it."""
     program = program.copy()
     inputs = {io.name for io in program.inputs}
     new: dict[_Io, int] = {}
     replaced: dict[int, None] = {}  # matrices that were inputs or outputs
 
     def matrix_for(io: _Io, number: int) -> int:
-        """Returns the sub-matrix of the new matrix that takes the place of one that is accepted or provided."""
+        """Returns the sub-matrix of the new matrix that is accepted or provided instead of sub-matrix `number`."""
         block = program.submatrices[number]
         indexes = wanted[io[0]]
         info = MatrixInfo(program.matrix_info[block.matrix].node, io[1], indexes)

@@ -1,7 +1,7 @@
-"""The program of a family with parameters in the place of numbers: what is printed holds for every length.
+"""The program of a family with parameters in the place of numbers: the printed program holds for every length.
 
-Two tables say a table for all k, its pieces and their rows; in a family for all numbers of sequences each of the two
-is made of pieces again, which repeat in n. So a table is loops in loops, a nest, whose numbers are polynomials.
+Two tables say a table for all k, its pieces and their rows. In a family for all numbers of sequences each of the two
+is made of pieces again, repeated in n. So a table is loops in loops, a nest, with polynomials for numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def symbolic(family: ProgramFamily, k: Any, shapes: ShapeFamily | None = None, n
     """Returns the program for k and n, which may be polynomials, to be printed: its tables are nests.
 
     `shapes`: the families for all n, if there are several; `family` is one of them. Raises NotAffineError for programs
-    that have commands for each sequence.
+    with commands for each sequence.
     """
     tables = family.tables if shapes is None else shapes.tables
     made = {name: _Table(*_sheets(tables, number), n) for number, name in enumerate(family.names)}
@@ -116,7 +116,7 @@ class _Table:
     """A table as a function of k and n."""
 
     def __init__(self, pieces: Sequence[TablePiece], rows: Sequence[TablePiece], n: Any) -> None:
-        """`pieces`, `rows`: the tables that say it for all k, as pieces that repeat in n."""
+        """`pieces`, `rows`: the two tables that say a table for all k, as pieces repeated in n."""
         self._rows, self._n = rows, n
         #: The piece of `pieces`, its turn and the row of each row for n = 0.
         self._places = [

@@ -1,7 +1,7 @@
 """Def-use analysis: the order of accesses to each variable, and the live range of each matrix.
 
-Everything is arrays over all accesses of the computation, so that a recurrent net with ten thousand commands
-on matrices that are cut into a thousand blocks is analysed with a fixed number of array operations.
+Results are arrays over all accesses of the computation, so that a recurrent net with ten thousand commands
+on matrices cut into a thousand blocks is analysed with a fixed number of array operations.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ READ, WRITE, UPDATE = int(AccessKind.READ), int(AccessKind.WRITE), int(AccessKin
 
 
 class Accesses:
-    """All accesses of a computation, and where the live ranges of its matrices change.
+    """All accesses of a computation, and the changes of its matrices' live ranges.
 
     `command`, `submatrix` and `kind` are arrays, (accesses,), ordered by command, without allocations. `lives` lists
-    (command, matrix) for each Life; `allocations` and `deallocations` are two of these lists. `numbers_of_class` lists
-    the commands of each class, `memo_uses` (command, memo); `memo_makers` has the command that makes each memo.
+    (command, matrix) for each Life; `allocations` and `deallocations` are two of the lists. `numbers_of_class` lists
+    the commands of each class, `memo_uses` (command, memo); `memo_makers` has the maker of each memo.
     """
 
     def __init__(self, computation: NnetComputation) -> None:
@@ -87,7 +87,7 @@ class Accesses:
 
 
 def _memos(field: str, numbers: list[int], commands: list[Command]) -> list[tuple[int, int]]:
-    """Returns (command, memo) for each command with a memo in this field; none if there is no such field."""
+    """Returns (command, memo) for each command with a memo in `field`; none without the field."""
     memos = map(attrgetter(field), commands) if field else ()
     return [(number, memo) for number, memo in zip(numbers, memos, strict=False) if memo >= 0]
 
@@ -118,7 +118,7 @@ class Analysis:
 
     @cached_property
     def begins_as_zeros(self) -> npt.NDArray[np.bool_]:
-        """A mask, (matrices,), of those that are allocated as zeros."""
+        """A mask, (matrices,), of the matrices allocated as zeros."""
         zeros = np.zeros(len(self.computation.matrices), dtype=bool)
         for number, matrix in self.accesses.allocations:
             command = self.computation.commands[number]
@@ -127,7 +127,7 @@ class Analysis:
 
     @cached_property
     def is_provided(self) -> npt.NDArray[np.bool_]:
-        """A mask, (matrices,), of those that are handed to the user."""
+        """A mask, (matrices,), of the matrices handed to the user."""
         provided = np.zeros(len(self.computation.matrices), dtype=bool)
         for command in self.computation.commands:
             if isinstance(command, ProvideOutput):
@@ -146,14 +146,14 @@ class Analysis:
 
     @cached_property
     def first_access(self) -> Integers:
-        """The first command that accesses each matrix, (matrices,); num_commands where there is none."""
+        """The first command that accesses each matrix, (matrices,); num_commands without an access."""
         first = np.full(len(self.computation.matrices), self.num_commands)
         np.minimum.at(first, self.matrix_of_access, self.accesses.command)
         return first
 
     @cached_property
     def last_access(self) -> Integers:
-        """The last command that accesses each matrix, (matrices,); -1 where there is none."""
+        """The last command that accesses each matrix, (matrices,); -1 without an access."""
         last = np.full(len(self.computation.matrices), -1)
         np.maximum.at(last, self.matrix_of_access, self.accesses.command)
         return last
@@ -183,7 +183,7 @@ class Analysis:
 
     @property
     def event_variable(self) -> Integers:
-        """The variable of each event, ascending. An event is all that one command does to one variable."""
+        """The variable of each event, ascending. An event is all accesses of one command to one variable."""
         return self._events[0]
 
     @property
@@ -210,14 +210,14 @@ class Analysis:
 
     @cached_property
     def first_event(self) -> Integers:
-        """The position of the first event of each variable that has any; see `event_variable`."""
+        """The position of the first event of each variable with events; see `event_variable`."""
         is_first = np.ones(len(self.event_variable), dtype=bool)
         is_first[1:] = self.event_variable[1:] != self.event_variable[:-1]
         return np.flatnonzero(is_first)
 
     @cached_property
     def source_of_event(self) -> Integers:
-        """The event of the latest write before each event, whose value it finds; -1 if it finds none, (events,)."""
+        """The event of the latest write before each event, whose value the event finds; -1 for none, (events,)."""
         variable = self.event_variable
         latest = np.where((self.event_kind & WRITE) != 0, np.arange(len(variable)), -1)
         latest = np.append(-1, np.maximum.accumulate(latest)[:-1]) if len(latest) else latest
@@ -233,7 +233,7 @@ class Analysis:
         return self._next(submatrices, at, READ)
 
     def next_write(self, submatrices: Integers, at: Integers) -> Integers:
-        """Returns the same as `next_read` for the first command that writes to any part."""
+        """Returns the first command, from command `at` on, that writes to any part of each sub-matrix."""
         return self._next(submatrices, at, WRITE)
 
     def _next(self, submatrices: Integers, at: Integers, kind: int) -> Integers:
@@ -277,7 +277,7 @@ class Analysis:
 
 
 def analyse(computation: NnetComputation) -> Analysis:
-    """Returns the analysis of a computation, the one from the last call as long as commands and tables are the same."""
+    """Returns the analysis of a computation, kept from the last call while commands and tables stay the same."""
     tables = [id(table) for table in computation.multi_tables]
     parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
     kept = computation.__dict__.get("_analysis")
@@ -290,5 +290,5 @@ def analyse(computation: NnetComputation) -> Analysis:
 
 
 def forget_analysis(computation: NnetComputation) -> None:
-    """Free what `analyse` has kept."""
+    """Free the analysis kept by `analyse`."""
     computation.__dict__.pop("_analysis", None)

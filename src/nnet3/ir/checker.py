@@ -1,10 +1,10 @@
-"""Checks that a computation is well formed, before and after it is optimized.
+"""Checks that a computation is well formed, before and after optimization.
 
 The rules:
 
 * Operands exist (`references`), and their sizes agree (the rule beside each command).
-* The body of a Repeat stays inside its matrices. The rules hold in every turn; no turn is written out for that.
-* A matrix is allocated once, used only while it is allocated, and deallocated unless it was handed to the user.
+* The body of a Repeat stays inside its matrices. The rules hold in every turn, checked without writing turns out.
+* A matrix is allocated once, used only while allocated, and deallocated unless it was handed to the user.
 * A matrix in outside memory is never allocated, and is changed only if it is writable.
 * No command reads undefined elements. Sources and destinations do not overlap.
 * Memos and compression come in pairs. In a segment, inputs come first and outputs last.
@@ -35,10 +35,10 @@ _NO_MEMOS = np.zeros((0, 3), np.int64)
 
 
 def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:
-    """Raise ComputationCheckError at the first rule that is broken; the message prints the command.
+    """Raise ComputationCheckError at the first broken rule; the message prints the command.
 
-    With `allow_rewrite=False` no variable may change after it has been read, which holds for what a compiler
-    makes of a network but not after optimization.
+    With `allow_rewrite=False` no variable may change after it has been read. The rule holds for a compiler's fresh
+    program, but not after optimization.
     """
     for problem in table_problems(computation):
         raise ComputationCheckError(problem)
@@ -99,7 +99,7 @@ def _check_bodies(computation: NnetComputation) -> None:
 
 
 def _check_uneven(computation: NnetComputation, number: int, turns: int) -> None:
-    """The operands of a command agree in all turns, whatever numbers of rows they have."""
+    """The operands of a command agree in all turns, for any numbers of rows."""
     command = computation.commands[number]
     uneven = [submatrix for submatrix in command.form.operands(command) if submatrix in computation.turns]
     counts = np.stack([computation.turns[submatrix][:turns, 1] for submatrix in uneven], axis=1)
@@ -115,7 +115,7 @@ def _check_uneven(computation: NnetComputation, number: int, turns: int) -> None
 
 
 def _check_memos(computation: NnetComputation, positions: Positions) -> None:
-    """Each memo is made once, and used afterwards by the kernel that has made it."""
+    """Each memo is made once, and used afterwards by the kernel of its maker."""
     steps = {number: repeat.memo_step for repeat, body in repeats(computation) for number in body}
     made, used = ([_NO_MEMOS] for _ in range(2))  # rows of memo, position, command
     for number, command in enumerate(computation.commands):
@@ -178,7 +178,7 @@ def _check_segments(computation: NnetComputation) -> None:
 
 
 def _check_all_io(computation: NnetComputation) -> None:
-    """Every declared input and output is accepted or provided in the sub-matrix that is declared for it."""
+    """Every declared input and output is accepted or provided in its declared sub-matrix."""
     accepted = {(c.name, c.dest) for c in computation.commands if isinstance(c, cmd.AcceptInput)}
     provided = {(c.name, c.source) for c in computation.commands if isinstance(c, cmd.ProvideOutput)}
     wanted = (
@@ -198,7 +198,7 @@ def _check_all_io(computation: NnetComputation) -> None:
 
 
 def _check_lifetimes(analysis: Analysis) -> None:
-    """Every matrix is allocated once and accessed only between its allocation and its deallocation."""
+    """Every matrix is allocated once and accessed only between allocation and deallocation."""
     computation = analysis.computation
     for kind, pairs in (("allocated", analysis.accesses.allocations), ("deallocated", analysis.accesses.deallocations)):
         done: dict[int, int] = {}
@@ -260,7 +260,7 @@ def _check_defined(analysis: Analysis, positions: Positions) -> None:
 
 
 def _check_overlap(analysis: Analysis, positions: Positions) -> None:
-    """No command reads what it fills, except where it may work in place or updates its destination."""
+    """No command reads elements that it fills, except where it may work in place or updates its destination."""
     computation = analysis.computation
     for number, source, dest in _overlapping_operands(analysis, positions):
         if not _may_be_in_place(computation, computation.commands[number], source, dest):
@@ -269,7 +269,7 @@ def _check_overlap(analysis: Analysis, positions: Positions) -> None:
 
 
 def _overlapping_operands(analysis: Analysis, positions: Positions) -> Iterator[tuple[int, int, int]]:
-    """Yields (command, sub-matrix it reads, sub-matrix it fills) for each pair that has an element in common."""
+    """Yields (command, sub-matrix it reads, sub-matrix it fills) for each pair with a common element."""
     accesses, block = analysis.accesses, submatrix_table(analysis.computation)
     reads = np.flatnonzero(accesses.kind == READ)
     fills = np.flatnonzero(accesses.kind != READ)
@@ -303,7 +303,7 @@ def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source:
 
 
 def _check_compression(analysis: Analysis) -> None:
-    """No command touches a matrix between its CompressMatrix and its DecompressMatrix."""
+    """No command touches a matrix between CompressMatrix and DecompressMatrix."""
     computation = analysis.computation
     lives = analysis.accesses.lives
     compressing, restoring = set(lives[Life.COMPRESSES]), set(lives[Life.DECOMPRESSES])

@@ -1,7 +1,7 @@
-"""The commands of a computation: one frozen dataclass each, beside its shape rule and its printed line.
+"""The commands of a computation: one frozen dataclass per command, beside its shape rule and its printed line.
 
-Sub-matrices are numbers; 0 is the empty one and is accessed by nobody. To add a command: a class with its rule and
-line, a rule in `nnet3.runtime`, and their tests; see docs/writing_a_command.md. Classes stand in files by family.
+Sub-matrices are numbers; 0 is the empty sub-matrix and is accessed by nobody. To add a command: a class with its rule
+and line, a rule in `nnet3.runtime`, and tests; see docs/writing_a_command.md. Classes stand in files by family.
 """
 
 from nnet3.ir.commands_control import AcceptInput, ProvideOutput, Repeat, SegmentMarker

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AcceptInput(Command, role=Role.IO):
-    """dest = the matrix that the user gave under this name: a value, or the derivative of an output."""
+    """dest = the user's matrix under this name: a value, or the derivative of an output."""
 
     dest: Writes
     name: Text
@@ -70,8 +70,8 @@ class Repeat(Command, role=Role.CONTROL):
     """Run the next `length` commands, the body, so many `turns`.
 
     In turn i each sub-matrix of the body lies i * row_step rows further down, memo m is memo m + i * memo_step, and
-    precomputed entry p, unless it is 0, is entry p + i * precomputed_step. A body holds commands that compute, and no
-    other Repeat.
+    precomputed entry p, unless 0, is entry p + i * precomputed_step. A body holds commands that compute, and no
+    nested Repeat.
     """
 
     turns: Number

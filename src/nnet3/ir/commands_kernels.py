@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Propagate(Command):
-    """output = kernel(inputs), for this node. `memo` numbers what the kernel leaves for Backprop (-1: nothing)."""
+    """output = kernel(inputs), for this node. `memo` numbers the memo left by the kernel for Backprop (-1: none)."""
 
     kernel: KernelNumber
     node: Text
@@ -110,7 +110,7 @@ class PropagateAgain(Propagate):
 class Backprop(Command):
     """Compute the derivatives of a kernel's inputs; with `update` change its parameters and statistics.
 
-    The derivative of input i overwrites `input_derivs[i]` or is added to `added_derivs[i]`; one of them is 0, and if
+    The derivative of input i overwrites `input_derivs[i]` or is added to `added_derivs[i]`; one of the two is 0, and if
     both are, none is computed. Adding needs the promise `accumulates_deriv`. `inputs` and `output` are 0 where the
     kernel does not need the value.
     """
@@ -210,7 +210,7 @@ class Backprop(Command):
 
 
 def _filled(computation: NnetComputation, filled: int, added: int) -> str:
-    """`&m3` if it is overwritten, `+= m3` if it is added to, `[]` if there is none."""
+    """`&m3` for an overwritten block, `+= m3` for a block added to, `[]` for none."""
     if filled:
         return f"&{format_submatrix(computation, filled)}"
     return f"+= {format_submatrix(computation, added)}" if added else "[]"

@@ -49,7 +49,7 @@ class AllocMatrix(Command, role=Role.MEMORY):
 
 @dataclass(frozen=True)
 class _OfMatrix(Command, role=Role.MEMORY):
-    """Base of commands that change the memory of a whole matrix; `printed` comes after its name."""
+    """Base of commands that change the memory of a whole matrix; `printed` follows the matrix's name."""
 
     printed: ClassVar[str]
 
@@ -73,7 +73,7 @@ class DeallocMatrix(_OfMatrix):
 
 @dataclass(frozen=True)
 class CompressMatrix(_OfMatrix):
-    """Replace a whole matrix by the signs of its elements, one byte each. Only DecompressMatrix may touch it next."""
+    """Replace a whole matrix by the signs of its elements, one byte a sign. Only DecompressMatrix may touch it next."""
 
     printed: ClassVar[str] = ".compress()"
     matrix: Compresses

@@ -41,7 +41,7 @@ def _call(computation: NnetComputation, command: Command, operand: int, scale: f
 
 @dataclass(frozen=True)
 class _FromMatrix(Command):
-    """Base of commands that take all rows of one source."""
+    """Base of commands that take all rows of a single source."""
 
     dest: Writes
     source: Reads
@@ -94,7 +94,7 @@ class _FromIndexes(Command):
         yield from rows_exist(computation, indexes, self.source)
 
     def rows(self, machine: Machine) -> Elements:
-        """Returns what each row takes, zeros for none."""
+        """Returns the row of the source for each row, zeros for none."""
         indexes = machine.computation.index_tables[self.indexes]
         return scaled(taken(machine.read(self.source), indexes), self.scale)
 

@@ -48,7 +48,7 @@ class SubMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class MatrixInfo:
-    """The node whose value or derivative a matrix holds, and the index of each row."""
+    """The node of a matrix's values or derivatives, and the index of each row."""
 
     node: str
     is_deriv: bool
@@ -73,9 +73,9 @@ class IoInfo:
 
 
 class KernelRows(NamedTuple):
-    """The rows of which a kernel of a node has precomputed something: indexes (rows, 3) of its input and output.
+    """The rows behind a kernel's precomputed arrays at a node: indexes (rows, 3) of its input and output.
 
-    `go_on`: what it has precomputed of more rows goes on as they do.
+    `go_on`: precomputed arrays of more rows go on as the rows do.
     """
 
     node: str
@@ -87,9 +87,9 @@ class KernelRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FamilyMember:
-    """A program as one of a family: `at` gives the others, by k, and `kept` is what was derived for all of them.
+    """A program as one of a family: `at` gives any member by k, and `kept` holds results derived for all members.
 
-    `entries` gives what kernels have precomputed, by k.
+    `entries` gives the kernels' precomputed arrays, by k.
     """
 
     k: int
@@ -104,11 +104,11 @@ class FamilyMember:
 
 @dataclass(frozen=True, eq=False)
 class RowNumbers:
-    """The numbers of rows in a program, as one of the programs that differ in these alone.
+    """The numbers of rows in a program, one of a family of programs that differ in these alone.
 
     `blocks`: the first row and the number of rows of each sub-matrix, (sub-matrices, 2); `matrices`: the rows of each
-    matrix; `num_turns`: the turns of each Repeat; `turns`, `index_tables` and `precomputed` are those of the program.
-    `kept` is what was derived for all.
+    matrix; `num_turns`: the turns of each Repeat; `turns`, `index_tables` and `precomputed`: the program's own fields.
+    `kept`: results derived for the whole family.
     """
 
     blocks: np.ndarray
@@ -186,7 +186,7 @@ class NnetComputation:
     # ---- declaring ----
 
     def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None, dtype: str = "") -> int:
-        """Declare a matrix; returns the sub-matrix that is all of it."""
+        """Declare a matrix; returns the sub-matrix that is the whole matrix."""
         self.matrices.append(Matrix(num_rows, num_cols, dtype))
         matrix = len(self.matrices) - 1
         if info is not None:
@@ -203,7 +203,7 @@ class NnetComputation:
         info: MatrixInfo | None = None,
         dtype: str = "",
     ) -> int:
-        """Declare a matrix in memory that is bound under this name; returns the sub-matrix that is all of it."""
+        """Declare a matrix in memory bound under `name`; returns the sub-matrix that is the whole matrix."""
         submatrix = self.new_matrix(num_rows, num_cols, info, dtype)
         self.outside.append(OutsideMatrix(name, submatrix, writable))
         return submatrix
@@ -216,7 +216,7 @@ class NnetComputation:
         col_offset: int = 0,
         num_cols: int | None = None,
     ) -> int:
-        """Returns the number of a block of sub-matrix `base`, which is declared unless it is known."""
+        """Returns the number of a block of sub-matrix `base`, declared first if it is unknown."""
         whole = self.submatrices[base]
         rows = whole.num_rows - row_offset if num_rows is None else num_rows
         cols = whole.num_cols - col_offset if num_cols is None else num_cols
@@ -227,7 +227,7 @@ class NnetComputation:
         )
 
     def find_or_add(self, block: SubMatrix) -> int:
-        """Returns the number of this sub-matrix, which is declared unless it is known."""
+        """Returns the number of a sub-matrix, declared first if it is unknown."""
         known = self._known_submatrices()
         if block not in known:
             self.submatrices.append(block)
@@ -250,7 +250,7 @@ class NnetComputation:
         return self.kernels.index(info)
 
     def new_index_table(self, rows: np.ndarray) -> int:
-        """Returns the number of a list of row numbers, -1 for none; it is appended unless it is known."""
+        """Returns the number of a list of row numbers, -1 for none; an unknown list is appended."""
         return self._table("index_tables", rows)
 
     def new_multi_table(self, pairs: np.ndarray) -> int:
@@ -262,7 +262,7 @@ class NnetComputation:
         return self._table("range_tables", ranges)
 
     def _table(self, kind: str, values: np.ndarray) -> int:
-        """Returns the number of a table, which is appended unless it is known: turns of a recurrence share theirs."""
+        """Returns the number of a table; an unknown table is appended. Turns of a recurrence share tables."""
         tables, table = getattr(self, kind), values.astype(np.int32)
         known, start = self.__dict__.get(f"_known_{kind}", ({}, 0))
         for number in range(start, len(tables)):
@@ -274,7 +274,7 @@ class NnetComputation:
         return int(found)
 
     def _known_submatrices(self) -> dict[SubMatrix, int]:
-        """Returns the number of each sub-matrix; the cache is brought up to date by each call."""
+        """Returns the number of each sub-matrix; each call brings the cache up to date."""
         cache = self.__dict__.setdefault("_submatrix_cache", {})
         start = self.__dict__.get("_submatrix_cached", 0)
         for number in range(start, len(self.submatrices)):
@@ -285,7 +285,7 @@ class NnetComputation:
     # ---- asking ----
 
     def block_at(self, submatrix: int, turn: int) -> SubMatrix:
-        """Returns a sub-matrix as it lies in a turn of its Repeat."""
+        """Returns the block of a sub-matrix in a turn of its Repeat."""
         block, turns = self.submatrices[submatrix], self.turns.get(submatrix)
         if turns is None:
             return block.at_turn(turn)
@@ -314,18 +314,18 @@ _FIELDS = frozenset(field.name for field in fields(NnetComputation))
 
 
 class LazyComputation(NnetComputation):
-    """A computation of which some fields are known; the others are made when one of them is asked for.
+    """A computation with some fields known; the first request for an unknown field makes all fields.
 
-    Then it is an NnetComputation like any other. Who has a plan for it can run it without its commands.
+    From then on the object is an NnetComputation like any other. With a plan it runs without its commands.
     """
 
     def __init__(self, make: Callable[[], NnetComputation], num_bytes: int, **known: Any) -> None:
-        """`known`: the fields that are there already, all with a default of the class among them."""
+        """`known`: the known fields, all fields with a default of the class among them."""
         self.__dict__.update(known)
         self.stored_bytes, self._make = num_bytes, make
 
     def made(self) -> NnetComputation:
-        """Returns the computation, without completing this one."""
+        """Returns the computation, without completing `self`."""
         with _MAKING:
             return self if not isinstance(self, LazyComputation) else self._make()
 
@@ -336,7 +336,7 @@ class LazyComputation(NnetComputation):
         return self.__dict__[name]
 
     def _complete(self) -> None:
-        """Make it, unless another thread has done so meanwhile: then this is of the other class already."""
+        """Make the missing fields, unless another thread has done so: then `self` is an NnetComputation already."""
         with _MAKING:
             if not isinstance(self, LazyComputation):
                 return
@@ -358,9 +358,9 @@ class LazyComputation(NnetComputation):
 def lazy_like(
     other: NnetComputation, make: Callable[[], NnetComputation], row_numbers: RowNumbers, **known: Any
 ) -> LazyComputation:
-    """Returns what `make` makes, of the same network and kind as another computation, with these numbers of rows.
+    """Returns the computation of `make`, of the same network and kind as `other`, with these numbers of rows.
 
-    `known`: other fields that are there already.
+    `known`: further fields, known already.
     """
     return LazyComputation(
         make,

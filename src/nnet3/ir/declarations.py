@@ -2,8 +2,8 @@
 
 Each field of a command is annotated with one of the names below: a sub-matrix that is read, written or updated, a side
 table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs: tuple[Reads, ...]` any number of
-them. Accesses, substitution, existence checks, serialization, side effects and dead code follow from these
-annotations, for commands that the rest of the package does not know.
+sub-matrices. Accesses, substitution, existence checks, serialization, side effects and dead code follow from these
+annotations, for commands unknown to the rest of the package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AccessKind(enum.IntEnum):
-    """Kinds of access to a sub-matrix. The numbers are bits, so that arrays can combine them."""
+    """Kinds of access to a sub-matrix. The numbers are bits, so that arrays can combine kinds."""
 
     READ = 1
     WRITE = 2  # every element gets a new value; the old ones do not matter
@@ -49,7 +49,7 @@ class Life(enum.Enum):
 
 
 class Role(enum.Enum):
-    """The purpose of a class of commands. Only what computes may be dropped when nobody reads its results."""
+    """The purpose of a class of commands. Only computing commands may be dropped when nobody reads their results."""
 
     COMPUTE = "compute"
     MEMORY = "memory"  # where matrices begin, end and are compressed
@@ -59,7 +59,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class OperandField:
-    """A field that holds the number of a sub-matrix; 0, the empty one, is allowed only where `optional`."""
+    """A field that holds the number of a sub-matrix; 0, the empty sub-matrix, is allowed only where `optional`."""
 
     access: AccessKind | None
     optional: bool = False
@@ -68,7 +68,7 @@ class OperandField:
 
 @dataclass(frozen=True)
 class Table:
-    """A field that holds the number of a side table in the list `tables`, whose entries have so many `columns`."""
+    """A field that holds the number of a side table in the list `tables`, whose entries have `columns` columns."""
 
     tables: str
     columns: int  # 0: a plain list
@@ -89,7 +89,7 @@ REFERS_TO_NONE = {"memos": -1, "precomputed": 0}
 
 @dataclass(frozen=True)
 class PlainValue:
-    """A field that holds a plain value. A command whose flag with `side_effect` is set must be kept."""
+    """A field that holds a plain value. A command with a set flag marked `side_effect` must be kept."""
 
     kind: type
     side_effect: bool = False
@@ -132,7 +132,7 @@ class FieldForm(NamedTuple):
 
 
 class Form:
-    """The declared fields of one class of commands, grouped for those that ask."""
+    """The declared fields of one class of commands, grouped by use."""
 
     def __init__(self, command: type[Command]) -> None:
         hints = get_type_hints(command, include_extras=True)
@@ -165,7 +165,7 @@ class Form:
         return eval(f"lambda command: ({''.join(parts)})")
 
     def references(self, command: Command) -> list[tuple[str, str]]:
-        """Returns the fields of a command that number a memo or a precomputed entry, and which of both it is."""
+        """Returns the fields of a command that number a memo or a precomputed entry, each with its kind."""
         found = ((field.name, getattr(field.declared, "to", "")) for field in self.reference_fields)
         return [
             (name, to) for name, to in found if to in REFERS_TO_NONE and getattr(command, name) != REFERS_TO_NONE[to]
@@ -215,18 +215,18 @@ class Command:
             COMMAND_CLASSES[cls.__name__] = cls
 
     def problems(self, computation: NnetComputation) -> Iterator[str]:
-        """Yields what is wrong with the sizes of the operands, all of which exist. Every class defines it."""
+        """Yields problems with the sizes of the operands, all of which exist. Every class defines the method."""
         yield f"class {type(self).__name__} has no shape rule: it must define problems()"
 
     def evaluate(self, machine: Machine) -> None:
-        """Do to the elements of a finite field what the command does to numbers: what a proof knows of it.
+        """Do to the elements of a finite field the same as the command does to numbers: a proof knows no more of it.
 
-        Every class defines it, but those that only say where a run stops.
+        Every class defines it, but for commands that only say where a run stops.
         """
         raise ProofError(f"class {type(self).__name__} has no meaning that can be proved: it must define evaluate()")
 
     def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
-        """Yields sub-matrices, each with a space of columns, and the first column there: what is cut alike.
+        """Yields sub-matrices, each with a space of columns and its first column there: they are cut alike.
 
         Unless a class says otherwise, all operands have the same columns.
         """
@@ -238,12 +238,12 @@ class Command:
         return repr(self)
 
     def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
-        """Returns the pairs (sub-matrix read, sub-matrix written) that may be one and the same block."""
+        """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""
         return ()
 
     @property
     def side_effects(self) -> bool:
-        """True if the command does something beyond its accesses and memos, so that it must be kept."""
+        """True if the command does more than its accesses and memos say, so that it must be kept."""
         return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
 
     def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
@@ -262,7 +262,7 @@ class Command:
 
 
 def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
-    """Returns the sub-matrices that a multi table names, ascending, each once."""
+    """Returns the distinct sub-matrices of a multi table, ascending."""
     table = computation.multi_tables[multi_table]
     numbers = distinct(np.array([row[0] for row in table.rows()]) if isinstance(table, Nest) else table[:, 0])
     return numbers[numbers >= 0]

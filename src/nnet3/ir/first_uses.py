@@ -1,6 +1,6 @@
 """The first uses of rows in programs with loops, whose sub-matrices move on: is anything read before it is written?
 
-No turn is written out as commands: of each access the rows in all turns are an array, and of each row only the first
+No turn is written out as commands: the rows of each access in all turns are an array, and of each row only the first
 read and the first write count.
 """
 
@@ -19,7 +19,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class Undefined(NamedTuple):
-    """An access that reads rows of a matrix before something writes them, in one turn of a loop."""
+    """An access that reads rows of a matrix before any command writes them, in one turn of a loop."""
 
     command: int
     turn: int
@@ -33,7 +33,7 @@ def moving_matrices(computation: NnetComputation) -> set[int]:
 
 
 def first_undefined(analysis: Analysis, matrix: int, positions: Positions) -> Undefined | None:
-    """Returns the first read of a matrix in which something is not written yet; None if there is none.
+    """Returns the first read of a matrix that finds an unwritten element; None without any.
 
     The matrix is undefined when it begins.
     """

@@ -1,7 +1,7 @@
 """Operands and side tables as text: `m1(0:9, 20:39)`, `[0:11, -1x4]`.
 
-Ranges are inclusive, as in `m1(0:9, :)` for the first ten rows of m1. Long lists are cut, with their length after the
-dots. What does not exist still prints, so that the checker can show a broken command. Numbers of rows may depend on
+Ranges are inclusive, as in `m1(0:9, :)` for the first ten rows of m1. Long lists are cut, with the full length after
+the dots. Missing objects still print, so that the checker can show a broken command. Numbers of rows may depend on
 parameters, as in `m1(0:N - 1, :)`; then tables are nests.
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def format_submatrix(computation: NnetComputation, number: int) -> str:
-    """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block of it, `[]` for the empty sub-matrix.
+    """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block, `[]` for the empty sub-matrix.
 
-    One that moves down four rows in each turn i of a Repeat is `m3(0:9 + 4i, :)`.
+    A sub-matrix that moves down four rows in each turn i of a Repeat is `m3(0:9 + 4i, :)`.
     """
     if number == 0:
         return "[]"
@@ -76,9 +76,9 @@ def index_table(table: np.ndarray | Nest) -> str:
 
 
 def _same_box(one: Run, other: Run) -> bool:
-    """True if the times of a run go on in the other one, with the same sequences, or its sequences with the same time.
+    """True if run `other` continues `one`: in time with equal sequences, or in sequences with equal times.
 
-    What does not depend on parameters in the place of n, t and x is right for all of them.
+    Parameters in place of n, t and x are allowed: an answer free of parameters holds for all their values.
     """
     (n, t, x), (last_n, last_t, _) = one.first, one.last
     (next_n, next_t, next_x), (next_last_n, next_last_t, _) = other.first, other.last
@@ -128,7 +128,7 @@ def range_list(computation: NnetComputation, table: int) -> str:
 def _listed(
     tables: Sequence[np.ndarray | Nest], number: int, dimensions: int, item: Callable[[Run], str], has_runs: bool = True
 ) -> str:
-    """Formats the runs of a table, or says that it does not exist or has not so many dimensions."""
+    """Formats the runs of a table, or says that the table is missing or has another number of dimensions."""
     if not 0 <= number < len(tables):
         return f"[<no table {number}>]"
     table = tables[number]
@@ -145,7 +145,7 @@ def _listed(
 
 
 def _counts_on(row: Row, other: Row) -> bool:
-    """True if the last number of a row is one more in the other one, or none in both, and all else is the same."""
+    """True if `other` has the last number of `row` plus one, or both have none, and all further numbers are equal."""
     return other == (*row[:-1], row[-1] if row[-1] == -1 else row[-1] + 1)
 
 
@@ -173,7 +173,7 @@ def kernel_name(computation: NnetComputation, kernel: int) -> str:
 
 
 def submatrix_list(computation: NnetComputation, numbers: Sequence[int], reference: str = "") -> str:
-    """Formats one or several operands; `reference` marks those that are filled."""
+    """Formats one or several operands; `reference` marks the filled operands."""
     names = [(reference if number else "") + format_submatrix(computation, number) for number in numbers]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 

@@ -1,4 +1,4 @@
-"""Kernels: the one protocol through which the intermediate form and the executor see what computes."""
+"""Kernels: the one protocol through which the intermediate form and the executor see components and operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kernel(Protocol):
         """Overwrite `output`; returns the memo for run_stats and run_backward."""
 
     def run_again(self, inputs: Sequence[Tensor], output: Tensor, memo: Any, indexes: Any) -> None:
-        """Overwrite `output` by what the run_forward did that left this memo; see `KernelInfo.repeats_forward`."""
+        """Overwrite `output` by the result of the run_forward that left the memo; see `KernelInfo.repeats_forward`."""
 
     def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
         """Add this forward pass to the kernel's statistics."""
@@ -41,7 +41,7 @@ class Kernel(Protocol):
         """Fill each input derivative that is not None, or add to it where `accumulate` says so.
 
         Updates the kernel `to_update` unless it is None. `accumulate` is true only for inputs that promise
-        `accumulates_deriv`. Values that the kernel does not need are (0, 0).
+        `accumulates_deriv`. Unneeded values are (0, 0).
         """
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
@@ -108,9 +108,9 @@ _PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)
 
 
 def part_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
-    """Returns the name of the kernel that multiplies columns [first, end) of another's input as that one does.
+    """Returns the name of the kernel that multiplies columns [first, end) of the input of `kernel` as `kernel` does.
 
-    Its first input has these columns. If it `adds`, it has a second input, which it adds in the place of a bias.
+    The part's first input has these columns. With `adds`, a second input is added instead of a bias.
     """
     return f"{kernel}[{first}:{end}]{'+' if adds else ''}"
 
@@ -122,6 +122,6 @@ def named_part(name: str) -> tuple[str, int, int, bool] | None:
 
 
 def whole_kernel(name: str, known: Container[str]) -> str:
-    """Returns the name of the kernel of which this is one, or a part; `known` are the names of whole kernels."""
+    """Returns the name of the whole kernel for the name of a kernel or a part; `known`: the names of whole kernels."""
     part = None if name in known else named_part(name)
     return name if part is None else part[0]

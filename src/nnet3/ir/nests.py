@@ -1,4 +1,4 @@
-"""Nests: tables as loops of rows, whose numbers may depend on parameters, and their runs.
+"""Nests: tables as loops of rows, with numbers that may depend on parameters, and their runs.
 
 The row numbers 0, 1, ..., N - 1, where N is a parameter, are one run:
 
@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 
 
 class Run(NamedTuple):
-    """Rows that are printed as one item, from the first to the last."""
+    """Rows printed as one item, from the first to the last."""
 
     first: Row
     last: Row
@@ -29,9 +29,9 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """Rows and loops that come `count` times, at least `fewest` times; `turn` returns those of a turn.
+    """Rows and loops that come `count` times, at least `fewest` times; `turn` returns the rows of a turn.
 
-    Their numbers are affine in the number of the turn.
+    All numbers are affine in the number of the turn.
     """
 
     count: Any
@@ -45,7 +45,7 @@ GoesOn = Callable[[Run, Run], bool]  # true if two runs that follow each other a
 
 @dataclass(frozen=True)
 class Nest:
-    """A table of rows and loops of rows; its runs are those for all parameters."""
+    """A table of rows and loops of rows; its runs hold for all parameters."""
 
     parts: Sequence[Part]
 
@@ -58,7 +58,7 @@ class Nest:
         return _rows(self.parts)
 
     def runs(self, goes_on: GoesOn) -> tuple[list[Run], bool]:
-        """Returns the runs, or the first of them, and whether these are all."""
+        """Returns the runs, or the first of them, and whether the list is complete."""
         return _runs(self.parts, goes_on)
 
 
@@ -88,7 +88,7 @@ def _runs(parts: Sequence[Part], goes_on: GoesOn) -> tuple[list[Run], bool]:
 
 
 def _runs_of_loop(loop: Loop, goes_on: GoesOn) -> tuple[list[Run], bool]:
-    """Returns one run of all turns, or the runs of the turns that there are for all parameters."""
+    """Returns one run of all turns, or the runs of the turns that exist for all parameters."""
     first, second, third = (_runs(loop.turn(turn), goes_on)[0] for turn in range(3))
     if len(first) == 1 and goes_on(first[0], second[0]) and goes_on(_joined(first[0], second[0]), third[0]):
         # Numbers of turns are affine: what goes on twice goes on in all turns.

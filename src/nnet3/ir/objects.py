@@ -1,4 +1,4 @@
-"""Allocation of many objects that stay."""
+"""Allocation of many long-lived objects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The printed form of a computation: its matrices, then one line a command, `c3: m2 += 0.5 * m1(0:9, 20:39)`.
 
-The lines of commands stand beside the commands, and what they are made of in `formatting`.
+The lines of commands stand beside the commands, and their parts in `formatting`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 
 
 def introductions(computation: NnetComputation) -> list[str]:
-    """Returns a line for each matrix that is used: its size, what it holds, and its memory if that lies outside."""
+    """Returns a line for each used matrix: size, contents, and the name of its memory if it lies outside."""
     outside = {
         computation.submatrices[bound.submatrix].matrix: bound
         for bound in computation.outside

@@ -1,4 +1,4 @@
-"""Checks that everything exists to which commands and tables refer."""
+"""Checks that all numbers in commands and tables refer to existing objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, int] | None:
-    """Returns the half-open interval of numbers that a field so declared may hold; None for a plain value."""
+    """Returns the half-open interval of numbers allowed in a field so declared; None for a plain value."""
     if isinstance(declared, OperandField):
         return (0 if declared.optional else 1), len(computation.submatrices)
     if isinstance(declared, Table):
@@ -29,9 +29,9 @@ def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, in
 def reference_problems(
     computation: NnetComputation, command: Command, outside: Mapping[int, OutsideMatrix]
 ) -> Iterator[str]:
-    """Yields each reference of a command to what does not exist or has another form than declared.
+    """Yields each reference of a command to a missing object or to an object of another form than declared.
 
-    `outside` is what `computation.outside_by_matrix()` gives, which need not be made again for each command.
+    `outside`: the result of `computation.outside_by_matrix()`, made once for all commands.
     """
     form = command.form
     operands = form.operands(command)
@@ -56,7 +56,7 @@ def reference_problems(
 def _whole_matrix(
     computation: NnetComputation, role: str, number: int, outside: Mapping[int, OutsideMatrix]
 ) -> Iterator[str]:
-    """Checks an operand whose live range the command changes: it must be a whole matrix of the arena."""
+    """Checks an operand whose live range the command changes: a whole matrix of the arena is required."""
     if not computation.is_whole_matrix(number):
         yield f"its {role} must be a whole matrix, got {format_submatrix(computation, number)}"
     bound = outside.get(computation.submatrices[number].matrix)
@@ -74,9 +74,9 @@ def _table(computation: NnetComputation, role: str, declared: Table, number: int
 
 
 def table_problems(computation: NnetComputation) -> Iterator[str]:
-    """Yields what is wrong with the matrices, sub-matrices, inputs, outputs and outside matrices of a computation.
+    """Yields problems with the matrices, sub-matrices, inputs, outputs and outside matrices of a computation.
 
-    As everywhere, the first problem counts: what follows relies on it.
+    As everywhere, the first problem counts: later checks rely on it.
     """
     for number, size in enumerate(computation.matrices[1:], start=1):
         if size.num_rows <= 0 or size.num_cols <= 0:

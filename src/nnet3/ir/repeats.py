@@ -1,4 +1,4 @@
-"""Programs with Repeat: their bodies, and the same programs without it."""
+"""Programs with Repeat: their bodies, and equal programs without Repeat."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def repeats(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
-    """Yields each Repeat with the numbers of the commands of its body."""
+    """Yields each Repeat with the numbers of its body's commands."""
     for number, command in enumerate(computation.commands):
         if isinstance(command, Repeat):
             yield command, range(number + 1, number + 1 + command.length)
 
 
 def turns_unrolled(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
-    """Yields each Repeat with the numbers that the commands of all its turns have in the unrolled program."""
+    """Yields each Repeat with the numbers of its commands in the unrolled program, for all turns."""
     more = 0
     for repeat, body in repeats(computation):
         first, count = body.start - 1 + more, repeat.turns * repeat.length
@@ -64,7 +64,7 @@ def rows_in_turns(computation: NnetComputation, submatrix: int, turns: int) -> n
 
 
 def unrolled(computation: NnetComputation) -> NnetComputation:
-    """Returns the program in which the body of each Repeat is written out for every turn; itself if it has none."""
+    """Returns the program with the body of each Repeat written out for every turn; itself without any Repeat."""
     found = list(repeats(computation))
     if not found:
         return computation

@@ -1,6 +1,6 @@
 """Conversion of a computation to plain data (a header for JSON, and named arrays) and back.
 
-Commands are stored class by class and field by field, as their fields are declared: whole numbers in one int64 array,
+Commands are stored class by class and field by field, as declared: whole numbers in one int64 array,
 real numbers in a float64 array, texts as numbers in a list of texts, tuples as their lengths and one flat list. Nothing
 here knows any command.
 """
@@ -62,7 +62,7 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
 
 
 def from_data(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetComputation:
-    """Returns the computation that `to_data` was given. What it refers to exists; the checker can say more.
+    """Returns the computation given to `to_data`. All numbers refer to existing objects; the checker can say more.
 
     Raises ModelFormatError for data that is not of this form or version.
     """
@@ -84,7 +84,7 @@ def from_data(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Nn
 
 
 def _missing(computation: NnetComputation) -> Iterator[str]:
-    """Yields multi tables that name what does not exist; fields of commands were checked when they were read."""
+    """Yields multi tables with missing sub-matrices; fields of commands were checked when they were read."""
     for number, table in enumerate(computation.multi_tables):
         if len(table) and not ((table[:, 0] >= -1) & (table[:, 0] < len(computation.submatrices))).all():
             yield f"multi table {number} names a sub-matrix that does not exist"
@@ -174,7 +174,7 @@ def _typed(value: Any, kind: type) -> Any:
 
 
 def _integers(array: np.ndarray, columns: int) -> np.ndarray:
-    """Returns the array if it holds integers in so many `columns`; 0 is a plain list."""
+    """Returns the array if it holds integers in `columns` columns; 0 is a plain list."""
     if array.dtype.kind not in "iu" or array.shape[1:] != ((columns,) if columns else ()):
         raise ValueError(f"expected integers in {columns or 'no'} columns, got {array.dtype} {array.shape}")
     return array

@@ -1,7 +1,7 @@
-"""Parts of the shape rules of commands. A rule yields what is wrong; operands exist when it is asked.
+"""Parts of the shape rules of commands. A rule yields problems; operands exist when it is asked.
 
-Operands are given by name, for the message: `same_shape(computation, dest=3, source=4)`. A rule may rely on what it has
-reported itself: callers take one problem at a time and stop at the first.
+Operands are given by name, for the message: `same_shape(computation, dest=3, source=4)`. A rule may rely on its own
+earlier checks: callers take one problem at a time and stop at the first.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ranges_exist(computation: NnetComputation, ranges: np.ndarray, source: int) 
 
 
 def rows_of_submatrices(computation: NnetComputation, number: int, **operand: int) -> Problems:
-    """A multi table must have, for each row of the operand, a sub-matrix of its width and a row there, or (-1, -1)."""
+    """A multi table must have, for each row of the operand, an existing row of a sub-matrix as wide, or (-1, -1)."""
     table = computation.multi_tables[number]
     yield from one_entry_a_row(computation, "row", table, **operand)
     ((name, _, cols),) = _sizes(computation, operand)
@@ -94,7 +94,7 @@ def rows_of_submatrices(computation: NnetComputation, number: int, **operand: in
 
 
 def no_row_twice(computation: NnetComputation, number: int) -> Problems:
-    """No two entries of a multi table may name the same row, or overlapping parts of it."""
+    """No two entries of a multi table may name the same row, or overlapping parts of a row."""
     table = computation.multi_tables[number]
     entries = np.flatnonzero(table[:, 0] != -1)
     distinct, inverse = np.unique(table[entries, 0], return_inverse=True)

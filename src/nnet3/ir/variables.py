@@ -1,7 +1,7 @@
 """Variables: the coarsest blocks of a matrix such that every sub-matrix in use is a union of them.
 
 A matrix in which rows 0:3 and 2:9 are used apart has three variables, rows 0:1, 2:3 and 4:9. Two accesses can
-get in each other's way exactly if they have a variable in common.
+conflict exactly if they have a variable in common.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def matrix_sizes(computation: NnetComputation) -> Integers:
 
 
 class Variables:
-    """The numbered variables of all matrices: those of one matrix follow each other, row block by row block.
+    """The numbered variables of all matrices: variables of a matrix follow each other, row block by row block.
 
     `table` holds the sub-matrices (see `submatrix_table`), `sizes` the rows and columns of matrices, (matrices, 2), and
     `used` the numbers of the sub-matrices that make cuts. Matrix m has the variables of_matrix[m] to
@@ -62,7 +62,7 @@ class Variables:
         return int(self.of_matrix[-1])
 
     def matrix_of(self, variables: Integers) -> Integers:
-        """Returns the matrix to which each variable belongs."""
+        """Returns the matrix of each variable."""
         return np.searchsorted(self.of_matrix, variables, side="right") - 1
 
     def counts(self, submatrices: Integers) -> Integers:
@@ -71,7 +71,7 @@ class Variables:
         return (rows[:, 1] - rows[:, 0]) * (columns[:, 1] - columns[:, 0])
 
     def of_submatrices(self, submatrices: Integers) -> Integers:
-        """Returns the variables of these sub-matrices, one after the other; `counts` says how many each has.
+        """Returns the variables of each of the sub-matrices, concatenated; `counts` gives the numbers of variables.
 
         A sub-matrix that made no cuts is covered by its variables but need not be the union of them.
         """
@@ -86,7 +86,7 @@ class Variables:
 
 
 class _Cuts:
-    """The cuts of each matrix between its rows, or between its columns."""
+    """The cuts of each matrix between rows, or between columns."""
 
     def __init__(self, ranges: Integers, sizes: Integers) -> None:
         """`ranges`: (uses, 3) of matrix, first, end; `sizes`: (matrices,)."""

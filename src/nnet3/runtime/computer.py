@@ -79,18 +79,18 @@ class NnetComputer:
         """Plan and link the computation.
 
         The backward part changes `nnet_to_update` in place. Statistics go to `nnet_to_store_stats`, by default to
-        `nnet_to_update`, or if there is none to `nnet`. `dtype` is that of the parameters, of `nnet` or bound from
-        outside; a network without any computes in that which `Nnet.to` gave it last, else in that of its inputs,
-        unless it is given. With `check_finite` outputs are looked at after each run; with `debug` every command is
+        `nnet_to_update`, or without one to `nnet`. `dtype` is the dtype of the parameters, of `nnet` or bound from
+        outside; by default a network without any computes in the dtype last given to `Nnet.to`, else in the dtype of
+        its inputs. With `check_finite` outputs are looked at after each run; with `debug` every command is
         printed to `debug_file` (default: stderr), and the first NaN or infinity stops the run.
 
-        `outside` binds memory by name: what the computation declares as outside matrices (parameters, gradients), and
-        if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), which are then read and written where they
-        lie: nothing has to be accepted for them, and `get_output` gives the bound tensor itself.
+        `outside` binds memory by name: the computation's outside matrices (parameters, gradients), and
+        if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), which are then read and written in
+        place: nothing has to be accepted for them, and `get_output` gives the bound tensor itself.
 
         Raises ExecutionError if the computation updates and there is nothing to update, if a component is missing, if
         the computation was compiled for another network, and for another dtype than the network's, outside memory that
-        does not fit, and a device that is not there.
+        does not fit, and a missing device.
         """
         check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
         self._nnets = nnet, nnet_to_update, nnet_to_store_stats
@@ -141,8 +141,9 @@ class NnetComputer:
     def change(self, computation: NnetComputation) -> None:
         """Run another computation of the same network from now on, beginning with its first run.
 
-        This is the same as another computer, and quicker if both are of one family (see `nnet3.ComputationCache`): what
-        they have in common stays bound. Raises what making a computer raises, and then all is as it was.
+        The effect is a new computer's, and comes quicker if both computations are of one family (see
+        `nnet3.ComputationCache`): common parts stay bound. Raises the errors of making a computer, and then changes
+        nothing.
         """
         check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
         with self._alone():
@@ -168,7 +169,7 @@ class NnetComputer:
         return kernels
 
     def _linked(self) -> LinkedComputation:
-        """Returns the calls, bound to the arena that this computer has now."""
+        """Returns the calls, bound to the computer's present arena."""
         if self._lease is None:
             self._lease = Lease(pool_of(self.device), self.plan.num_bytes, self)
         if not self._kernels.are_the_same():
@@ -340,7 +341,7 @@ class NnetComputer:
             raise ExecutionError(f"there is no output '{name}'; {_choice(name, names)}")
 
     def take_output(self, name: str) -> Tensor:
-        """Returns what `get_output` returns, and forgets it: nobody else holds it."""
+        """Returns the result of `get_output`, and forgets it: nobody else holds it."""
         output = self.get_output(name)
         with self._alone():
             del self._state.provided[name]

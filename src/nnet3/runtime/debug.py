@@ -1,4 +1,4 @@
-"""Debug mode: print what each command does, and stop at the first NaN or infinity."""
+"""Debug mode: print each command with its results, and stop at the first NaN or infinity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_SHOWN = 4  # norms on a line, sequences in a message
 
 
 class Tracer:
-    """Runs segments one command at a time and looks at what each one wrote."""
+    """Runs segments one command at a time and looks at the results of each command."""
 
     def __init__(self, computation: NnetComputation, stream: TextIO) -> None:
         self.computation, self.stream = computation, stream

@@ -1,4 +1,4 @@
-"""KeptAgain: values that are kept from the second time on that they are asked for."""
+"""KeptAgain: values kept from their second request on."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ V = TypeVar("V")
 
 
 class KeptAgain(Generic[V]):
-    """Values by key, so kept that ever new keys take no memory.
+    """Values by key, kept so that ever new keys take no memory.
 
-    Of the values that were asked for once only the last ones are kept, `once` of them. Of the others there are at most
-    `most`; the least recently used one goes first.
+    Of the values requested once only the last `once` are kept. Of all further values at most
+    `most` are kept; the least recently used value goes first.
 
     >>> kept = KeptAgain(most=2)
     >>> [kept.find(key) or kept.keep(key, key.upper()) for key in "abcada"]
@@ -33,16 +33,16 @@ class KeptAgain(Generic[V]):
         self._seen: OrderedDict[int, None] = OrderedDict()  # by hash: two keys of one are kept too early
 
     def find(self, key: Hashable) -> V | None:
-        """Returns the value of a key that is asked for again; None if there is none."""
+        """Returns the value of a key on a repeated request; None without a value."""
         for values in (self._again, self._once):
             if key in values:
                 return self._keep_again(key, values.pop(key))
         return None
 
     def take_spare(self, key: Hashable, fits: Callable[[Any], bool] = lambda _: True) -> V | None:
-        """Forgets a value to make room for that of a new key, and returns it; None if none must go.
+        """Forgets a value to make room for the value of a new key, and returns it; None if none must go.
 
-        It is the oldest one of those whose key `fits`, among values that were asked for once, or again if the key was.
+        The forgotten value is the oldest with a key that `fits`, among values requested once, or again if `key` was.
         """
         values, most = (self._again, self.most) if hash(key) in self._seen else (self._once, self.once)
         found = None if len(values) < most else next(filter(fits, values), None)

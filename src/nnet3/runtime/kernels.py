@@ -1,4 +1,4 @@
-"""Kernels by name, in the network, in the one that is updated, in the one that takes statistics."""
+"""Kernels by name, in the network, in the updated network, in the network that takes statistics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnet3.text import did_you_mean
 
 @dataclass(frozen=True)
 class Kernels:
-    """Looks kernels up and remembers them, so that it sees when a network has others."""
+    """Looks kernels up and remembers them, to notice when a network has replaced some."""
 
     network: Mapping[str, Kernel]
     to_update: Mapping[str, Kernel] | None = None
@@ -68,7 +68,7 @@ class Kernels:
         return None if self.to_update is None else self._look_up("to_update", kernel.name, "the network to update")
 
     def are_the_same(self) -> bool:
-        """Tells whether all kernels found so far are still the ones of their names."""
+        """Tells whether the network still has all kernels found so far under their names."""
         for where, found in self._found.items():
             if not all(map(is_, map(getattr(self, where).get, found), found.values())):
                 return False

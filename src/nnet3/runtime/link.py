@@ -1,4 +1,4 @@
-"""Linking: the calls of a plan are bound to memory and kernels, so that they need no arguments."""
+"""Linking: the calls of a plan are bound to memory and kernels, and then run without arguments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunState:
 
 
 class Linker:
-    """Everything that kinds of calls need while they are bound, once for each of the present `turns`."""
+    """Everything that kinds of calls need for binding, once for each of the present `turns`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Linker:
         self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
 
     def anew(self) -> Linker:
-        """Returns a linker of the same plan to the same memory that has bound nothing yet."""
+        """Returns a fresh linker of the same plan to the same memory, with nothing bound yet."""
         state = RunState(self.accepted, self.provided, self.memos)
         return Linker(
             *(self.plan, self.kernels, self.arena, state, self.constants, self.outside),
@@ -84,9 +84,9 @@ class Linker:
         )
 
     def move(self, plan: Plan, constants: Constants) -> bool:
-        """Let views lie where a plan has them that differs in numbers alone; what is bound to them stays bound.
+        """Move views to their places in a plan that differs in numbers alone; calls bound to views stay bound.
 
-        Returns False, and changes nothing, where that cannot be. What is bound from now on has other tables.
+        Returns False, and changes nothing, where moving is impossible. Calls bound from now on have other tables.
         """
         if not self.tensors.move(plan):
             return False
@@ -102,7 +102,7 @@ class Linker:
         return self._bind(call)
 
     def bind_loop(self, calls: Iterable[int], turns: range, steps: tuple[int, int]) -> Iterator[Part]:
-        """Yields some turns, the calls in them, and what runs for each in these turns, until all turns are bound.
+        """Yields some turns, the calls in them, and the bound calls for each turn, until all turns are bound.
 
         `steps` of memos and of precomputed entries.
         """
@@ -117,7 +117,7 @@ class Linker:
     def bind_stand_ins(
         self, calls: Iterable[int], steps: tuple[int, int] = (0, 0)
     ) -> tuple[StandIns, dict[int, BoundCall]]:
-        """Returns tensors in the place of all views, and what each call that runs would do with them."""
+        """Returns tensors in the place of all views, and the bound call on them for each running call."""
         tensors, made = self.tensors, self.tensors.stand_ins()
         self._begin(ONCE, steps)
         self.tensors = made
@@ -137,7 +137,7 @@ class Linker:
         return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
-        """Binds a function to its operands in each turn."""
+        """Binds a function to its operands for each turn."""
         return map(partial, self.always(function), *columns)
 
     # ---- operands, for each turn ----
@@ -147,12 +147,12 @@ class Linker:
         return repeat(value, len(self.turns))
 
     def view(self, number: int) -> Iterable[Tensor]:
-        """Returns a view as it lies in each turn."""
+        """Returns the tensor of a view for each turn."""
         self.used.add(number)
         return self.tensors.of(number, self.turns)
 
     def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
-        """Returns several views as they lie in each turn; -1 is none."""
+        """Returns the tensors of several views for each turn, None for -1."""
         self.used.update(numbers)
         fixed = [None if number < 0 else self.tensors.fixed[number] for number in numbers]
         if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
@@ -169,7 +169,7 @@ class Linker:
         return self.constants.index(self.plan, number)
 
     def loaded(self, kernel: int, precomputed: int) -> Iterable[Any]:
-        """Returns what a kernel has precomputed of its rows in each turn, loaded for the device."""
+        """Returns a kernel's precomputed arrays for each turn, loaded for the device."""
         step = self._steps[1] if precomputed else 0
         if not step:
             return self.always(self._load(kernel, precomputed))
@@ -182,7 +182,7 @@ class Linker:
         return self.constants.load(self.plan, self.kernels, kernel, precomputed)
 
     def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:
-        """Returns what runs a kernel forward, and its operands in each turn: inputs, output, what was precomputed."""
+        """Returns a kernel's forward function, and its operands in each turn: inputs, output, precomputed arrays."""
         run = self._run_forward.get(kernel)
         if run is None:
             run = self._run_forward[kernel] = self.kernels.find(self.plan.kernels[kernel]).run_forward
@@ -245,9 +245,9 @@ class LinkedComputation:
             self._bound[call], self._used[call] = list(bound), self.linker.used
 
     def move(self, plan: Plan, constants: Constants) -> bool:
-        """Become the link of another plan that needs no more memory; returns False if it has other calls.
+        """Become the link of another plan that needs no more memory; returns False if the plan has other calls.
 
-        Calls on tables, if these are others, and calls with other numbers than views are bound anew.
+        Calls on tables, if the plan has other tables, and calls with other numbers than views are bound anew.
         """
         before, kept = self.plan, self._kept
         with_tables = set[int]() if constants is self.linker.constants else self._with_tables
@@ -373,10 +373,10 @@ def link(
 ) -> LinkedComputation:
     """Bind every call of a plan once.
 
-    Kernels are looked up by name now; changes of their parameters in place need no new link. What is given must have
+    Kernels are looked up by name now; changes of their parameters in place need no new link. Arguments must have
     been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices that begin undefined are filled with
-    NaN, so that reading them shows. With `prove` a ProofError says, before it runs, what would not do as its call does.
-    Raises ExecutionError for a kind of call that is not known.
+    NaN, so that reads of them show. With `prove` a ProofError names, before it runs, a bound call that would not do the
+    work of its call. Raises ExecutionError for an unknown kind of call.
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos

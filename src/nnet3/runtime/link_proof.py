@@ -1,8 +1,8 @@
-"""LinkProof: what runs of a linked plan is what the plan's calls do, on the memory where the plan has their views.
+"""LinkProof: the bound calls of a linked plan do the work of the plan's calls, on the memory of the plan's views.
 
-Links go from plan to plan: tensors move where they lie, calls stay bound, and operations of native code go from turn to
-turn by numbers. All that runs is compared with calls that are bound anew for their turn, their tensors with the numbers
-of the plan (`runtime.proof` proves those), and operations with those that do as these calls do.
+Links go from plan to plan: tensors move, calls stay bound, and operations of native code go from turn to
+turn by numbers. Each run is compared with calls bound anew for its turn, their tensors with the numbers
+of the plan (proved by `runtime.proof`), and operations with the operations of the new calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """A call of a plan, and what runs for it in a turn."""
+    """A call of a plan, and its bound call in a turn."""
 
     turn: int
     call: int
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 
 class LinkProof:
-    """The proof of a link: it has a linker of its own, which binds the calls of the same plan to the same memory."""
+    """The proof of a link, with a separate linker that binds the calls of the same plan to the same memory."""
 
     def __init__(self, linker: Linker) -> None:
         self._linker, self.plan = linker.anew(), linker.plan
@@ -48,9 +48,9 @@ class LinkProof:
     def proved(
         self, parts: Iterable[Part], calls: range, turns: range, steps: tuple[int, int] = (0, 0)
     ) -> Iterator[Part]:
-        """Yields what runs for calls in turns, after it was found to be what they do.
+        """Yields the bound calls of turns, after each was found to do the work of the plan's calls.
 
-        Raises ProofError, before it yields a part of which something else would run.
+        Raises ProofError before it yields a part with a wrong bound call.
         """
         expected = _InOrder(self._bound(calls, turns, steps))
         for some, firsts, each in parts:
@@ -98,7 +98,7 @@ class LinkProof:
         )
 
     def _bound(self, calls: range, turns: range, steps: tuple[int, int]) -> Iterator[Bound]:
-        """Yields what calls do in turns, bound to tensors that lie where the plan has their views."""
+        """Yields the calls of turns, bound anew to tensors at the plan's places of their views."""
         linker = self._linker
         linker.used = set()
         for some, numbers, each in linker.bind_loop(calls, turns, steps):
@@ -116,14 +116,14 @@ class LinkProof:
 
 
 class _InOrder:
-    """Bound calls that are taken one after the other. `next`: the one that is to be taken now."""
+    """Bound calls, taken in order. `next`: the call to be taken now."""
 
     def __init__(self, bound: Iterator[Bound]) -> None:
         self._bound = bound
         self.next = next(bound, None)
 
     def take(self, turn: int, calls: range) -> list[BoundCall]:
-        """Returns what runs for these calls in a turn. Raises ProofError if others come first."""
+        """Returns the bound calls for these calls in a turn. Raises ProofError if other calls come first."""
         found = []
         while self.next is not None and self.next.turn == turn and self.next.call in calls:
             found.append(self.next.run)
@@ -172,7 +172,7 @@ def _place(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _place_in_plan(linker: Linker, view: int, turn: int) -> tuple[Any, ...]:
-    """Returns the same of the tensor that a view is in a turn, by the numbers of the plan."""
+    """Returns `_place` of a view's tensor in a turn, computed from the numbers of the plan."""
     plan: Plan = linker.plan
     lane, start, column, outer, inner, columns, outer_step, step, turn_step, uneven = plan.views[view].tolist()
     begin = start + turn * turn_step

@@ -18,7 +18,7 @@ _NOTHING_TO_DO = nullcontext()
 
 
 def unrecorded() -> AbstractContextManager[Any]:
-    """A context that autograd does not record, and in which tensors are made that it may use, in inference mode too."""
+    """A context unrecorded by autograd, with new tensors that autograd may use, in inference mode too."""
     if torch.is_inference_mode_enabled():
         contexts = ExitStack()
         contexts.enter_context(torch.inference_mode(False))
@@ -28,7 +28,7 @@ def unrecorded() -> AbstractContextManager[Any]:
 
 
 class Arena:
-    """One piece of memory. `links` holds what is bound to it, by computer, and goes when the memory goes."""
+    """One piece of memory. `links` holds the computations linked to it, by computer, and goes when the memory goes."""
 
     def __init__(self, num_bytes: int, device: torch.device) -> None:
         self.num_bytes = num_bytes
@@ -43,8 +43,8 @@ class Arena:
 class ArenaPool:
     """The free arenas of one device.
 
-    Computers that run one after the other share one arena, which grows to the largest plan. A run that begins while
-    another is between its first and last segment gets another arena.
+    Computers that run one after another share one arena, which grows to the largest plan. A run that begins while
+    another run is between its first and last segment gets another arena.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -53,9 +53,9 @@ class ArenaPool:
         self._lock = threading.RLock()  # a lease may be forgotten by the garbage collector while the lock is held
 
     def acquire(self, num_bytes: int, user: object) -> Arena:
-        """Returns an arena of at least this size: one that `user` is linked to, else the smallest that is large enough.
+        """Returns an arena of at least this size: an arena linked to `user`, else the smallest that is large enough.
 
-        If there is none, a new one takes the place of the largest.
+        If all are too small, a new arena takes the place of the largest.
         """
         with self._lock:
             fitting = [arena for arena in self._free if arena.num_bytes >= num_bytes]
@@ -105,7 +105,7 @@ class Lease:
 
 
 class OneThread:
-    """Lets one thread in at a time; it is an error that another one comes meanwhile."""
+    """Lets one thread in at a time; a second thread that comes meanwhile is an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ def release_memory() -> None:
 
 
 def checked_device(device: str | torch.device) -> torch.device:
-    """Returns the device, with its number. Raises ExecutionError if it is not there."""
+    """Returns the device, with its number. Raises ExecutionError for a missing device."""
     try:
         checked = torch.device(device)
     except (RuntimeError, TypeError) as error:

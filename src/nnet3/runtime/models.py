@@ -1,4 +1,4 @@
-"""Checks of a whole network: its dtype, and that the computation was compiled for it."""
+"""Checks of a whole network: its dtype, and whether the computation was compiled for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_SHOWN = 5  # aspects in a message
 
 
 def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
-    """Returns the dtype of a network's first parameter, of one without parameters the dtype that its `to` gave it last;
+    """Returns the dtype of a network's first parameter, without parameters the dtype last given to its `to`;
     None if there is neither and none is wanted.
 
     Raises ExecutionError for a wanted type that the network does not have.
@@ -43,7 +43,7 @@ def _tensors(nnet: Any) -> Iterator[Tensor]:
 
 
 def check_tensors(nnet: Any, dtype: torch.dtype) -> None:
-    """Raise ExecutionError if no parameter of a network has this type any more; warn of those that require grad."""
+    """Raise ExecutionError if no parameter of a network has this type any more; warn of any that requires grad."""
     found = set()
     for name, component in nnet.components.items():
         for key, tensor in getattr(component, "parameters", dict)().items():

@@ -1,4 +1,4 @@
-"""NativeParts: which calls of a link native code makes; it follows where the views of other plans lie."""
+"""NativeParts: the calls of a link made by native code; operations follow the views from plan to plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 
 
 class _Straight(NamedTuple):
-    """Calls outside of loops, and what native code makes of some; `views`: those on which they work."""
+    """Calls outside of loops, and the native runs for some; `views`: the views of the native runs."""
 
     part: Part
     runs: list[NativeRun]
@@ -34,7 +34,7 @@ class _Straight(NamedTuple):
 
 
 class _WholeLoop(NamedTuple):
-    """A loop that native code runs as a whole: its first call, and the views on which it works."""
+    """A loop that native code runs as a whole: its first call, and the views in use."""
 
     first: int
     run: NativeRun
@@ -44,12 +44,12 @@ class _WholeLoop(NamedTuple):
 class NativeParts:
     """The calls of a link that native code makes; false if it makes none.
 
-    If the link becomes that of another plan, operations move with their views. What works on many more or fewer rows
-    is looked at anew: native code is for few rows.
+    If the link becomes the link of another plan, operations move with their views. Operations on many more or fewer
+    rows are looked at anew: native code is for few rows.
     """
 
     def __init__(self, linker: Linker, used: Mapping[int, set[int]]) -> None:
-        """`used`: the views that each call outside of loops works on."""
+        """`used`: the views used by each call outside of loops."""
         self._linker, self._used, self.plan = linker, used, linker.plan
         self._rows = linker.plan.views[:, 4]  # of views, when their calls were looked at
         self._kernels = native_kernels(linker.plan, linker.kernels) if linker.tensors.are_on_cpu else []
@@ -76,7 +76,7 @@ class NativeParts:
 
     @property
     def memory(self) -> ReachableMemory:
-        """The memory that native code may use: that of the program, outside memory, parameters of kernels."""
+        """The memory open to native code: the program's memory, outside memory, parameters of kernels."""
         if self._memory is None:
             linker = self._linker
             bound = {each.name: linker.outside[each.name] for each in self.plan.outside}
@@ -88,14 +88,14 @@ class NativeParts:
         return self._memory
 
     def forget(self) -> None:
-        """Forgets what was made of calls."""
+        """Forgets all operations and native runs."""
         self._memory = None
         self._operations.clear()
         self._straight.clear()
         self._loops.clear()
 
     def move(self, plan: Plan, anew: Set[int]) -> None:
-        """Becomes that of another plan, for which the linker's views have moved already; calls `anew` are forgotten."""
+        """Becomes the parts of another plan, after the linker's views have moved; calls `anew` are forgotten."""
         before, after, self.plan = self.plan.views, plan.views, plan
         if not self:
             return
@@ -140,7 +140,7 @@ class NativeParts:
         return part
 
     def _goes_on(self, call: int, places: Places) -> bool:
-        """True if a call's operations are known, and those on views that lie here."""
+        """True if a call's operations are known, and can be placed at `places`."""
         known = self._operations.get(call)
         return known is not None and all(each is None or each.placed(places) is not None for each in known)
 

@@ -1,4 +1,4 @@
-"""Calls that follow each other and that native code takes, as one call of a C function, in a loop for all its turns."""
+"""Consecutive calls made by native code: one call of a C function, in a loop one call for all turns."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _FEWEST_TURNS = 8  # for which weights are packed
 
 
 class NativeRun:
-    """Operations that run one after the other in each of some turns. Weights are packed before the first turn."""
+    """Operations that run in order in each of some turns. Weights are packed before the first turn."""
 
     def __init__(self, operations: ViewOperations, num_turns: int = 1, places: Places = NO_PLACES) -> None:
-        """`places`: those of the plan. Raises ValueError for operations that do not go on by its tables."""
+        """`places`: the plan's places. Raises ValueError for operations that do not go on by their tables."""
         found, placed = library(), operations.placed(places)
         assert found is not None
         if placed is None:
@@ -84,7 +84,7 @@ class NativeRun:
         check_scratch(rows, moves, self._num_floats, width)
 
     def move(self, num_turns: int, places: Places) -> bool:
-        """Run so many turns from now on, on views that lie here; returns False, and changes nothing, if it cannot."""
+        """Move to `places` and to so many turns; returns False, and changes nothing, if it cannot."""
         placed = self._operations.placed(places)
         if placed is None:
             return False
@@ -102,7 +102,7 @@ class NativeRun:
         return True
 
     def check(self, memory: ReachableMemory) -> None:
-        """Check that no turn uses other memory. Raises ExecutionError."""
+        """Check that no turn uses foreign memory. Raises ExecutionError."""
         if self._num_rows:
             memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_turns)
 
@@ -112,10 +112,10 @@ class NativeRun:
         return self._arrays[0][: self._num_before]
 
     def in_turns(self, turns: range) -> list[list[Row]]:
-        """Returns the operations in each of these turns, as operations.c makes them of rows, moves and tables.
+        """Returns the operations in each of the turns, as operations.c makes them of rows, moves and tables.
 
-        Before each product with packed weights stands what packs them; panels begin at 0. Raises ProofError for tables
-        that are shorter, or lie elsewhere than native code takes them from.
+        The packing of weights stands before each product with packed weights; panels begin at 0. Raises ProofError for
+        tables that are shorter, or lie elsewhere, than native code expects.
         """
         rows, moves, places, *tables = self._arrays
         used = [each for each in np.unique(moves[:, TABLE.start :]).tolist() if each >= 0]
@@ -154,14 +154,14 @@ class NativeRun:
 
 
 class Group(NamedTuple):
-    """Calls that follow each other, by place, and what makes them all in a turn; `run` is None where Python does."""
+    """Consecutive calls, by place, and the native run that makes them all in a turn; `run` is None for Python."""
 
     calls: list[int]
     run: NativeRun | None
 
 
 def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
-    """Returns those kernels of a plan that want to be computed by native code, if there is some."""
+    """Returns the kernels of a plan that want native code, if there is native code."""
     if plan.dtype != "float32":
         return []
     found = [kernels.find(kernel) for kernel in plan.kernels if kernel.output_width >= 0]
@@ -177,10 +177,10 @@ def in_groups(
     *,
     together: bool,
 ) -> list[Group]:
-    """Groups calls by who makes them; unless `together`, each is a group of its own.
+    """Groups calls by maker, native code or Python; unless `together`, each call is a group of its own.
 
-    Native code makes what it can, whose `operations` are given, if a kernel is among it. Weights are packed if there
-    are many turns, in which nothing changes them.
+    Native code makes all calls with `operations`, if a kernel's call is among them. Weights are packed if there
+    are many turns, in which nothing changes the weights.
     """
     is_native = [_goes(each, places, num_turns) for each in operations]
     groups: list[Group] = []
@@ -196,7 +196,7 @@ def in_groups(
 
 
 def _goes(operations: ViewOperations | None, places: Places, num_turns: int) -> bool:
-    """True if there are operations that go on as their views do, and pack no weights or well."""
+    """True if there are operations that go on as their views do, and weights are packed well or not at all."""
     if operations is None or operations.placed(places) is None:
         return False
     packed = operations.rows[:, 0] == PACK
@@ -208,7 +208,7 @@ def _function(call: BoundCall) -> Any:
 
 
 def operations_of(call: BoundCall) -> Operations | None:
-    """Returns the operations that do as a call does; None if there are none."""
+    """Returns the operations equivalent to a call; None without any."""
     if not isinstance(call, partial):
         return None
     on_views = _ON_VIEWS.get(call.func)

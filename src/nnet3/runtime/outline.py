@@ -17,7 +17,7 @@ class Outline:
 
     `blocks` (blocks, 6): matrix (negative: its compressed form; 0: scratch memory), first and last command, elements,
     bytes of each, turn. Scratch blocks of one command share memory unless they are of one turn. Views of `plan` begin
-    relative to block `block_of_view`, (views,); -1 for those outside of the arena. `plan.places` are without offsets.
+    relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.places` are without offsets.
     """
 
     plan: Plan

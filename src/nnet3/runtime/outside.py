@@ -18,11 +18,11 @@ from nnet3.text import did_you_mean
 
 
 def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) -> None:
-    """Check what is bound: `outside` matrices of the program by name, all of them, and any inputs and outputs.
+    """Check bound memory: all `outside` matrices of the program by name, and any inputs and outputs.
 
-    Inputs and outputs go by their names, derivatives by "NAME.deriv". Any strides are allowed, except that memory that
-    is written to must not hold an element twice. Raises ExecutionError for names that are missing or unknown, other
-    things than matrices, wrong shapes, types or devices.
+    Inputs and outputs go by their names, derivatives by "NAME.deriv". Any strides are allowed, except that written
+    memory must not hold an element twice. Raises ExecutionError for missing or unknown names, for
+    anything but matrices, and for wrong shapes, types or devices.
     """
     needed = {memory.name: memory for memory in plan.outside}
     ports = {port.bound_name: port for segment in plan.segments for port in segment.accepts}
@@ -68,9 +68,9 @@ def outside_dtype(computation: NnetComputation, outside: Mapping[str, Any]) -> t
 
 
 def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torch.device) -> Tensor:
-    """Returns a copy of the user's matrix on the device, in its own dtype (for those that only NumPy has: the nearest).
+    """Returns a copy of the user's matrix on the device, in its own dtype (for dtypes of NumPy alone: the nearest).
 
-    Raises ExecutionError for other shapes, and for what does not hold floats or integers.
+    Raises ExecutionError for other shapes, and for anything without floats or integers.
     """
     if isinstance(matrix, Tensor):
         warn_of_gradient(matrix, what)

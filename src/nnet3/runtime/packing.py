@@ -1,6 +1,6 @@
 """Packing of blocks into one arena: blocks whose live ranges do not overlap may share a place.
 
-A compressed matrix lends its memory to others meanwhile.
+A compressed matrix lends its memory to other matrices meanwhile.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def pack(sizes: ArrayLike, first: ArrayLike, last: ArrayLike) -> tuple[list[int]
     """Returns byte offsets of blocks that live from command `first` to `last`, both included, and the total size.
 
     Offsets are multiples of ALIGNMENT. Blocks with equal live ranges are placed as one. Best fit is tried in time
-    order. Unless that is good, few blocks are placed largest first, and many by best fit backward in time (matrices
-    that grow along the program leave gaps too small for their successors in one direction only). The better one wins.
+    order. Unless the result is good, few blocks are placed largest first, and many by best fit backward in time
+    (matrices that grow along the program leave gaps too small for their successors in one direction only). The better
+    result wins.
     """
     units = -(-np.asarray(sizes, dtype=np.int64).reshape(-1) // ALIGNMENT)
     spans = np.stack([np.asarray(first, dtype=np.int64), np.asarray(last, dtype=np.int64)], axis=-1).reshape(-1, 2)
@@ -80,7 +81,7 @@ def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
 
 
 class Stacking:
-    """The blocks that lie on each other in one packing: the same blocks with other sizes can be stacked likewise."""
+    """The order of blocks on each other in one packing: the same blocks of other sizes can be stacked likewise."""
 
     def __init__(self, offsets: np.ndarray, meet: np.ndarray) -> None:
         """`meet` (blocks, blocks): true for two that live at the same time."""
@@ -168,8 +169,8 @@ def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[
 def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: float) -> tuple[list[int], int]:
     """Place blocks one by one at the lowest place that is free during their lives; try several orders.
 
-    Begins with the large ones, and with those that live long; then, as long as that helps, what reaches highest comes
-    earlier in the order.
+    Begins with the large blocks, and with the blocks that live long; then, as long as it helps, the block that reaches
+    highest comes earlier in the order.
     """
     meet = (first[:, np.newaxis] <= last) & (last[:, np.newaxis] >= first)
     np.fill_diagonal(meet, False)

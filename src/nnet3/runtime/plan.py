@@ -1,4 +1,4 @@
-"""Plan: the place of each matrix and the calls of each command, as plain data that can be saved."""
+"""Plan: the place of each matrix and the calls of each command, as plain data for saving."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Port:
 
     @property
     def bound_name(self) -> str:
-        """The name under which it may be bound to outside memory."""
+        """The name for binding the port to outside memory."""
         return f"{self.name}.deriv" if self.is_deriv else self.name
 
 
 @dataclass(frozen=True)
 class OutsidePlan:
-    """Outside memory that the program reads where it lies, or with `writable` changes."""
+    """Outside memory that the program reads in place, or with `writable` changes."""
 
     name: str
     num_rows: int
@@ -60,7 +60,7 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """One run: commands [start, end), their calls [first_call, end_call), what they accept and provide."""
+    """One run: commands [start, end), their calls [first_call, end_call), the accepted and the provided matrices."""
 
     start: int
     end: int
@@ -74,19 +74,19 @@ class SegmentPlan:
 class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
-    * The arena has `num_bytes`; `lanes` are the dtypes of views of it.
+    * The arena has `num_bytes`; `lanes` are the dtypes of its views.
     * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, turn step, unevenness.
       Row i * inner + j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of
-      `inner` rows. In lane l >= 0 these count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
-      where they count rows. In turn r of a loop the view begins r * turn step later; if its unevenness is u > 0, it
-      has the rows [first, first + count) from its start that stand in row r of `uneven[u - 1]`, (turns, 2).
+      `inner` rows. In lane l >= 0 numbers count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
+      where numbers count rows. In turn r of a loop the view begins r * turn step later; if its unevenness is u > 0, it
+      has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (turns, 2).
     * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
       kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.
     * `loops` (loops, 5): calls [first, end) run in so many turns. In turn r memos are numbered r * memo step higher,
       and precomputed entries r * precomputed step.
-    * `indexes`: row numbers, int64. `precomputed`: what kernels have derived from indexes.
+    * `indexes`: row numbers, int64. `precomputed`: the kernels' arrays derived from indexes.
     * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
-    * `are_views_apart`: views that lie in one place need not do so in other plans with these calls.
+    * `are_views_apart`: views in one place need not share a place in other plans with these calls.
     """
 
     dtype: str
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def mark(self) -> tuple[int, ...]:
-        """Numbers that tell a plan from most others (see `nnet3.driver.proving.proves_all`)."""
+        """Numbers that tell a plan from most other plans (see `nnet3.driver.proving.proves_all`)."""
         return self.num_calls, self.num_bytes, int(self.views.sum())
 
     def num_runs(self) -> int:
@@ -133,7 +133,7 @@ class Plan:
         return other
 
     def segments_with_rows(self, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
-        """Returns the segments with these numbers of rows for what they accept and provide."""
+        """Returns the segments with new numbers of rows for accepted and provided matrices."""
         return tuple(
             [
                 replace(
@@ -146,13 +146,13 @@ class Plan:
         )
 
     def has_calls_of(self, other: Plan) -> bool:
-        """True if the kinds of calls are the same objects, as in plans of one family: then they differ in numbers."""
+        """True if both plans have the same objects as kinds of calls, as in a family: then they differ in numbers."""
         return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(
             other.views
         )
 
     def has_tables_of(self, other: Plan) -> bool:
-        """True if the tables and precomputed entries of both are the same objects."""
+        """True if both plans have the same objects as tables and precomputed entries."""
         own, others = (*self.indexes, *self.precomputed), (*other.indexes, *other.precomputed)
         return len(own) == len(others) and all(map(is_, own, others))
 
@@ -210,7 +210,7 @@ class Plan:
         return cls(**values)
 
     def __str__(self) -> str:
-        """Returns a line for the whole, then one for each call: its command, kind and operands."""
+        """Returns a line for the whole, then a line for each call: its command, kind and operands."""
         lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
         loops = {loop[0]: loop for loop in self.loops.tolist()}
         for call, command in enumerate(self.call_command.tolist()):

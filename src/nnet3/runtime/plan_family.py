@@ -1,9 +1,9 @@
-"""PlanFamily: the plans of a family's programs. Like the programs, they differ in numbers that are affine in k.
+"""PlanFamily: the plans of a family's programs. Like the programs, plans differ in numbers that are affine in k.
 
-The two shortest programs are planned, and all other plans are had by arithmetic. Nothing else need be tried: the
+The two shortest programs are planned, and all further plans follow by arithmetic. Nothing else need be tried: the
 planner joins rows to blocks where numbers are equal, and affine numbers that are equal for two k are equal for all. If
-the two plans have other calls, each program is planned alone. What lies on what in memory is found for lengths from the
-row 2, 3, 4, 6, 8, 12, ..., and taken over for those below.
+the two plans have different calls, each program is planned alone. The order of blocks in memory is found for lengths
+from the row 2, 3, 4, 6, 8, 12, ..., and taken over for shorter lengths.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class PlanFamily:
 class _Stack:
     """The places of blocks in memory for all k that are rounded up to one size.
 
-    What lies on what is found for that size. Places for it and for the smallest k are computed; those between are on a
-    straight line, as sizes of blocks are, so that blocks that lie on each other still do. A unit more for each block
-    makes up for places that are rounded down to whole units.
+    The order of blocks on each other is found for this size. Places for the size and for the smallest k are computed;
+    places between are on a straight line, as sizes of blocks are, so that blocks on each other stay so. A unit more for
+    each block makes up for places rounded down to whole units.
     """
 
     def __init__(self, outlines: _OutlineFamily, size: int) -> None:
@@ -144,13 +144,13 @@ def _row_counts(plan: Plan) -> list[int]:
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:
-    """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
+    """Returns the plan kept with a computation, or makes a plan, and keeps it if the computation keeps anything.
 
-    That of a family's member is mostly had from the plans of others, and so is that of a program with the commands of
-    others. A kept plan of another version is made anew. With `prove`, of the argument or of the program, a ProofError
-    says where a plan that was not kept computes something else than the program; plans of more than 64 MiB are not
-    looked at, nor those with kinds of calls that somebody has added without a meaning. NNET3_PROVE=all does the same
-    for plans of up to 1,000 calls, and NNET3_PROVE=some for one in eight of them.
+    The plan of a family's member mostly follows from plans of other members, and the plan of a program from plans of
+    programs with equal commands. A kept plan of another version is made anew. With `prove`, of the argument or of the
+    program, a ProofError says where a new plan computes something else than the program; plans of more than 64 MiB are
+    not looked at, nor plans with kinds of calls added without a meaning. NNET3_PROVE=all does the same for plans of up
+    to 1,000 calls, and NNET3_PROVE=some for one in eight of these plans.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     made = _by_arithmetic(computation, name, lane_of(dtype))
@@ -166,7 +166,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
 
 
 def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan | None:
-    """Returns the plan that is had from those of other programs; None if there is none."""
+    """Returns the plan computed from plans of other programs; None without such plans."""
     kept, made = computation.attachments, None
     if computation.row_numbers is not None:
         made = computation.row_numbers.kept.setdefault(name, RowPlans(dtype)).plan(computation)

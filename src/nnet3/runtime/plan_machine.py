@@ -30,7 +30,7 @@ Meaning = Callable[["PlanMachine", Sequence[int], float], None]
 
 
 class PlannedProgram:
-    """A plan beside its program: each view as a sub-matrix of `views`, with the number of the view plus one."""
+    """A plan beside its program: each view as a sub-matrix of `views`, numbered as the view plus one."""
 
     def __init__(self, computation: NnetComputation, plan: Plan) -> None:
         self.computation, self.plan = computation, plan
@@ -64,12 +64,12 @@ class PlannedProgram:
         )
 
     def span(self, view: int) -> ColumnSpan:
-        """Returns the columns of a view, as those of its matrix in the program; negative ones are scratch memory."""
+        """Returns the columns of a view in its matrix of the program; negative matrices are scratch memory."""
         block = self.views.submatrices[view + 1]
         return ColumnSpan((PROGRAM, block.matrix), block.col_offset, block.num_cols)
 
     def command(self, call: int) -> Command:
-        """Returns what a call of a kernel does, on views."""
+        """Returns the command of a kernel's call, on views."""
         kind, args, _, owner = self.calls[call]
         node = getattr(self.computation.commands[owner], "node", "")
         if kind == "backprop":
@@ -94,7 +94,7 @@ class PlannedProgram:
         return tuple([view + 1 if view >= 0 and empty[view, 5] else 0 for view in views])
 
     def add_columns(self, columns: Columns) -> None:
-        """Cut the columns of views alike where calls have them beside each other. ProofError if widths differ."""
+        """Cut the columns of views alike where calls have views beside each other. ProofError if widths differ."""
         known = set()
         for number, ((kind, args, *_), views) in enumerate(zip(self.calls, self.views_of_call, strict=True)):
             spans = [self.span(view) for view in views]

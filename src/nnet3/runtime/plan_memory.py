@@ -1,8 +1,8 @@
 """PlanMemory: the arena of a plan and its outside memory, with elements of a finite field in the place of numbers.
 
-Memory is cut into cells wherever a view of the plan begins or ends a row or a block of columns. Who writes a block puts
-its element into the first of its cells, and marks all of them with the block. Who reads the block gets the element back
-if the cells bear its mark; else somebody else has written there, or nobody has, and what is read is random.
+Memory is cut into cells wherever a view of the plan begins or ends a row or a block of columns. The writer of a block
+puts the block's element into the first cell, and marks all cells with the block. A reader of the block gets the element
+back if the cells bear the block's mark; else another call has written there, or none has, and the read is random.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOBODY = -1
 
 
 class ViewCells(NamedTuple):
-    """The cells of a view: the first one of each block, its mark, and the others with the numbers of their blocks."""
+    """The cells of a view: the first cell of each block, its mark, and the further cells with their blocks' numbers."""
 
     first: np.ndarray  # (rows, blocks)
     marks: np.ndarray  # (rows, blocks)
@@ -51,7 +51,7 @@ class PlanMemory:
     ) -> None:
         """Raises ProofError for a view that leaves the memory.
 
-        `views`: as in the plan. `spans`: the columns of each view that is used; `turns`: of the loops that use it.
+        `views`: as in the plan. `spans`: the columns of each used view; `turns`: the turns of the loops with the view.
         """
         self._plan, self._views, self._random = plan, views.tolist(), random
         self._sizes = [LANES[name].itemsize for name in plan.lanes]
@@ -110,7 +110,7 @@ class PlanMemory:
         return ViewCells(first, marks, others, block, *within)
 
     def _lane(self, view: int) -> tuple[int, int, int]:
-        """Returns of a view: the first byte that it may have, the byte after the last, the bytes of an element."""
+        """Returns a view's first possible byte, the byte after its last possible one, and the bytes of an element."""
         lane = self._views[view][0]
         if lane >= 0:
             return 0, self._plan.num_bytes, self._sizes[lane]
@@ -152,14 +152,14 @@ class PlanMemory:
         return values
 
     def write(self, cells: ViewCells, values: Elements) -> None:
-        """Change what lies in cells."""
+        """Change the elements of cells."""
         self._values[cells.first] = values
         self._marks[cells.first] = cells.marks
         if len(cells.others):
             self._marks[cells.others] = cells.marks.ravel()[cells.block]
 
     def forget(self, cells: ViewCells) -> None:
-        """Let what is read from cells be random."""
+        """Make later reads of cells random."""
         self._marks[cells.all] = _NOBODY
 
     def meet(self, one: ViewCells, other: ViewCells) -> bool:

@@ -1,6 +1,6 @@
 """Planning: every command becomes calls on views of matrices, and matrices are laid out in one arena.
 
-The calls come first, in an `Outline`: its views begin relative to their block of memory, wherever that will lie.
+The calls come first, in an `Outline`: views begin relative to a block of memory without a place yet.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Planner:
         self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
 
     def index(self, rows: np.ndarray) -> int:
-        """Returns the number of a table of row numbers, which is added unless it is known."""
+        """Returns the number of a table of row numbers; an unknown table is added."""
         table = rows.astype(np.int64)
         number = self._known_indexes.setdefault(table.tobytes(), len(self.indexes))
         if number == len(self.indexes):
@@ -80,7 +80,7 @@ class Planner:
         return number
 
     def note_kernel(self, number: int, **facts: Any) -> None:
-        """Note what the program does with a kernel, for the checks before it is linked."""
+        """Note the program's use of a kernel, for the checks before linking."""
         self.kernels[number] = PlannedKernel(**{**vars(self.kernels[number]), **facts})  # faster than replace
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
@@ -99,9 +99,9 @@ class Planner:
     # ---- turns of a Repeat ----
 
     def repeated(self, body: range, turns: int) -> list[tuple[int, Call]]:
-        """Returns the calls of a body for all turns, each with its command; their views move.
+        """Returns the calls of a body for all turns, each with its command; views move from turn to turn.
 
-        Turns 0 and 1 are planned: their calls differ in where views begin, and so do those of two other turns.
+        Turns 0 and 1 are planned: their calls differ in the beginnings of views, as calls of any two turns do.
         """
         commands = self.computation.commands[body.start : body.stop]
         is_uneven = any(s in self.computation.turns for command in commands for s in command.form.operands(command))
@@ -143,7 +143,7 @@ class Planner:
     # ---- views ----
 
     def block(self, submatrix: int) -> SubMatrix:
-        """Returns a sub-matrix as it lies in this turn."""
+        """Returns the block of a sub-matrix in this turn."""
         block = self.computation.submatrices[submatrix]
         return block.at_turn(self.turn) if block.row_step else block
 
@@ -197,7 +197,7 @@ class Planner:
     ) -> list[int]:
         """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`.
 
-        `spaces`: that of each block.
+        `spaces`: the space of each block.
         """
         columns = (
             *(blocks.start[:, column], blocks.outer, blocks.outer_step[:, column]),
@@ -225,7 +225,7 @@ class Planner:
         return self.rows_view(space, 0, rows, cols, cols)
 
     def release_scratch(self) -> None:
-        """Give back the scratch memory that this command has taken so far."""
+        """Give back the scratch memory taken so far by the present command."""
         self._scratch_turn += 1
 
     def converted(self, view: int, lane: int) -> int:
@@ -251,7 +251,7 @@ class Planner:
         return self.lanes.index(name)
 
     def _size(self, key: int) -> tuple[int, int]:
-        """Returns the elements of a matrix or its compressed form, and the bytes of each."""
+        """Returns the elements of a matrix or its compressed form, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
         return matrix.num_rows * matrix.num_cols, LANES[name].itemsize
@@ -268,15 +268,15 @@ class Planner:
 def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Plan:
     """Lay out the memory of all matrices and decide by which calls each command runs.
 
-    Matrices that name no dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
-    for one that uses a matrix that is not in memory, and for unknown dtypes.
+    Matrices without a dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
+    for a command that uses a matrix missing from memory, and for unknown dtypes.
     """
     made = outline(computation, dtype)
     return made.placed(*made.packed())
 
 
 def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Outline:
-    """Decide by which calls each command runs. Raises what `plan` raises."""
+    """Decide by which calls each command runs. Raises the errors of `plan`."""
     return outline_by(Planner(computation, lane_of(dtype)))
 
 
@@ -352,9 +352,9 @@ def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) 
 
 
 def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.ndarray) -> tuple[SegmentPlan, ...]:
-    """Returns the segments, without those that do nothing (except the first).
+    """Returns the segments, without idle segments (except the first).
 
-    `dtypes` are those of the matrices, `owners` the commands of all calls.
+    `dtypes`: the dtypes of the matrices, `owners`: the commands of all calls.
     """
     derivs = {io.name for io in computation.outputs}, {io.name for io in computation.inputs}
     segments = []
@@ -382,7 +382,7 @@ def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.nd
 
 
 def _last_memo_users(computation: NnetComputation) -> set[int]:
-    """Returns the commands that are the last to use their memo; those of a Repeat in every turn."""
+    """Returns the commands that use their memo last; commands of a Repeat only if they do so in every turn."""
     last_use: dict[int, tuple[int, int, int]] = {}
     uses = []
     turns = {number: (body.start, repeat) for repeat, body in repeats(computation) for number in body}

@@ -36,8 +36,8 @@ _MICROSECONDS = 1e6
 class CommandTime:
     """The time of one command: `begin` and `last_seconds` are of the last repetition, `seconds` is the average.
 
-    A command in the body of a Repeat runs `turns` times; its time and bytes are those of all turns together.
-    `num_bytes` counts the matrices and parameters that it reads and writes. `type` is that of its kernel.
+    A command in the body of a Repeat runs `turns` times; its time and bytes are sums over all turns.
+    `num_bytes` counts the matrices and parameters that it reads and writes. `type` is its kernel's type.
     """
 
     number: int
@@ -56,7 +56,7 @@ class CommandTime:
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """A group of alike commands: how often they ran, their seconds and bytes in one run."""
+    """A group of alike commands: the number of their runs, their seconds and bytes in one run."""
 
     keys: tuple[str, ...]
     calls: int
@@ -227,7 +227,7 @@ class Profiler:
         self._dtype = linked.plan.dtype
 
     def report(self) -> ProfileReport:
-        """Returns what has been measured so far."""
+        """Returns the measurements so far."""
         repeats = max((len(seconds) for seconds in self._seconds.values()), default=0)
         times = [self._time(segment, number, seconds) for (segment, number), seconds in self._seconds.items()]
         return ProfileReport(tuple(times), repeats)
@@ -262,7 +262,7 @@ class Profiler:
 
 
 def node_of_command(computation: NnetComputation, command: Command) -> str:
-    """Returns the node of a kernel, else that of the first matrix with one; empty if there is none."""
+    """Returns the node of a kernel, else the node of the first matrix with one; empty without a node."""
     node = getattr(command, "node", None)
     if node is not None:
         return str(node)

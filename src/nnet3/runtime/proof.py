@@ -1,8 +1,8 @@
-"""prove_plan: a plan computes what its program computes, shown over a finite field, in the memory that it has.
+"""prove_plan: a plan computes the same as its program, shown over a finite field, in the plan's own memory.
 
-The calls of the plan run on elements that lie where its views lie, so that matrices which share memory, rows that are
-moved by strides or by an index, and numbers that were had by arithmetic are proved together. What calls do is said
-here; a kind of calls that is not here is an error. Not shown: what PyTorch and native code do when they are called.
+The calls of the plan run on elements at the places of its views, so that matrices with shared memory, rows
+moved by strides or by an index, and numbers found by arithmetic are proved together. The meanings of calls are
+given here; a kind of calls without a meaning is an error. Not shown: the work of PyTorch and native code in a call.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _meaning(*kinds: str) -> Callable[[Meaning], Meaning]:
 
 
 def _pair(machine: PlanMachine, dest: int, source: int) -> Elements:
-    """Returns what lies in a view that goes to another, element by element."""
+    """Returns the elements of view `source`, which go to view `dest` element by element."""
     machine.check_apart([dest + 1], [source + 1], {(source + 1, dest + 1)})
     shapes = [machine.memory.shape(view, machine.turn) for view in (dest, source)]
     if shapes[0] != shapes[1]:

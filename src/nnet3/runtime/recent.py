@@ -12,10 +12,10 @@ from nnet3.runtime.kept_again import KeptAgain
 
 
 class RecentComputers:
-    """Computers by key; the least recently used one goes first.
+    """Computers by key; the least recently used computer goes first.
 
-    Computers that do not run at the same time share their memory, and programs are kept elsewhere (see
-    `nnet3.ComputationCache`), so that what is lost with one is only a few milliseconds of linking. Not for several
+    Computers that do not run at the same time share memory, and programs are kept elsewhere (see
+    `nnet3.ComputationCache`), so that a lost computer costs only a few milliseconds of linking. Not for several
     threads at once.
     """
 
@@ -24,7 +24,7 @@ class RecentComputers:
         self._computers: OrderedDict[Any, NnetComputer] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], NnetComputer]) -> NnetComputer:
-        """Returns the computer of this key, made if there is none."""
+        """Returns the computer of a key, made on first use."""
         if key not in self._computers:
             self._computers[key] = make()
         self._computers.move_to_end(key)
@@ -38,10 +38,10 @@ class RecentComputers:
 
 
 class ChangedComputers:
-    """Computers for one network, by key. Each key that has come again has one; another is changed to each new program.
+    """Computers for one network, by key. Each key that comes again has a computer; a spare one is changed for new keys.
 
     So ever new lengths take no memory, and mostly no new link either (see `NnetComputer.change`); lengths that come
-    again find what is bound to them. Not for several threads at once.
+    again find a computer bound already. Not for several threads at once.
     """
 
     def __init__(self, most: int = 32) -> None:
@@ -50,7 +50,7 @@ class ChangedComputers:
     def get(
         self, key: Hashable, program: Callable[[], NnetComputation], make: Callable[[NnetComputation], NnetComputer]
     ) -> NnetComputer:
-        """Returns the computer of this key. If there is none, another one is changed to its program, or one is made."""
+        """Returns the computer of a key. Without one, a spare computer is changed to its program, or a new one made."""
         found = self._kept.find(key)
         if found is not None:
             return found

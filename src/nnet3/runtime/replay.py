@@ -24,12 +24,12 @@ _ONE_AT_A_TIME = threading.Lock()  # graphs of one pool are recorded one after t
 
 
 class Replay:
-    """Runs the segments of a linked computation, and records what they do when they run for the second time.
+    """Runs the segments of a linked computation, and records each segment's calls at its second run.
 
-    Recorded are the calls that work on memory of the program and on kernels alone: no updates, no statistics, nothing
-    that takes from outside or gives away. A recording holds as long as the kernels are in the same state
-    (`replay_state`); else the segment runs call by call, and is recorded again at the next run in that state. Values
-    of parameters may change: they are read where they lie.
+    Recorded are calls that work on memory of the program and on kernels alone: no updates, no statistics, no accepted
+    or provided matrices. A recording holds as long as the kernels are in the same state
+    (`replay_state`); else the segment runs call by call, and is recorded again at the next run in the new state. Values
+    of parameters may change: they are read in place.
     """
 
     def __init__(self, linked: LinkedComputation, record: Recorder) -> None:
@@ -112,7 +112,7 @@ def _graph(calls: Sequence[BoundCall], pool: Any) -> torch.cuda.CUDAGraph:
 
 
 def state_of(kernels: Iterable[Any]) -> list[object] | None:
-    """Returns all that forward passes of kernels depend on, besides what tensors hold; None if it may be more."""
+    """Returns all state behind the kernels' forward passes, besides tensors' contents; None if there may be more."""
     state: list[object] = []
     for kernel in kernels:
         of_kernel = getattr(kernel, "replay_state", lambda: None)()

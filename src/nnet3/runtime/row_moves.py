@@ -94,7 +94,7 @@ def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
 
 
 def plan_moves(planner: Planner, moves: RowMoves, scale: float, *, add: bool) -> None:
-    """Does the same between several; rows that are copied all have one dest."""
+    """Set dest rows to scale * source rows, or add, between several sub-matrices; copied rows all have one dest."""
     for alike in _by_space(planner, moves):
         order, blocks, sides = _blocks_of_addresses(planner, alike)
         if blocks is None:

@@ -41,13 +41,13 @@ def with_parameters(computation: NnetComputation) -> NnetComputation:
 
 
 def parameters_of(rows: RowNumbers) -> np.ndarray:
-    """Returns the parameters of a program: those of its blocks, matrices, and how many rows its tables know."""
+    """Returns the parameters of a program: of blocks and matrices, and the number of known rows in each table."""
     known = [np.count_nonzero(table >= 0) for table in rows.index_tables]
     return np.concatenate([rows.blocks.ravel(), rows.matrices, np.array(known, dtype=np.int64)])
 
 
 class TablePart(Enum):
-    """A part of an index table: all of it, its rows but -1, where these stand, where -1 stands."""
+    """A part of an index table: the whole table, its rows but -1, the places of these rows, the places of -1."""
 
     ALL = auto()
     SOURCE = auto()

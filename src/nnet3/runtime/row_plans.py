@@ -1,8 +1,8 @@
-"""RowPlans: the plans of programs that have the same commands on other rows, as those for several sets of lengths.
+"""RowPlans: the plans of programs with equal commands on other rows, as programs for several sets of lengths.
 
-One of them is planned with parameters in the place of its row numbers. What comes out is affine in these, and holds for
-all of the programs: their plans are had by arithmetic. Matrices lie where the largest of those seen so far lie, so that
-views which begin at the same row of a matrix do not move.
+One program is planned with parameters in the place of row numbers. The resulting plan is affine in the parameters, and
+holds for all programs: each plan follows by arithmetic. Places have room for the largest matrices seen so far, so that
+views do not move if they begin at the same row of a matrix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEPS = 16  # to which sizes are rounded up between a power of two and the next
 
 
 class RowPlans:
-    """The plans in one dtype of programs that differ in their row numbers. Threads take turns."""
+    """The plans in one dtype of programs with different row numbers. Threads take turns."""
 
     def __init__(self, dtype: str) -> None:
         self._dtype, self._lock = dtype, threading.Lock()
@@ -86,6 +86,6 @@ class _OutlineOfRows:
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:
-    """Returns sizes of which there are `_STEPS` from a power of two to the next, at least as large as these."""
+    """Returns the next larger sizes; there are `_STEPS` sizes from a power of two to the next."""
     step = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64) // _STEPS)
     return -(-sizes // step) * step

@@ -1,7 +1,7 @@
-"""Rules: one small function for each class of commands, which plans the calls that carry a command out.
+"""Rules: one small function for each class of commands, which plans the calls for a command.
 
-To add a command: its class in `nnet3.ir`, a rule here, and their tests; a call that no rule has used before
-also needs its kind in `nnet3.runtime.calls`.
+To add a command: a class in `nnet3.ir`, a rule here, and tests; a call unknown to all earlier rules
+also needs a kind in `nnet3.runtime.calls`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ViewOperations: operations of native code on the views of a plan, wherever these lie and however they move.
+"""ViewOperations: operations of native code on the views of a plan, at any places and with any moves.
 
-Calls are bound to stand-ins for their views, each at an address of its own. So the addresses in their operations say
-which view each matrix is, or some columns of. Where the view lies in which turn of a loop, and how many rows it then
-has, is known from the plan.
+Calls are bound to stand-ins for views, each at an address of its own. So the addresses in operations identify
+the view of each matrix, or of some of its columns. The place of the view in each turn of a loop, and its number of
+rows, are known from the plan.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class MovedOperations(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ViewOperations:
-    """Some operations, and which of their matrices are views.
+    """Some operations, and the views among their matrices.
 
     `rows` (operations, numbers of one): addresses count from the beginning of a view, or from 0. `matrices` (views, 5)
-    has a row for each matrix that is a view: operation, matrix, view; the size that is the number of rows of this view,
-    1 to 3, or 0 for none; and that number.
+    has a row for each matrix that is a view: operation, matrix, view; the size that is the view's number of rows,
+    1 to 3, or 0 for none; and the number of rows.
     """
 
     rows: np.ndarray
@@ -78,14 +78,14 @@ class ViewOperations:
         return MovedOperations(rows, moves)
 
     def packs_constant(self, packed: np.ndarray, places: Places) -> bool:
-        """True if all weights that these operations pack are those of views that nothing changes."""
+        """True if all weights packed by the `packed` operations are in constant views."""
         operation, matrix, view = self.matrices.T[:3]
         constant = set(operation[(matrix == 2) & places.is_constant[view]].tolist())
         return constant.issuperset(np.flatnonzero(packed).tolist())
 
 
 def on_views(calls: Iterable[Operations | None], stand_ins: StandIns) -> Iterator[ViewOperations | None]:
-    """Yields the operations of each call, made for stand-ins, on the views for which these stand; None without."""
+    """Yields the operations of each call, made for stand-ins, on the views behind the stand-ins; None without."""
     found = list(calls)
     rows = np.array([row for each in found for row in each or ()], np.int64).reshape(-1, _WIDTH)
     views, offsets = stand_ins.views_at(rows[:, ADDRESSES])

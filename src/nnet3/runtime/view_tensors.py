@@ -1,4 +1,4 @@
-"""ViewTensors: the views of a plan as tensors; StandIns: tensors in their place that tell them apart."""
+"""ViewTensors: the views of a plan as tensors; StandIns: tensors in the place of views that tell views apart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _APART = 64  # bytes; stand-ins begin at multiples
 
 
 class Places(NamedTuple):
-    """The places of the views of a plan, (views,) each, and how they go on in loops.
+    """The places of the views of a plan, (views,) each, and their moves in loops.
 
     `begin`: the address of the first number in the first turn; of a view that moves unevenly, of row 0 of its table.
     `num_rows`: the rows of a view that moves evenly. `of_turn` and `of_row`: elements a turn, and from row to row.
@@ -43,9 +43,9 @@ NO_PLACES = Places(_NONE, _NONE, _NONE, _NONE, _NONE - 1, _NONE > 0, [])
 
 
 class ViewTensors:
-    """The views of a plan, in an arena and in outside memory. `fixed`: those that do not move in loops, else None.
+    """The views of a plan, in an arena and in outside memory. `fixed`: views that do not move in loops, else None.
 
-    Many views are of matrices that take turns in one place: they are one tensor.
+    Views with equal numbers, as of matrices that take turns in one place, are one tensor.
     """
 
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
@@ -70,12 +70,12 @@ class ViewTensors:
         self.forget_turns()
 
     def forget_turns(self) -> None:
-        """Forget the tensors of views that move, before others than the present turns are asked for."""
+        """Forget the tensors of moving views, before other turns are asked for."""
         self._moving: dict[int, Sequence[Tensor]] = {}
         self._cuts: dict[int, _Cuts] = {}
 
     def of(self, number: int, turns: range) -> Iterable[Tensor]:
-        """Returns a view as it lies in each of these turns."""
+        """Returns the tensor of a view in each of the turns."""
         fixed = self.fixed[number]
         if fixed is not None:
             return repeat(fixed, len(turns))
@@ -84,9 +84,9 @@ class ViewTensors:
         return self._moving[number]
 
     def move(self, plan: Plan) -> bool:
-        """Let tensors lie where a plan has them that differs in numbers alone.
+        """Move tensors to the places of a plan that differs in numbers alone.
 
-        Returns False, and changes nothing, if views that have been one tensor would part, or begin to move in loops.
+        Returns False, and changes nothing, if views of one tensor would part, or begin to move in loops.
         """
         views = plan.views[self._first]
         moves, differs = views[:, -2:].any(axis=1), views != self._views
@@ -126,7 +126,7 @@ class ViewTensors:
         )
 
     def stand_ins(self) -> StandIns:
-        """Returns tensors in the place of all views; one that moves unevenly has as many rows as it has at most."""
+        """Returns tensors in the place of all views; a view that moves unevenly has its largest number of rows."""
         views = self._plan.views
         shapes, strides, _ = self._elements(views)
         most = np.array([0, *(table[:, 1].max(initial=0) for table in self._plan.uneven)])
@@ -150,7 +150,7 @@ class ViewTensors:
             yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
 
     def _tensors(self, number: int, turns: range) -> Sequence[Tensor]:
-        """Returns the tensors of a view that moves, one for each turn."""
+        """Returns the tensors of a moving view, one for each turn."""
         if not self._how:
             moving = np.flatnonzero(self._plan.views[:, -2:].any(axis=1))
             views = self._plan.views[moving]
@@ -179,10 +179,10 @@ def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
 
 
 class StandIns:
-    """Tensors in the place of views, with their shapes and strides. Nobody looks at what is in them.
+    """Tensors in the place of views, with the views' shapes and strides. Nobody looks at their contents.
 
-    Each has a first row of its own; other rows lie in what follows. So the address of some of its columns tells which
-    view it is.
+    Each stand-in has a first row of its own; its further rows lie in the memory behind. So the address of some columns
+    of the first row identifies the view.
     """
 
     def __init__(
@@ -218,10 +218,10 @@ class StandIns:
         return repeat(self[view], len(turns))
 
     def forget_turns(self) -> None:
-        """They are the same in all turns."""
+        """Does nothing: tensors are the same in all turns."""
 
     def views_at(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the view in whose first row each address lies, -1 for other memory, and the bytes before it there."""
+        """Returns the view with each address in its first row, -1 for other memory, and the bytes before it."""
         offsets = addresses - self._memory.data_ptr()
         view = np.searchsorted(self._starts, offsets, side="right") - 1
         offsets = offsets - self._starts[view]
@@ -230,7 +230,7 @@ class StandIns:
 
 
 class _Cuts:
-    """Blocks of rows, (blocks, 2) of first row and number, that are cut out of one matrix."""
+    """Blocks of rows, (blocks, 2) of first row and number, cut out of one matrix."""
 
     def __init__(self, blocks: np.ndarray) -> None:
         first, count = blocks.T

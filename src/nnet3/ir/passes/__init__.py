@@ -1,1 +1,1 @@
-"""Passes: functions from a computation to a better one that does the same; `pipeline` puts them in order."""
+"""Passes: functions from a computation to a better, equivalent computation; `pipeline` puts them in order."""

@@ -1,6 +1,6 @@
-"""Compression of values whose signs are all that the backward pass needs.
+"""Compression of values of which the backward pass needs only the signs.
 
-What a rectified linear unit computed is needed again, going backward, but only where it is positive. Between the two
+The output of a rectified linear unit is needed again, going backward, but only where it is positive. Between the two
 passes nothing else reads it, and memory is scarcest there.
 """
 
@@ -25,7 +25,7 @@ _FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory i
 
 
 def compress_signs(computation: NnetComputation) -> NnetComputation:
-    """Compress, across the marker, each matrix whose signs are all that is read after it.
+    """Compress, across the marker, each matrix of which only the signs are read after the marker.
 
     A computation with several markers stays as it is.
     """

@@ -1,12 +1,13 @@
-"""Derivatives of sums as copies: what a kernel passes on unchanged needs no kernel.
+"""Derivatives of sums as copies: a derivative passed on unchanged needs no kernel.
 
-The derivative of a term is that of the sum. As a copy it is seen by `share_copies`, which lets both lie in one place:
+The derivative of a term is the derivative of the sum. As a copy it is visible to `share_copies`, which lets both
+derivatives lie in one place:
 
     before                                            after
     plus.Backprop(([], []), [], m4, (&m5, += m6))     m5 = m4
                                                       m6 += m4
 
-Not in a recurrence: there the steps of many derivatives share the room of one, and such copies would stay.
+Recurrences are left out: there the derivatives of many steps share the room of one, and such copies would stay.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nnet3.ir.declarations import with_values
 
 
 def copy_derivatives(computation: NnetComputation) -> NnetComputation:
-    """Write derivatives that are equal to those of the output as copies and additions."""
+    """Write derivatives equal to the output's derivative as copies and additions."""
     if not any(promises.passes_deriv for kernel in computation.kernels for promises in kernel.inputs):
         return computation
     times = Counter(command.kernel for command in computation.commands if isinstance(command, Backprop))
@@ -38,7 +39,7 @@ def copy_derivatives(computation: NnetComputation) -> NnetComputation:
 
 
 def _spelled_out(computation: NnetComputation, command: Backprop) -> Iterator[Command]:
-    """Yields the copies for a command, and what is left of it."""
+    """Yields the copies for a command, and the rest of the command."""
     kernel = computation.kernels[command.kernel]
     written, added = list(command.input_derivs), list(command.added_derivs)
     copies: list[Command] = []

@@ -1,4 +1,4 @@
-"""Dead code elimination: commands whose results nobody reads, matrices that nobody uses."""
+"""Dead code elimination: commands without readers of their results, matrices without users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnet3.ir.variables import Integers
 
 
 def dead_code(computation: NnetComputation) -> NnetComputation:
-    """Drop the commands that have neither side effects nor readers.
+    """Drop commands with neither side effects nor readers.
 
     A result that a command need not give (an optional operand, a memo) becomes 0, or -1, if nobody reads it.
     """
@@ -40,7 +40,7 @@ class _Result(NamedTuple):
 
 
 class _Needs:
-    """Liveness: commands with side effects are needed, and so is whatever a needed command reads.
+    """Liveness: commands with side effects are needed, and so is every command whose result a needed command reads.
 
     `is_needed` is a mask, (commands,). A command that adds to a result reads it, but needs it only if the sum is read.
     """
@@ -57,7 +57,7 @@ class _Needs:
         self._leave_matrices()
 
     def _acting(self) -> np.ndarray:
-        """Returns the roots of liveness, a mask (commands,): those that stay even if nobody reads their results."""
+        """Returns the roots of liveness, a mask (commands,): commands that stay even without readers of results."""
         analysis = self.analysis
         acting = np.ones(analysis.num_commands, dtype=bool)
         acting[analysis.accesses.command] = False
@@ -73,7 +73,7 @@ class _Needs:
     def _edges(self) -> np.ndarray:
         """Def-use edges, (edges, 4), the last reader first: reader, its event, writer, its event.
 
-        An event is -1 unless it is of an optional result; then not the command counts but whether the result is read.
+        An event is -1 except for an optional result; there reads of the result count, not the command.
         """
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
@@ -156,7 +156,7 @@ class _Needs:
         return self.analysis.events_at(submatrices, np.array([result.command for result in results], dtype=np.int64))
 
     def _first_events(self, results: list[_Result]) -> Integers:
-        """Returns where the events of each result begin among those of all."""
+        """Returns the first event of each result, as a position among all events."""
         counts = self.analysis.variables.counts(np.array([result.submatrix for result in results], dtype=np.int64))
         return np.cumsum(counts) - counts
 

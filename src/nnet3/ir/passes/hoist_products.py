@@ -31,7 +31,7 @@ from nnet3.ir.variables import Integers
 
 
 class EarlyColumns(NamedTuple):
-    """The columns [first, end) of a kernel's input, and where they are copied from: a matrix, from this column on."""
+    """The columns [first, end) of a kernel's input, and their source: a matrix, from column `source_column` on."""
 
     first: int
     end: int
@@ -41,7 +41,7 @@ class EarlyColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class EarlyStep:
-    """A Propagate by its number, with the columns that are known early and the first row of each in its source."""
+    """A Propagate by its number, with the columns known early and the first source row of each group of columns."""
 
     number: int
     early: dict[EarlyColumns, int]
@@ -67,13 +67,13 @@ def hoist_products(computation: NnetComputation) -> NnetComputation:
 
 
 class _ColumnFinder:
-    """Finds the columns of a step's input that are copied from what was there before the first step."""
+    """Finds the columns of a step's input copied from values that exist before the first step."""
 
     def __init__(self, computation: NnetComputation, analysis: Analysis) -> None:
         self._computation, self._analysis = computation, analysis
 
     def steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
-        """Returns those steps that know the same columns early, from the same matrices; those that most know."""
+        """Returns the steps that know equal columns early, from the same matrices: the largest group of steps."""
         steps = self._early_steps(numbers)
         [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
         steps = [step for step in steps if tuple(sorted(step.early)) == columns]
@@ -90,7 +90,7 @@ class _ColumnFinder:
         return command.inputs[0]
 
     def _early_steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
-        """Returns what each of these steps knows before the first of them."""
+        """Returns for each step the columns known before the first step."""
         writers = self._writers([self._input_of(number) for number in numbers], numbers)
         copied = [self._copied(number, each) for number, each in zip(numbers, writers, strict=True)]
         copies = sorted({copy for found in copied for copy, _ in found.values()})
@@ -109,9 +109,9 @@ class _ColumnFinder:
         ]
 
     def _copied(self, number: int, writers: Sequence[int]) -> dict[EarlyColumns, tuple[int, int]]:
-        """Returns the columns of a step's input that one command copies there: its number, and the first row copied.
+        """Returns the columns of a step's input copied by one command: the command's number, and the first row copied.
 
-        `writers`: the commands that wrote the input, -1 for what nobody wrote.
+        `writers`: the commands that wrote the input, -1 for unwritten elements.
         """
         blocks, commands = self._computation.submatrices, self._computation.commands
         block = blocks[self._input_of(number)]
@@ -137,7 +137,7 @@ class _ColumnFinder:
         return found if written == block.num_rows * block.num_cols else {}  # nobody writes over what another wrote
 
     def _writers(self, submatrices: Sequence[int], at: Sequence[int]) -> list[list[int]]:
-        """Returns the commands that wrote what each command `at` finds in a sub-matrix; -1 for what nobody wrote."""
+        """Returns for each command `at` the writers of the values found in a sub-matrix; -1 for unwritten elements."""
         blocks = np.array(submatrices, dtype=np.int64)
         events = self._analysis.events_at(blocks, np.array(at, dtype=np.int64))
         sources = self._analysis.source_of_event[events]
@@ -152,7 +152,7 @@ def _common(start: int, count: int, other: int, other_count: int) -> tuple[int, 
 
 
 def _is_range(rows: Integers) -> bool:
-    """Tells whether every row from the first to the last one is there: others might not be defined."""
+    """Tells whether the rows fill the range from the first to the last: missing rows might be undefined."""
     return len(distinct(rows)) == rows.max() + 1 - rows.min()
 
 
@@ -163,7 +163,7 @@ def _output(computation: NnetComputation, number: int) -> SubMatrix:
 
 
 class _Rows:
-    """The order of the rows of all steps in what is hoisted: that of a source if they are a range there."""
+    """The order of all steps' rows in the hoisted product: the order of a source if its rows are a range there."""
 
     def __init__(self, starts: Integers, counts: Integers) -> None:
         """`starts` are the first rows of the steps in a source, `counts` their numbers of rows, both (steps,)."""
@@ -180,7 +180,7 @@ class _Rows:
 
 
 class _Hoisting(Rewriting):
-    """Replaces steps by parts of them, and puts what all have in common before the first."""
+    """Replaces steps by parts of steps, and puts their common product before the first step."""
 
     def hoist(self, steps: Sequence[EarlyStep]) -> None:
         computation, columns = self.computation, sorted(steps[0].early)
@@ -211,7 +211,7 @@ class _Hoisting(Rewriting):
     def _source(
         self, part: EarlyColumns, rows: Integers, before: list[Command], info: MatrixInfo | None
     ) -> tuple[int, bool]:
-        """Returns a sub-matrix with these rows of what is copied to some columns; true if it is gathered for that."""
+        """Returns a sub-matrix with `rows` of the source of some columns; true if the rows are gathered for it."""
         num_cols = part.end - part.first
         if (np.diff(rows) == 1).all():
             block = SubMatrix(part.matrix, int(rows[0]), len(rows), part.source_column, num_cols)
@@ -226,7 +226,7 @@ class _Hoisting(Rewriting):
         return gathered, True
 
     def _rest(self, number: int, columns: Sequence[EarlyColumns], addend: int) -> Iterator[Command]:
-        """Yields the products of the other columns of a step, which are added to `addend`."""
+        """Yields the products of the remaining columns of a step, added to `addend`."""
         command = self.computation.commands[number]
         assert isinstance(command, Propagate)
         width = self.computation.submatrices[command.inputs[0]].num_cols
@@ -238,7 +238,7 @@ class _Hoisting(Rewriting):
                 addend = command.output
 
     def _product(self, command: Propagate, first: int, end: int, source: int, addend: int, output: int) -> Command:
-        """Returns what multiplies these columns; the bias is added if there is no other addend."""
+        """Returns the command that multiplies these columns; the bias is added if there is no addend."""
         name = part_name(self.computation.kernels[command.kernel].name, first, end, adds=addend != 0)
         addends = (InputPromises(propagate_in_place=True),) if addend else ()
         info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=addend != 0)

@@ -1,7 +1,8 @@
-"""Backward passes that read their input, where that is kept anyway, in the place of their output.
+"""Backward passes that read the kernel's input instead of its output, where the input is kept anyway.
 
-After a rectifier, whose derivative needs the signs of its output, batch-norm can go backward with that output, and its
-own need not be kept: what comes next can work where it lies. All that takes more memory is that signs are not enough.
+After a rectifier, whose derivative needs the signs of its output, batch-norm can go backward with the rectifier's
+output. Batch-norm's own output need not be kept: the next kernel can work in its place. The only cost in memory: signs
+of the rectifier's output are not enough.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nnet3.ir.computation import NnetComputation
 def keep_inputs(computation: NnetComputation) -> NnetComputation:
     """Give backward passes the input of their forward passes, if after the marker only they would read the output.
 
-    Only where others use the matrix of the input later. A computation with several markers stays as it is.
+    Applies only where others use the matrix of the input later. A computation with several markers stays as it is.
     """
     if not any(info.backprop_takes_input for info in computation.kernels):
         return computation
@@ -33,7 +34,7 @@ def keep_inputs(computation: NnetComputation) -> NnetComputation:
 
 
 def _changed(analysis: Analysis, marker: int) -> dict[int, Backprop]:
-    """Returns the commands that are to read an input, by number: all that read one matrix of outputs, or none."""
+    """Returns the commands that are to read an input, by number: all readers of a matrix of outputs, or none."""
     found: dict[int, dict[int, Backprop]] = defaultdict(dict)
     for number in analysis.accesses.numbers_of_class.get(Backprop, []):
         command = analysis.computation.commands[number]
@@ -50,7 +51,7 @@ def _changed(analysis: Analysis, marker: int) -> dict[int, Backprop]:
 
 
 def _with_input(analysis: Analysis, number: int, command: Backprop) -> Backprop | None:
-    """Returns the command with its input in the place of its output, None if it cannot have it."""
+    """Returns the command with the kernel's input in the place of its output, None if the input is not allowed."""
     computation = analysis.computation
     if not (computation.kernels[command.kernel].backprop_takes_input and command.output and command.memo >= 0):
         return None

@@ -5,9 +5,9 @@ A pass offers candidates: pairs of matrices that some commands would like to be 
     c4: m2 = m1                   share_copies offers (m1, m2): the copy would have nothing to do
     c5: relu.Propagate(m2, &m3)   work_in_place offers (m2, m3): the kernel can run in place
 
-Pairs that have matrices in common make a group, which is laid into its largest matrix. Two matrices of a group
-interfere if a read would then find what was written to the other one and not copied from there. Interference takes
-candidates away until what is left has none.
+Pairs with matrices in common make a group, which is laid into its largest matrix. Two matrices of a group
+interfere if a read of the first would find a value written to the second and not copied from the second.
+Interference takes candidates away until the rest has none.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class MergeConflicts:
         self.matrix = np.append(self.matrix, matrix)
 
     def _add_outputs(self) -> None:
-        """Add a read after the last command for each matrix that is handed to the user."""
+        """Add a read after the last command for each matrix handed to the user."""
         computation = self.analysis.computation
         for number in self.analysis.accesses.numbers_of_class.get(ProvideOutput, ()):
             source = computation.commands[number].form.operands(computation.commands[number])
@@ -108,7 +108,7 @@ class MergeConflicts:
         )
 
     def found(self) -> set[tuple[int, int]]:
-        """Returns pairs of matrices: one that is read, and one that has been written over it."""
+        """Returns pairs of matrices: a matrix that is read, and a matrix that has been written over it."""
         if len(self.variable) == 0:
             return set()
         return self._overwritten() | self._at_once()
@@ -125,7 +125,7 @@ class MergeConflicts:
         return set(zip(self.matrix[wrong].tolist(), self.matrix[latest[wrong]].tolist(), strict=True))
 
     def _latest_copy(self) -> Integers:
-        """Returns for each row the latest before it that copies to the same variable of the same matrix, or -1."""
+        """Returns for each row the latest earlier row with a copy to the same variable of the same matrix, or -1."""
         order = np.lexsort((self.command, self.matrix, self.variable))
         copy = _latest(np.where(self.kind[order] == COPY, np.arange(len(order)), -1))
         same = (copy >= 0) & (self.variable[order[copy]] == self.variable[order])
@@ -135,7 +135,7 @@ class MergeConflicts:
         return result
 
     def _at_once(self) -> set[tuple[int, int]]:
-        """Returns pairs of which one command reads the first and changes the second, unless it may do so in place."""
+        """Returns pairs (read, changed) of matrices in one command, unless the command may work in place on them."""
         ends = np.append((self.variable[1:] != self.variable[:-1]) | (self.command[1:] != self.command[:-1]), True)
         end = np.flatnonzero(ends)
         last = np.repeat(end, np.diff(np.append(-1, end)))  # the last row of the same command and variable
@@ -175,7 +175,7 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 
 
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
-    """Returns the pairs of matrices that may both be moved, one pair for any two matrices."""
+    """Returns the pairs of matrices that may share a place, one pair for any two matrices."""
     computation = analysis.computation
     given, fixed, is_room = _given(computation), _fixed(analysis), cache(partial(_is_room, computation))
     chosen: dict[tuple[int, int], Pair] = {}
@@ -194,19 +194,19 @@ def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def _fixed(analysis: Analysis) -> set[int]:
-    """Returns the matrices that lie outside and those that are compressed for a while."""
+    """Returns the matrices in outside memory and the matrices that are compressed for a while."""
     compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
     return {0, *analysis.computation.outside_by_matrix(), *compressed}
 
 
 def _is_room(computation: NnetComputation, matrix: int) -> bool:
-    """True for a matrix that holds one time step after the other; it stays out of rows that have a time."""
+    """True for a matrix that holds one time step after another; it stays out of rows with times of their own."""
     info = computation.matrix_info.get(matrix)
     return info is not None and info.indexes is not None and bool((info.indexes[:, T] == NO_TIME).all())
 
 
 def _given(computation: NnetComputation) -> set[int]:
-    """Returns the matrices that are exchanged with the user, which stay whole."""
+    """Returns the matrices exchanged with the user, which stay whole."""
     io = (*computation.inputs, *computation.outputs)
     return {computation.submatrices[number].matrix for i in io for number in (i.value, i.deriv)}
 
@@ -215,7 +215,7 @@ def _given(computation: NnetComputation) -> set[int]:
 
 
 def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, MatrixPlace]:
-    """Returns a place for each matrix of the pairs: in the largest one that is connected with it, if it fits there."""
+    """Returns a place for each matrix of the pairs: in the largest matrix connected with it, if it fits there."""
     neighbours: dict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         neighbours[pair.source].append(pair)
@@ -240,7 +240,7 @@ def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Ma
 
 
 def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[int, MatrixPlace]) -> list[Pair]:
-    """Returns the pairs left to try, fewer than before: those of failed groups that are part of no conflict."""
+    """Returns the pairs left to try, fewer than before: pairs of failed groups that are part of no conflict."""
     left = [pair for pair in pairs if pair.source not in done and pair.dest not in done]
     for victim, other in conflicts:
         direct = [pair for pair in left if {pair.source, pair.dest} == {victim, other}]
@@ -256,8 +256,8 @@ def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[
 def relocate(analysis: Analysis, places: dict[int, MatrixPlace], candidates: Candidates) -> NnetComputation:
     """Move each matrix to its place, and drop the copies from a block to itself.
 
-    Sub-matrices keep their numbers, so that commands and tables stay as they are. The matrix in which others lie lives
-    from the first allocation of one of them to the last deallocation.
+    Sub-matrices keep their numbers, so that commands and tables stay as they are. A matrix with several matrices in it
+    lives from the first allocation of any of them to the last deallocation.
     """
     computation = analysis.computation
     result = computation.copy()

@@ -11,10 +11,9 @@ _BEFORE, _AT, _AFTER = 0, 1, 2  # a command's turn within the place it moves to
 
 
 def move_sizing(computation: NnetComputation) -> NnetComputation:
-    """Move each allocation to just before the first access, each deallocation to just after the last one.
+    """Move each allocation to just before the first access, each deallocation to just after the last access.
 
-    A matrix that is given to the user is not deallocated earlier than it was. A matrix that nobody uses is not
-    allocated at all.
+    A matrix handed to the user is not deallocated earlier than before the pass. An unused matrix is never allocated.
     """
     analysis = analyse(computation)
     place = np.arange(analysis.num_commands)

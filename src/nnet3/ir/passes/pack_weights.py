@@ -1,7 +1,7 @@
-"""Packing: the steps of a recurrence read the weights of their product from a matrix that holds nothing else.
+"""Packing: the steps of a recurrence read the weights of their product from a matrix without further columns.
 
-A part of a kernel multiplies by some columns of its weights, which lie between others. Read at every step, they are
-copied once, transposed, so that rows follow each other in memory:
+A part of a kernel multiplies by some columns of the weights, with unused columns around them. Steps read the columns
+again and again, so the pass copies the columns once, transposed, so that rows follow each other in memory:
 
     before                                          after
     W[6:9]+.Propagate((m2, m9(0:1, :)), &m4)        W[6:9]+.Propagate((), &m10)
@@ -21,7 +21,7 @@ from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 
 
 def pack_weights(computation: NnetComputation) -> NnetComputation:
-    """Give kernels that pack their weights, and multiply by them several times, packed weights."""
+    """Give packed weights to kernels that can pack weights and multiply by them several times."""
     found = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
     chosen = [numbers for numbers in found if len(numbers) > 1]
     if not chosen:
@@ -33,7 +33,7 @@ def pack_weights(computation: NnetComputation) -> NnetComputation:
 
 
 def _pack(rewriting: Rewriting, numbers: Sequence[int]) -> None:
-    """Let these steps read packed weights, and put the matrix of these round them."""
+    """Let the steps read packed weights, and allocate the matrix of packed weights around the steps."""
     result = rewriting.computation
     first = result.commands[numbers[0]]
     assert isinstance(first, Propagate)

@@ -1,11 +1,12 @@
 """The passes in their order, and the function that runs them.
 
-Each has a level, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
+Each pass has a level, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
 
-1. What only drops, moves and shortens: fewer commands and less memory for little work.
-2. What lays several matrices into one place, so that copies go and memory is used again, and what packs values.
-3. What computes otherwise: sums may be rounded otherwise, and new matrices may take memory. This level is the default.
-4. What takes time to save memory.
+1. Passes that only drop, move and shorten: fewer commands and less memory for little work.
+2. Passes that lay several matrices into one place, so that copies go and memory is used again, and passes that pack
+   values.
+3. Passes that compute otherwise: sums may be rounded otherwise, and new matrices may take memory. The default level.
+4. Passes that take time to save memory.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from nnet3.text.suggest import did_you_mean
 
 @dataclass(frozen=True)
 class Pass:
-    """A function that returns an equivalent computation, or the one it was given if there is nothing to do.
+    """A function that returns an equivalent computation, or its argument if there is nothing to do.
 
     With `adds_matrices` the result may need more memory, at most by the added matrices. With `joins_matrices` several
-    matrices become one, which lives as long as any of them: the result needs at most what it would if each of them had
-    that size. Other passes never need more.
+    matrices become one matrix, alive as long as any of its parts: the result needs at most as much memory as if every
+    part had the size of the whole. No pass without these marks ever needs more.
     """
 
     name: str
@@ -81,8 +82,8 @@ def optimize(
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
     Passes see every turn: a Repeat is unrolled first.
-    With `check_between` the checker looks at the computation before the first pass and at what each pass makes of it,
-    and its ComputationCheckError names the pass. With `prove` a ProofError names the pass whose result computes
+    With `check_between` the checker looks at the computation before the first pass and after each pass,
+    and its ComputationCheckError names the pass. With `prove` a ProofError names the first pass whose result computes
     something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's
     name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
     """
@@ -111,7 +112,7 @@ def optimize(
 
 
 def prove_results(results: Sequence[PassResult], seed: int = 0) -> None:
-    """Raise ProofError, which names the pass and how to go on without it, if what passes have made differs."""
+    """Raise ProofError, with the pass's name and how to go on without it, if results of passes differ."""
     if len(results) < 2:
         return
     try:
@@ -121,7 +122,7 @@ def prove_results(results: Sequence[PassResult], seed: int = 0) -> None:
 
 
 def _name_the_pass(results: Sequence[PassResult], seed: int, last: ProofError) -> NoReturn:
-    """Raise ProofError for the first pass that changed what the program computes."""
+    """Raise ProofError for the first pass that changed the meaning of the program."""
     found = last
     try:
         prove_equal(results, seed)

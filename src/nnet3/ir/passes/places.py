@@ -1,4 +1,4 @@
-"""Candidates for one place: what the passes offer and what merging decides."""
+"""Candidates for one place: pairs offered by passes, and places decided by merging."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The commands of each pair; `are_copies`: they have nothing to do once source and destination are one."""
+    """The commands of each pair; `are_copies`: the commands are superfluous once source and destination are one."""
 
     commands: dict[Pair, list[int]]
     are_copies: bool

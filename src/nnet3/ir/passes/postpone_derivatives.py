@@ -1,7 +1,7 @@
 """Postponing: going backward, a recurrence computes at each step only the derivatives that another step waits for.
 
 A step of a recurrent layer multiplies `Append(input, r(t-1))` by one matrix. Backward, the step before it waits for the
-derivative of r(t-1) alone. Those of the inputs of all steps are one product after the last one:
+derivative of r(t-1) alone. The derivatives of all steps' inputs are one product after the last step:
 
     before                                     after
     W.Backprop([], [], m4(3, :), &m2)          W[6:9].Backprop([], [], m4(3, :), &m2(:, 6:8))
@@ -11,13 +11,13 @@ derivative of r(t-1) alone. Those of the inputs of all steps are one product aft
     W.Backprop([], [], m4(2, :), &m2)          W[0:6].Backprop([], [], m4(2:3, :), &m9)
     m1(2, :) = m2(:, 0:5)                      m1(2:3, :) = m9
 
-What nobody reads, as the derivative of an input that is no output of a trained layer, is not computed at all.
+A derivative without readers, as of an input that is no output of a trained layer, is not computed at all.
 
 Two commands that write to the same elements may change places only if both add. So
 
-* what sends late columns moves past no access to where it sends, but for commands that send later themselves;
-* what is sent after one step stays before what is sent after a later step;
-* what is sent after the same step keeps its order, unless both add. Append(x(t), x(t-1)) needs, backward in time,
+* a command that sends late columns moves past no access to its destination, except by commands that send later too;
+* commands that send after one step stay before commands that send after a later step;
+* commands that send after the same step keep the order, unless both add. Append(x(t), x(t-1)) needs, backward in time,
 
       step by step              x(t-1) before x(t)             x(t) before x(t-1): wrong
       m1(3, :) = m2(:, 0:2)     m1(0:2, :) = m9                m1(3, :) = m8(2, :)
@@ -25,7 +25,7 @@ Two commands that write to the same elements may change places only if both add.
       m1(2, :) += m2(:, 0:2)    m1(1:2, :) += m8(0:1, :)       m1(0:2, :) = m9
       ...
 
-  Columns are sent one after the other in an order that keeps this; where there is none, they take turns.
+  Columns are sent part by part in an order that keeps this rule; without such an order, parts take turns.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ class InputColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class LateStep:
-    """A Backprop, and for columns that one command alone reads that command; both by their numbers.
+    """A Backprop by its number, with the number of the only reader of some of its columns.
 
-    `width`: all columns; `read_by`: those that each command reads, those of `sent_by` among them.
+    `width`: number of all columns; `sent_by`: the one reader of columns; `read_by`: the columns read by each command,
+    readers in `sent_by` included.
     """
 
     number: int
@@ -71,7 +72,7 @@ class LateStep:
     read_by: list[tuple[int, InputColumns]]
 
     def rest(self) -> list[InputColumns]:
-        """Returns the columns that others read, in order; neighbours are one."""
+        """Returns the columns read by other commands than late senders, in order; neighbours are joined."""
         late, found = set(self.sent_by.values()), list[InputColumns]()
         for first, end in sorted(columns for number, columns in self.read_by if number not in late):
             if found and first <= found[-1].end:
@@ -93,18 +94,18 @@ class LateSteps:
         return max(max(step.number, *step.sent_by.values(), 0) for step in self.steps)
 
     def without(self, columns: set[InputColumns]) -> LateSteps:
-        """Returns the same steps, which compute these columns themselves."""
+        """Returns the steps with the given columns no longer late: each step computes them itself."""
         kept = [{key: n for key, n in step.sent_by.items() if key not in columns} for step in self.steps]
         return LateSteps([replace(step, sent_by=sent) for step, sent in zip(self.steps, kept, strict=True)])
 
     def without_all(self) -> LateSteps:
-        """Returns the same steps, which compute all columns themselves."""
+        """Returns the steps without late columns: each step computes all columns itself."""
         return LateSteps([replace(step, sent_by={}) for step in self.steps])
 
     def in_turns(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
-        """Returns the commands that send columns, in an order in which none comes before what it follows.
+        """Returns the commands that send columns, ordered so that a command comes after all commands it `follows`.
 
-        Those of one column after the other where that can be, for neighbouring rows are then sent by one command.
+        Senders of the same columns follow each other where possible: neighbouring rows are then sent by one command.
         """
         left = {columns: sorted(step.sent_by[columns] for step in self.steps) for columns in self.steps[0].sent_by}
         turns, sent = list[tuple[InputColumns, list[int]]](), set[int]()
@@ -127,7 +128,7 @@ class LateSteps:
 
 
 def _ready(numbers: Sequence[int], sent: set[int], follows: Mapping[int, set[int]]) -> list[int]:
-    """Returns the first of these commands, as long as all that they follow are sent or among them."""
+    """Returns the first of the commands, as long as all commands they follow are sent or among `numbers`."""
     own = set(numbers)
     return list(takewhile(lambda number: not follows.get(number, set()) - sent - own, numbers))
 
@@ -172,13 +173,13 @@ class _Finder:
         self._accesses: dict[tuple[int, int], list[int]] = {}
 
     def late_steps(self, groups: list[LateSteps]) -> list[LateSteps]:
-        """Returns those that can be postponed, as far as they can be."""
+        """Returns the groups of steps that can be postponed, with the columns that can be late."""
         found = [alike for steps in self._without_conflicts(groups) for alike in steps.alike()]
         found = [steps for steps in found if self._has_one_output(steps)]
         return [steps for steps in self._without_conflicts(found) if steps.steps[0].sent_by]
 
     def follows(self, steps: LateSteps) -> dict[int, set[int]]:
-        """Returns for commands that send the steps' late columns those of them that must be sent before."""
+        """Returns for each sender of late columns of the steps the senders that must come before."""
         sent = {number for step in steps.steps for number in step.sent_by.values()}
         found: dict[int, set[int]] = defaultdict(set)
         for number in sent if len(steps.steps[0].sent_by) > 1 else ():
@@ -211,7 +212,7 @@ class _Finder:
         return step
 
     def _readers_of(self, submatrix: int, number: int) -> list[int]:
-        """Returns the commands that read what a command has written to each variable of a sub-matrix."""
+        """Returns for each variable of a sub-matrix the commands that read the value written by command `number`."""
         events = self._analysis.events_of(submatrix, number)
         begin, end = (np.searchsorted(self._read, events, side=side).tolist() for side in ("left", "right"))
         readers = [self._readers[low:high] for low, high in zip(begin, end, strict=True)]
@@ -231,9 +232,9 @@ class _Finder:
         return is_range and bool((self._analysis.next_write(numbers, at + 1) > steps.last).all())
 
     def _without_conflicts(self, chosen: list[LateSteps]) -> list[LateSteps]:
-        """Returns the steps without columns that somebody looks at, or adds to, where they are sent, before the last.
+        """Returns the steps without columns whose destination somebody reads or adds to before the last step.
 
-        What is itself sent as late or later does no harm.
+        Commands that are themselves sent as late or later do no harm.
         """
         while True:
             sent_after = {number: s.last for s in chosen for step in s.steps for number in step.sent_by.values()}
@@ -252,7 +253,7 @@ class _Finder:
         }
 
     def _accesses_of_dest(self, number: int, last: int) -> list[int]:
-        """Returns the commands after this one, up to the last, that access what it sends to."""
+        """Returns the commands after `number`, up to `last`, that access the destination of command `number`."""
         key = number, last
         if key not in self._accesses:
             command = self._computation.commands[number]
@@ -273,26 +274,26 @@ def _some(block: SubMatrix, columns: InputColumns) -> SubMatrix:
 
 
 def _common_columns(own: SubMatrix, other: SubMatrix) -> InputColumns | None:
-    """Returns the columns of a block that another one has too, whatever its rows are; None if there are none."""
+    """Returns the columns of `own` that `other` shares, with any rows; None without common columns."""
     first = max(other.col_offset - own.col_offset, 0)
     end = min(other.col_offset + other.num_cols - own.col_offset, own.num_cols)
     return InputColumns(first, end) if other.matrix == own.matrix and first < end else None
 
 
 def _columns(block: SubMatrix) -> SubMatrix:
-    """Returns the columns of a block, whatever its rows are."""
+    """Returns the columns of a block, with all rows forgotten."""
     return block._replace(row_offset=0, num_rows=0)
 
 
 def _enclosing(blocks: Sequence[SubMatrix]) -> SubMatrix:
-    """Returns the rows from the first to the last one of blocks of one matrix."""
+    """Returns the rows from the first to the last row of blocks of a matrix."""
     first = min(block.row_offset for block in blocks)
     end = max(block.row_offset + block.num_rows for block in blocks)
     return blocks[0]._replace(row_offset=first, num_rows=end - first)
 
 
 class _Postponing(Rewriting):
-    """Replaces steps by parts of them, and puts what all have in common after the last."""
+    """Replaces steps by parts of steps, and puts their common product after the last step."""
 
     def postpone(self, steps: LateSteps, follows: Mapping[int, set[int]]) -> None:
         """Compute and send late columns after the last step; `follows`: see `LateSteps.in_turns`."""
@@ -331,16 +332,16 @@ class _Postponing(Rewriting):
         ]
 
     def _part(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
-        """Returns what computes these columns of a derivative."""
+        """Returns the command that computes these columns of a derivative."""
         name = part_name(self.computation.kernels[command.kernel].name, *columns, adds=False)
         kernel = self.computation.find_or_add_kernel(KernelInfo(name, (InputPromises(),), row_by_row=True))
         return Backprop(kernel, command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
 
     def _sent(self, sent: dict[int, SubMatrix], late: int, first_row: int) -> Iterator[Command]:
-        """Yields what sends the late columns, one command for neighbouring rows.
+        """Yields the commands that send the late columns, one command for neighbouring rows.
 
-        `sent`: the commands that have sent a step's, by number, with the rows of the step; those of `late` begin at
-        `first_row`.
+        `sent`: the commands that have sent a step's columns, by number, with the rows of the step; the rows of `late`
+        begin at `first_row`.
         """
         run: tuple[type[Sending], SubMatrix, SubMatrix] | None = None
         for number in sorted(sent):
@@ -363,7 +364,7 @@ class _Postponing(Rewriting):
 
 
 def _adjoin(*pairs: tuple[SubMatrix, SubMatrix]) -> bool:
-    """Tells whether the rows of the second of each pair follow those of the first, or precede them in all pairs."""
+    """Tells whether in all pairs the second's rows follow the first's rows, or in all pairs precede them."""
     if any(_columns(one) != _columns(other) for one, other in pairs):
         return False
     follow = [one.row_offset + one.num_rows == other.row_offset for one, other in pairs]

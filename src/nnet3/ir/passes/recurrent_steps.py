@@ -1,4 +1,4 @@
-"""The steps of a recurrence: the commands of one kernel and node within a segment, and what comes round them."""
+"""The steps of a recurrence: the commands of one kernel and node within a segment, and commands put around them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ K = TypeVar("K", Propagate, Backprop)
 
 
 def steps_of_kernels(computation: NnetComputation, kind: type[K], is_step: Callable[[K], bool]) -> list[list[int]]:
-    """Returns the numbers of the steps among commands of a kind, those of one kernel, node and segment together."""
+    """Returns the numbers of the steps among commands of a kind, grouped by kernel, node and segment."""
     found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
     segment = 0
     for number, command in enumerate(computation.commands):
@@ -24,7 +24,7 @@ def steps_of_kernels(computation: NnetComputation, kind: type[K], is_step: Calla
 
 
 class Rewriting:
-    """Puts commands before, after and instead of others, by the numbers of these."""
+    """Puts commands before, after and instead of commands with given numbers."""
 
     def __init__(self, computation: NnetComputation) -> None:
         self.computation = computation

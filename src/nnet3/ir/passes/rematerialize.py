@@ -1,4 +1,4 @@
-"""Rematerialization: values are computed again for the backward pass in the place of being kept for it.
+"""Rematerialization: values are computed again for the backward pass instead of kept.
 
     c3: m5 = m4                               c3: m5 = m4
     c4: m5 += 0.66 * m2                       c4: m5 += 0.66 * m2
@@ -6,10 +6,10 @@
     c9: affine.Backprop(m5, ...)              m8 = m4; m8 += 0.66 * m2
                                               c9: affine.Backprop(m8, ...)
 
-A matrix is a candidate if all that writes it going forward can be done again (copies, sums, kernels that promise
-`repeats_forward`), with operands that are there when the backward pass wants it, or are made again themselves. So a
-chain of sums is made again from one that is kept. Which ones go is decided one by one, the largest first, by the peak
-of memory: whatever lowers it, by enough for the bytes that are moved once more.
+A matrix is a candidate if all commands that write it going forward can be repeated (copies, sums, kernels that promise
+`repeats_forward`), with operands that exist when the backward pass wants the matrix, or are made again too. So a
+chain of sums is made again from a kept matrix. Candidates are decided one by one, the largest first, by the peak of
+memory: a candidate is chosen if it lowers the peak by enough for the bytes that are moved once more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHANGES = {Life.BEGINS: 4, Life.ENDS: -4, Life.COMPRESSES: -3, Life.DECOMPRESSE
 
 
 class _Value(NamedTuple):
-    """A matrix that can be made again: by which commands, in the place of being kept between two accesses."""
+    """A matrix that can be made again: the commands for it, instead of keeping it between two accesses."""
 
     matrix: int
     writers: tuple[int, ...]
@@ -92,7 +92,7 @@ def _can_be_repeated(computation: NnetComputation, command: Command) -> bool:
 
 
 def _excluded(analysis: Analysis) -> set[int]:
-    """Returns the matrices whose sub-matrices cannot be exchanged, or whose lives are not simple."""
+    """Returns the matrices with fixed sub-matrices, or with lives that are not simple."""
     computation, lives = analysis.computation, analysis.accesses.lives
     io = (*computation.inputs, *computation.outputs)
     submatrices = [number for each in io for number in (each.value, each.deriv)]
@@ -144,7 +144,7 @@ class _Choice:
         return chosen if is_lower else {}
 
     def _places(self, chosen: Collection[int]) -> dict[int, int]:
-        """Returns the command before which each is made again, for itself or for another; none if one cannot be."""
+        """Returns the command before which each value is made again, for itself or another; none if one cannot be."""
         places = {matrix: self._values[matrix].first_backward for matrix in chosen}
         for value in reversed(self._in_order):
             if value.matrix not in chosen:

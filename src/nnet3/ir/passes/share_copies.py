@@ -1,7 +1,7 @@
 """Copy elimination: a matrix that only holds a copy gives way to the original.
 
-The copy is not needed where both can lie in one place: as long as either is read, nobody changes the other. Then each
-read finds what it found before, in the program as it is.
+The copy is not needed where copy and original can lie in one place: while either is read, nobody changes the place.
+Then each read finds the same value as before, in the program as it is.
 
 In a program that is restricted to shorter sequences a copy does more where it moves rows between times: a row without a
 source becomes zero.
@@ -11,9 +11,9 @@ source becomes zero.
     plus.Propagate((m2, x(4)), &m3)      plus.Propagate((m2, x(4)), &m3)
 
 Where m1 holds rows of t = 5, the row of the sequence that ends at t = 4 is x(4) + 0. Without the copy nothing says so,
-and m2 would have no such row. So whoever restricts programs (`driver.ragged`) demands that each kernel works on the
-rows of its node, which the schedule tells, and that what it reads has these rows; it takes the program without this
-pass and `work_in_place` otherwise.
+and m2 would have no row for the sequence. So the restriction of programs (`driver.ragged`) demands that each kernel
+works on the rows of its node, which the schedule tells, and that its operands have these rows; otherwise it takes the
+program without this pass and `work_in_place`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def share_copies(computation: NnetComputation) -> NnetComputation:
 
 
 def _num_frames(computation: NnetComputation, matrix: int) -> int:
-    """Returns the frames from the first to the last of a matrix; 1 for one that has no times."""
+    """Returns the number of frames from the first to the last of a matrix; 1 for a matrix without times."""
     info = computation.matrix_info.get(matrix)
     if info is None or info.indexes is None:
         return 1

@@ -1,7 +1,7 @@
-"""In-place execution: kernels write where they read, if nobody needs again what they overwrite.
+"""In-place execution: kernels write where they read, if nobody needs the overwritten values again.
 
-An output lies in the matrix of its input, and the derivative of the input in that of the output. Either all commands
-between two matrices work in place or none does.
+An output lies in the matrix of its input, and the derivative of the input in the matrix of the output's derivative.
+Either all commands between two matrices work in place or none does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnet3.ir.passes.places import Candidates, Pair
 
 
 def work_in_place(computation: NnetComputation) -> NnetComputation:
-    """Lay the output of a kernel where its input lies, if the kernel allows it and the input is dead afterwards."""
+    """Lay the output of a kernel over its input, if the kernel allows it and the input is dead afterwards."""
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     classes = {type(command) for command in computation.commands}

@@ -1,7 +1,7 @@
-"""Columns: where the columns of matrices, kernels and named inputs are cut, so that programs can be compared.
+"""Columns: cuts between the columns of matrices, kernels and named inputs, so that programs can be compared.
 
-A block of columns that no command of any program cuts is one element in each row. What commands copy is cut alike on
-both sides, and kernels, inputs and outputs are cut alike in all programs:
+A block of columns that no command of any program cuts is one element in each row. Both sides of a copy are cut
+alike, and kernels, inputs and outputs are cut alike in all programs:
 
     m1(:, 0:5) = m2(:, 3:8)        m2 is cut at 3 and 9, m1 at 0 and 6; and where m2 is cut within, so is m1
 """

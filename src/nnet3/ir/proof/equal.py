@@ -25,7 +25,7 @@ _MOST_ROWS = 8
 
 
 class PassResult(NamedTuple):
-    """A program, and what has made it of the one before: a pass by its name."""
+    """A program, and the name of the pass that made it of the program before."""
 
     name: str
     computation: NnetComputation
@@ -33,11 +33,11 @@ class PassResult(NamedTuple):
 
 @by_each_seed
 def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt | None = None) -> None:
-    """Raise ProofError unless all programs compute what the first one computes.
+    """Raise ProofError unless all programs compute the same as the first program.
 
-    The error names the first pass whose program differs, the output and its rows. Programs that differ are called equal
-    by a chance of one in 2^60, whatever they are; another `seed` gives other random elements. `looks_at` is given if
-    programs may have rows in other orders: then random numbers that kernels draw are not compared.
+    The error names the first pass whose program differs, the output and its rows. Any two different programs are called
+    equal by a chance of one in 2^60; another `seed` gives other random elements. `looks_at` is given if
+    programs may have rows in other orders: then random numbers drawn by kernels are not compared.
     """
     columns = Columns()
     for number, result in enumerate(results):
@@ -63,7 +63,7 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
 
 
 def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputation, int], Machine]) -> None:
-    """Raise ProofError unless the machines of all programs give what that of the first one gives."""
+    """Raise ProofError unless the machines of all programs give the same as the first machine."""
     plain: Machine | None = None
     for number, (name, computation) in enumerate(results):
         machine = machine_of(computation, number)
@@ -78,7 +78,7 @@ def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputatio
 
 
 def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:
-    """Cut the columns of a program, the `number`-th of those that are compared, where its commands cut them."""
+    """Cut the columns of a program, number `number` of the compared programs, where its commands cut them."""
     spans = [ColumnSpan((number, block.matrix), block.col_offset, block.num_cols) for block in computation.submatrices]
     alike = submatrix_columns(computation)
     for bound in computation.outside:
@@ -104,14 +104,14 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
 
 
 def submatrix_columns(computation: NnetComputation) -> list[int]:
-    """Returns a number for each sub-matrix, equal for those with the same columns of the same matrix."""
+    """Returns a number for each sub-matrix, equal for equal columns of the same matrix."""
     known: dict[tuple[int, int, int], int] = {}
     columns = ((block.matrix, block.col_offset, block.num_cols) for block in computation.submatrices)
     return [known.setdefault(each, len(known)) for each in columns]
 
 
 def differences(plain: Machine, other: Machine) -> Iterator[str]:
-    """Yields what two programs that have been run do not have in common."""
+    """Yields the differences between two programs that have been run."""
     for expected, got in ((plain.outputs, other.outputs), (plain.effects, other.effects)):
         for what in {**expected, **got}:
             one, another = expected.get(what), got.get(what)

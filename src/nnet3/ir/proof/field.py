@@ -1,9 +1,9 @@
-"""Elements of a finite field in the place of numbers: arithmetic that never rounds, and random functions of elements.
+"""Elements of a finite field instead of numbers: arithmetic that never rounds, and random functions of elements.
 
-An element is two numbers below the prime 2^31 - 1, drawn and computed apart: arrays (..., 2) of uint64. Two programs
-that differ agree in one number by a chance of about 2^-31, in both by one of about 2^-62.
+An element is two numbers below the prime 2^31 - 1, drawn and computed apart: arrays (..., 2) of uint64. Two different
+programs agree in one number by a chance of about 2^-31, in both numbers by a chance of about 2^-62.
 
-Functions that are marked as primitive do so with NumPy at once. Of elements that are `Recorded` they note instructions
+Functions marked as primitive work with NumPy at once. Of `Recorded` elements they note instructions
 for native code, which does the same.
 """
 
@@ -32,7 +32,7 @@ ZERO, ONE = np.zeros(2, np.uint64), np.ones(2, np.uint64)
 
 
 def primitive(function: F) -> F:
-    """Returns a function that leaves elements that are `Recorded` to the method of its name of their recording."""
+    """Returns a function that leaves `Recorded` elements to the method of its name of their recording."""
     name = function.__name__
 
     @functools.wraps(function)
@@ -54,7 +54,7 @@ def reduced(values: Elements) -> Elements:
 
 @primitive
 def product(one: Elements, other: Elements) -> Elements:
-    """Returns one * other, element by element."""
+    """Returns the product of two arrays, element by element."""
     return reduced(one * other)
 
 
@@ -113,7 +113,7 @@ def zero_or(values: Elements, others: Elements) -> Elements:
 
 @functools.lru_cache(maxsize=1000)
 def zeros(*lengths: int) -> Elements:
-    """Returns zeros (*lengths, 2), of which only one lies in memory; they cannot be written to."""
+    """Returns read-only zeros (*lengths, 2), of which only one lies in memory."""
     return np.broadcast_to(ZERO, (*lengths, 2))
 
 
@@ -126,7 +126,7 @@ def key(*parts: object) -> np.uint64:
 
 
 def drawn(base: np.uint64 | npt.NDArray[np.uint64], *numbers: npt.NDArray[np.int64]) -> Elements:
-    """Returns a random element for each combination of integers, which are broadcast: (..., 2)."""
+    """Returns a random element for each combination of integers, broadcast to (..., 2)."""
     state = np.asarray(base)
     with np.errstate(over="ignore"):
         for number in numbers:
@@ -135,13 +135,13 @@ def drawn(base: np.uint64 | npt.NDArray[np.uint64], *numbers: npt.NDArray[np.int
 
 
 class Drawing:
-    """Random elements one after the other; other `names` give others."""
+    """A sequence of random elements; different `names` give different sequences."""
 
     def __init__(self, *names: object) -> None:
         self.base, self._count = key("drawing", *names), 0
 
     def next(self, shape: tuple[int, ...]) -> Elements:
-        """Returns elements of this shape, whose last axis is the two numbers of an element."""
+        """Returns elements of this shape; the last axis holds the two numbers of an element."""
         count = int(np.prod(shape[:-1]))
         numbers = np.arange(self._count, self._count + count)
         self._count += count
@@ -150,14 +150,14 @@ class Drawing:
 
 @primitive
 def hashed(values: Elements, base: np.uint64 | npt.NDArray[np.uint64]) -> Elements:
-    """Returns a random function of elements; `base` (broadcast to them without their last axis) chooses which."""
+    """Returns a random function of elements; `base` (broadcast to them without the last axis) chooses the function."""
     with np.errstate(over="ignore"):
         return _split(_mixed((words(values) + base) * _ODD))
 
 
 @primitive
 def words(values: Elements) -> npt.NDArray[np.uint64]:
-    """Returns both numbers of each element in one of 64 bits, (...,)."""
+    """Returns the two numbers of each element packed into one of 64 bits, (...,)."""
     state: npt.NDArray[np.uint64] = values[..., 1] << _HALF
     state |= values[..., 0]
     return state

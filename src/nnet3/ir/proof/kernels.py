@@ -1,10 +1,10 @@
-"""Kernels as random functions of what they declare to depend on, linear where they declare to be linear.
+"""Kernels as random functions of their declared dependencies, linear where they declare to be linear.
 
 Block o of the output of a kernel that is affine in its input x, and whose rows depend on their own rows alone, is
 
     y[r, o] = sum_b W[b, o] x[r, b] + f[o](other inputs of row r)
 
-with random W and f. Whatever a kernel is, if its backward pass is linear in the derivative, that is
+with random W and f. For any kernel, if its backward pass is linear in the derivative, the backward pass is
 
     dx[r, b] = v(r) sum_o W[b, o] dy[r, o]           v(r): a random function of the values that the backward pass needs
     learned += v'(r) sum_o U[o] dy[r, o]
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Memo(NamedTuple):
-    """The elements that a forward pass keeps: of each row, of all rows together, and the random numbers of each row."""
+    """The elements kept by a forward pass: of each row, of all rows together, and the random numbers of each row."""
 
     rows: Elements  # (rows, 2)
     together: Elements  # (2,)
@@ -40,7 +40,7 @@ class Memo(NamedTuple):
 
 
 class KernelValue(NamedTuple):
-    """A value that a kernel is given: its elements, its columns as the kernel's, and whether its rows are samples."""
+    """A value given to a kernel: its elements, its columns as the kernel's, and whether its rows are samples."""
 
     elements: Elements  # (rows, blocks, 2)
     span: ColumnSpan
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
 
 
 def propagate(machine: Machine, command: Propagate) -> None:
-    """Do what a Propagate does."""
+    """Do the work of a Propagate."""
     kernel = _call(machine, command.kernel, command.node)
     inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
     kernel.link(command.inputs, command.output, command.precomputed)
@@ -83,7 +83,7 @@ def propagate(machine: Machine, command: Propagate) -> None:
 
 
 def propagate_again(machine: Machine, command: Propagate) -> None:
-    """Do what a PropagateAgain does: the same with the random numbers and the sums over rows of the memo."""
+    """Do the work of a PropagateAgain: with the random numbers and the sums over rows of the memo."""
     kernel = _call(machine, command.kernel, command.node)
     inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
     kernel.link(command.inputs, command.output, command.precomputed)
@@ -96,7 +96,7 @@ def propagate_again(machine: Machine, command: Propagate) -> None:
 
 
 def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int) -> Elements:
-    """Returns some columns of a product, with the bias or what is added in its place; or its packed weights."""
+    """Returns some columns of a product, with the bias or the addend in its place; or its packed weights."""
     if not inputs:
         where = np.arange(count)[:, None], randoms.columns.cuts(output)
         return field.drawn(randoms.key("packed", *part[:3]), *where)
@@ -115,7 +115,7 @@ def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: Colum
 
 
 def backprop(machine: Machine, command: Backprop) -> None:
-    """Do what a Backprop does."""
+    """Do the work of a Backprop."""
     kernel = _call(machine, command.kernel, command.node)
     info, gradient = kernel.info, machine.read(command.output_deriv)
     output = kernel.output(command.output_deriv, len(command.inputs))
@@ -161,7 +161,7 @@ class _Call:
             self.links = links_of(self.machine.computation, self.randoms, looks_at, self.node, blocks, entry)
 
     def value(self, place: int, number: int) -> KernelValue:
-        """Returns what lies in the sub-matrix of an input or its derivative; number 0 is empty."""
+        """Returns the contents of the sub-matrix of an input or derivative; number 0 is empty."""
         block = self.machine.computation.submatrices[number]
         span = input_span(self.info, place, block.num_cols)
         return KernelValue(self.machine.read(number), span, self.machine.computation.has_samples(block.matrix))
@@ -212,7 +212,7 @@ class _Call:
         return result, Memo(self.hashed(reduced(seen.rows + draws), "memo"), seen.together, draws)
 
     def needed(self, command: Backprop, wanted: list[int], output: ColumnSpan, count: int) -> tuple[Seen, bool]:
-        """Returns what the backward pass sees of values, and whether it needs any."""
+        """Returns the values as the backward pass sees them, and whether it needs any."""
         info = self.info
         if not self.part.is_whole:
             return Seen(self.randoms.zeros(count), field.ZERO, {}), False
@@ -280,9 +280,9 @@ class _Call:
     def _seen(
         self, what: str, values: list[KernelValue], count: int, used: list[bool], counts: dict[int, int] | None = None
     ) -> Seen:
-        """Digests the values that are used, for an output of so many rows.
+        """Digests the used values, for an output of so many rows.
 
-        Of a kernel that is not row by row, inputs of equally many rows stand side by side; rows count with their
+        For a kernel that is not row by row, inputs of equally many rows stand side by side; rows count with their
         numbers if it has indexes.
         """
         info, name = self.info, self.name

@@ -1,8 +1,8 @@
-"""RowLinks: which rows of its input each output row of a kernel with indexes looks at, so that layouts may differ.
+"""RowLinks: the input rows at which each output row of a kernel with indexes looks, so that layouts may differ.
 
-Programs that passes have made have the rows of a kernel in one order. A program that was made of others may have them
-in another one, with rows that nobody needs. There an output row depends on the rows at which its kernel looks, and rows
-count with their times instead of their numbers:
+All programs made by passes from one program have the rows of a kernel in one order. A program made of other programs
+may have the rows in another order, and rows that nobody needs. There an output row depends on the rows at which its
+kernel looks, and rows count with times instead of row numbers:
 
     output t = 3 looks at t = 2, 3, 4         row 0 of the output looks at rows 5, -1, 7 of the input
     of which 3 is not there
@@ -30,7 +30,7 @@ LooksAt = Callable[[str, IndexTable], IndexTable]
 
 
 class RowLinks(NamedTuple):
-    """The rows of a kernel's input and output: at which rows of the input each output looks, and random elements."""
+    """The rows of a kernel's input and output: the input rows at which each output row looks, and random elements."""
 
     looked_at: np.ndarray  # (output rows, slots), -1 for none
     of_slots: Elements  # (slots, 2)
@@ -44,7 +44,7 @@ class RowLinks(NamedTuple):
         return reduced(np.add.reduce(found, 1))
 
     def scattered(self, sent: Elements, state: Elements, base: np.uint64) -> Elements:
-        """Returns the sums of what output rows send to the rows at which they look, (input rows, 2)."""
+        """Returns the sums of the elements sent by output rows to the rows at which they look, (input rows, 2)."""
         factors = field.hashed(reduced(state[:, None] + self.of_slots), base)
         terms = field.product(factors, sent[:, None])
         result = np.zeros_like(self.of_inputs)
@@ -61,9 +61,9 @@ def links_of(
     blocks: Sequence[SubMatrix],
     entry: int,
 ) -> RowLinks | None:
-    """Returns the links of a kernel's command; None if the program does not say which rows it has.
+    """Returns the links of a kernel's command; None if the program does not say the indexes of its rows.
 
-    `blocks`: where its input, or the derivative of that, and its output lie.
+    `blocks`: the places of its input, or of the input's derivative, and of its output.
     """
     if np.array_equal(looks_at(node, _PROBED), _PROBED[:, np.newaxis]):
         return _own_rows(computation, randoms, node, blocks[1].num_rows, entry)
@@ -79,7 +79,7 @@ def links_of(
 
 
 def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: int, entry: int) -> RowLinks:
-    """Returns the links of a kernel that looks at its own rows: a row is what was precomputed of it, wherever it is."""
+    """Returns the links of a kernel that looks at its own rows: precomputed numbers of a row identify it anywhere."""
     arrays = computation.precomputed[entry] or {}
     numbers = [array.reshape(count, -1) for _, array in sorted(arrays.items()) if array.ndim and len(array) == count]
     of_rows = field.drawn(randoms.key(node, "own"), *np.hstack([np.zeros((count, 1)), *numbers]).astype(np.int64).T)
@@ -87,7 +87,7 @@ def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: 
 
 
 def _rows(computation: NnetComputation, blocks: Sequence[SubMatrix], entry: int) -> list[IndexTable] | None:
-    """Returns the indexes of the rows of input and output, as what was precomputed says or else their matrices."""
+    """Returns the indexes of the rows of input and output, from the precomputed entry or else the matrices."""
     counts = [block.num_rows for block in blocks]
     if 0 < entry <= len(computation.precomputed_rows):
         known = computation.precomputed_rows[entry - 1]

@@ -1,7 +1,7 @@
-"""Machine: runs one program on elements of the field, and keeps all that it hands out and changes outside.
+"""Machine: runs one program on elements of the field, and keeps all matrices handed out or changed outside.
 
-Memory holds, for each row of a matrix, an element for each block of columns. What nobody has written, and what is there
-after the end of a matrix, is random, and another element in each program: who reads it gives another result.
+Memory holds, for each row of a matrix, an element for each block of columns. Unwritten memory, and memory after the
+end of a matrix, is random, with new elements in each program: a command that reads it gives another result.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """The state of a run. Commands say what they do by its methods, and kernels by `randoms`."""
+    """The state of a run. Commands describe themselves by its methods, and kernels by `randoms`."""
 
     def __init__(
         self, computation: NnetComputation, number: int, randoms: Randoms, undefined: int | None = None
     ) -> None:
-        """`number`: that of the program among those whose columns are cut together.
+        """`number`: the program's number among the programs whose columns are cut together.
 
-        `undefined` numbers the random elements that stand for what nobody has written, `number` unless it is given.
+        `undefined` numbers the random elements that stand for unwritten memory, `number` by default.
         """
         self.computation, self.randoms = computation, randoms
         self._number, self._columns = number, randoms.columns
@@ -85,7 +85,7 @@ class Machine:
             self.write(submatrix, self._random(self.read(submatrix).shape))
 
     def _spoiled(self, command: Command) -> list[int]:
-        """Returns the sub-matrices that a command overwrites while it still reads what lies there."""
+        """Returns the sub-matrices that a command overwrites while still reading them."""
         blocks = self.computation.submatrices
         matrices = [blocks[number].matrix for number in command.form.operands(command) if number]
         if len(matrices) == len(set(matrices)) and not command.form.table_fields:
@@ -117,7 +117,7 @@ class Machine:
         self._memory[matrix] = np.zeros(shape, np.uint64) if zeroed else self._random(shape)
 
     def end(self, submatrix: int) -> None:
-        """End the life of a matrix: what is read of it later is random."""
+        """End the life of a matrix: later reads find random elements."""
         self.begin(submatrix, zeroed=False)
 
     def read(self, submatrix: int) -> Elements:
@@ -130,7 +130,7 @@ class Machine:
         return self._memory[matrix][rows, blocks]
 
     def write(self, submatrix: int, values: Elements) -> None:
-        """Change what lies in a sub-matrix."""
+        """Change the contents of a sub-matrix."""
         self.read(submatrix)[...] = values
 
     def add(self, submatrix: int, values: Elements) -> None:
@@ -159,7 +159,7 @@ class Machine:
             place[...] = field.reduced(place)
 
     def _entries(self, table: int) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
-        """Returns a multi table, and the entries of each sub-matrix that it names."""
+        """Returns a multi table, and the entries of each of its sub-matrices."""
         pairs = self.computation.multi_tables[table]
         numbers = distinct(pairs[pairs[:, 0] >= 0, 0]).tolist()
         return pairs, [(number, np.flatnonzero(pairs[:, 0] == number)) for number in numbers]
@@ -183,7 +183,7 @@ class Machine:
     # ---- the outside world ----
 
     def accept(self, submatrix: int, name: str) -> None:
-        """Write what the user gives under a name: the same in all programs."""
+        """Write the user's matrix under a name: the same in all programs."""
         self.write(submatrix, self._named(("accepted", name, self._count("accepted", name)), submatrix, name))
 
     def provide(self, submatrix: int, name: str) -> None:
@@ -203,7 +203,7 @@ class Machine:
     # ---- kernels ----
 
     def memo(self, number: int, num_rows: int) -> Memo | None:
-        """Returns a memo, None for number -1. Raises ProofError for one that is not there or has other rows."""
+        """Returns a memo, None for number -1. Raises ProofError for a missing memo or a wrong number of rows."""
         if number < 0:
             return None
         memo = self.memos.get(number)

@@ -1,4 +1,4 @@
-"""Notes: the templates of commands that tapes have noted, by kinds and kernels, for all programs that are compared."""
+"""Notes: the templates of commands noted by tapes, by kinds and kernels, for all compared programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnet3.ir.proof.recording import ROWS
 
 
 class NotedKernel(NamedTuple):
-    """A kernel's name, its number, and that of all that promise the same: -1 if its commands differ by their nodes."""
+    """A kernel's name, its number, and the number of all kernels with equal promises: -1 if its node matters."""
 
     name: str = ""
     own: int = -1
@@ -24,7 +24,7 @@ class NotedKernel(NamedTuple):
 
 
 class CallTemplate(NamedTuple):
-    """The notes on a kind of commands: its number, the rows of the memo that they make, what they ask for."""
+    """The notes on a kind of commands: the template's number, the rows of the memo made, and the requests."""
 
     number: int
     memo_rows: int  # -1: they make none; one of ROWS stands for a number
@@ -32,7 +32,7 @@ class CallTemplate(NamedTuple):
 
 
 class OwnTemplate(NamedTuple):
-    """The template of the commands of one kernel, where what it asks for lies, and what kernels learn by it."""
+    """The template of the commands of one kernel, the places of requested elements, and the kernel's learned sums."""
 
     template: CallTemplate
     drawn: list[int]
@@ -51,9 +51,9 @@ class Notes:
         self._kernels: dict[KernelInfo, NotedKernel] = {}
 
     def any_rows(self, rows: tuple[int, ...]) -> AnyRows:
-        """Returns what stands for the rows of operands and of a memo while a command is noted.
+        """Returns the stand-ins for the rows of operands and of a memo while a command is noted.
 
-        One row stays one, since it goes with any number of rows. More numbers than there are ROWS stay as well.
+        One row stays one, since it goes with any number of rows. More numbers than ROWS stay as well.
         """
         found = self._any_rows.get(rows)
         if found is None:
@@ -78,7 +78,7 @@ class Notes:
         return self._numbers.setdefault(what, len(self._numbers))
 
     def own_of(self, template: CallTemplate, name: str) -> OwnTemplate:
-        """Returns what a template is for a kernel of this name."""
+        """Returns the template as used by kernel `name`."""
         requests = [request.renamed(KERNEL, name) for request in template.requests]
         assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
         effects = {request.what: field.ZERO for request in requests if request.is_zero}
@@ -92,5 +92,5 @@ class AnyRows(NamedTuple):
     own: tuple[int, ...]
 
     def of(self, noted: int) -> int:
-        """Returns the number for which one of ROWS stands, and any other as it is."""
+        """Returns the number of rows behind an entry of ROWS; a plain number stays as it is."""
         return self.own[ROWS.index(noted)] if noted in ROWS else noted

@@ -1,4 +1,4 @@
-"""Randoms: the random functions of kernels, the same in all programs that are compared."""
+"""Randoms: the random functions of kernels, the same in all compared programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnet3.ir.proof.field import Elements, reduced
 
 
 class Part(NamedTuple):
-    """The kernel that a command names: all of it, or the part for the columns [first, end) of its input."""
+    """The kernel named by a command: the whole kernel, or the part for the columns [first, end) of its input."""
 
     name: str
     first: int = 0
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def part_of(info: KernelInfo) -> Part:
-    """Returns which columns of which kernel this is."""
+    """Returns the kernel and the columns that `info` stands for."""
     return _named(info.name)
 
 
@@ -56,7 +56,7 @@ def output_span(info: KernelInfo, num_inputs: int, width: int) -> ColumnSpan:
 
 
 class Randoms:
-    """Random elements by what they belong to and by columns; another `seed` gives others.
+    """Random elements by owner and by columns; another `seed` gives others.
 
     `looks_at`: at which rows kernels with indexes look, if programs differ in the order of rows (see `linked`).
     """
@@ -93,7 +93,7 @@ class Randoms:
         return known
 
     def zeros(self, *lengths: int) -> Elements:
-        """Returns zeros (*lengths, 2), of which only one lies in memory; they cannot be written to."""
+        """Returns read-only zeros (*lengths, 2), of which only one lies in memory."""
         return field.zeros(*lengths)
 
     def digest(self, what: tuple[Hashable, ...], values: Elements, span: ColumnSpan) -> Elements:
@@ -110,9 +110,9 @@ class Randoms:
         return field.hashed(values, self.key(*what))
 
     def of_call(self, change: Elements, what: tuple[Hashable, ...], count: int) -> Elements:
-        """Returns what one call changes: a random function of a sum over its rows, and of their number.
+        """Returns the change by one call: a random function of a sum over its rows, and of the number of rows.
 
-        What natural gradients learn of rows together is not what they learn of parts, and statistics count calls.
+        Natural gradients learn something else of rows together than of parts, and statistics count calls.
         """
         return self.hashed(reduced(change + field.total(self.of_rows(what, count))), *what)
 
@@ -127,7 +127,7 @@ _SIGN_KEYS = np.array([field.key("sign"), field.key("mark of a sign")])
 def signs(values: Elements) -> Elements:
     """Returns whether each element is positive: a random function that keeps signs as they are, and zero.
 
-    A sign is an element whose second number is a function of its first.
+    A sign is an element with a second number computed from the first.
     """
     return signed(values, _SIGN_KEYS)
 

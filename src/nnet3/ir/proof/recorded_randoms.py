@@ -1,7 +1,7 @@
-"""RecordedRandoms: random elements for commands that are noted, drawn all at once when all have been noted.
+"""RecordedRandoms: random elements for noted commands, drawn all at once when all commands have been noted.
 
-What is random for a kernel has its name. A template that was noted for one kernel asks for it by requests without the
-name, so that it also does for other kernels that promise the same.
+Random elements of a kernel have its name. A template noted for one kernel requests elements without the name, so that
+it also serves other kernels with equal promises.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KERNEL = "kernel"  # stands for the name of one
 
 
 class RandomRequest(NamedTuple):
-    """Asks for random elements, one for each combination of blocks, or for a word that chooses a random function."""
+    """A request for random elements, one for each combination of blocks, or for a word to choose a random function."""
 
     what: tuple[Hashable, ...]
     spans: tuple[ColumnSpan, ...] = ()
@@ -41,7 +41,7 @@ def _renamed(parts: Any, place: int, old: str, new: str) -> Any:
 
 
 class RecordedRandoms(Randoms):
-    """Random elements of the programs that are compared. `recording` has what is noted of their commands."""
+    """Random elements of the compared programs. `recording` has the notes of their commands."""
 
     def __init__(self, columns: Columns, seed: int) -> None:
         super().__init__(columns, seed)
@@ -57,11 +57,11 @@ class RecordedRandoms(Randoms):
     # ---- the command that is noted ----
 
     def begin(self, name: str, num_places: int) -> None:
-        """Begin to note a command of a kernel of this name, "" for none, that has so many other places."""
+        """Begin to note a command of kernel `name`, "" for no kernel, with `num_places` places besides the requests."""
         self._name, self._places, self._wanted = name or KERNEL, OPERANDS + num_places, {}
 
     def wanted(self) -> dict[RandomRequest, tuple[int, ...]]:
-        """Returns what the command has asked for, in the order of its places after the other ones, and its lengths."""
+        """Returns the command's requests and their lengths, in the order of the places that follow all other places."""
         return {request: lengths for request, (_, lengths) in self._wanted.items()}
 
     def first(self, request: RandomRequest) -> int:
@@ -78,7 +78,7 @@ class RecordedRandoms(Randoms):
         return found
 
     def asked(self, request: RandomRequest) -> Recorded:
-        """Returns the elements of a request, those of a kernel's own at a place of the command that is noted."""
+        """Returns the elements of a request; a kernel's own elements lie at a place of the noted command."""
         lengths = self.lengths(request)
         general = request.renamed(self._name, KERNEL)
         if general == request:
@@ -87,11 +87,11 @@ class RecordedRandoms(Randoms):
         return Recorded.whole(self.recording, self._places + number, 0, lengths)
 
     def lengths(self, request: RandomRequest) -> tuple[int, ...]:
-        """Returns how many blocks there are along each axis of what is asked for."""
+        """Returns the number of blocks along each axis of a request."""
         return tuple([self.columns.num_blocks_of(span) for span in request.spans])
 
     def drawn(self) -> Words:
-        """Returns all that was asked for."""
+        """Returns all requested elements."""
         bases = np.repeat(np.array(self._bases, np.uint64), self._counts)
         one, other = np.array(self._one, np.int64), np.array(self._other, np.int64)
         of_one, of_both = field.words(field.drawn(bases, one)), field.words(field.drawn(bases, one, other))

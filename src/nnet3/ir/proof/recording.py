@@ -1,14 +1,14 @@
-"""ElementRecording: what the functions of `field` do to elements that are not there yet, as native instructions.
+"""ElementRecording: the functions of `field` on elements yet to be computed, as native instructions.
 
-A machine evaluates the first command of a kind on `Recorded` elements, which know where they will lie. What is done to
-them becomes a template of instructions (`nnet3/native/elements.c`). Other commands of the kind, as at other steps of a
-recurrence, are calls of the template with other places:
+A machine evaluates the first command of a kind on `Recorded` elements, which know their future places. Operations on
+the elements become a template of instructions (`nnet3/native/elements.c`). Further commands of the kind, as at later
+steps of a recurrence, are calls of the template with new places:
 
     m3 += m1 (4 rows of 2 blocks)        template 0: operand 0 = operand 0 + operand 1, 4 x 2;     call 0: m3, m1
     m7 += m5 (4 rows of 2 blocks)                                                                  call 0: m7, m5
 
-Templates hold for any numbers of rows: ROWS stand for these while a command is noted, and sizes, offsets and steps that
-are made of them are told from others by their digits. An instance of a template has the rows of some calls.
+Templates hold for any numbers of rows: ROWS stand for the numbers while a command is noted. Sizes, offsets and steps
+made of ROWS are recognised by their digits. An instance of a template has the rows of some calls.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Lengths = tuple[int, ...]
 
 
 class Recorded:
-    """Elements where they will lie, along no axis, one or two; `shape` has one more, as arrays of elements have."""
+    """Elements with known future places, along no axis, one or two; `shape` has an axis more, as arrays of elements."""
 
     __slots__ = ("at", "lengths", "place", "recording", "steps")
     __array_ufunc__ = None  # so that arrays leave sums to this class
@@ -74,7 +74,7 @@ class Recorded:
         return self.recording.made(_COPY, self.lengths, self.where)
 
     def swapaxes(self, one: int, other: int) -> Recorded:
-        """Returns both axes exchanged."""
+        """Returns the elements with exchanged axes."""
         return Recorded(self.recording, self.place, self.at, self.lengths[::-1], self.steps[::-1])
 
     def over(self, lengths: Lengths) -> Recorded:
@@ -112,7 +112,7 @@ class NativeProgram(NamedTuple):
 class ElementRecording:
     """Templates of instructions, their instances, constants and tables.
 
-    The functions of `field` that work on elements have methods of the same names and arguments here.
+    Functions of `field` on elements have methods of the same names and arguments here.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class ElementRecording:
         self._known: dict[int, tuple[Recorded, Any]] = {}
 
     def finish(self, num_places: int) -> int:
-        """End a template, which is called with so many places; returns its number."""
+        """End a template that is called with `num_places` places; returns its number."""
         first = self._templates[-1].end if self._templates else 0
         self._write_at_once(first)
         self._templates.append(_Template(first, len(self._instructions), num_places, self._used))
@@ -134,11 +134,11 @@ class ElementRecording:
         return len(self._templates) - 1
 
     def instance(self, template: int, rows: Lengths) -> int:
-        """Returns the number of a template's instance with so many rows; of none if it was noted with its own."""
+        """Returns the number of a template's instance with these `rows`; () for a template noted with its own rows."""
         return self._instances.setdefault((template, rows), len(self._instances))
 
     def _write_at_once(self, first: int) -> None:
-        """Drop the copies of what the instruction before has made element by element, if nobody else reads that."""
+        """Drop the copies of an element-by-element instruction's result, if nobody else reads the result."""
         own = self._instructions[first:]
         read = [_operand(each, k) for each in own for k in (1, 2)]
         kept = own[:1]
@@ -181,7 +181,7 @@ class ElementRecording:
         return Recorded(self, CONSTANTS, 0, lengths, (0,) * len(lengths))
 
     def _constant(self, values: Words, lengths: Lengths) -> Recorded:
-        """Returns what is known: elements (..., 2), or words."""
+        """Returns known values, elements (..., 2) or words, as constants."""
         known = self._known.get(id(values))
         if known is not None:
             return known[0]
@@ -205,7 +205,7 @@ class ElementRecording:
     # ---- instructions ----
 
     def made(self, code: int, lengths: Lengths, *operands: Lengths, inner: int = 0, table: int = 0) -> Recorded:
-        """Returns what an instruction makes of its operands, in scratch memory."""
+        """Returns the result of an instruction on operands, in scratch memory."""
         result = Recorded.whole(self, SCRATCH, self._used, lengths)
         self._used += prod(lengths)
         self._write(code, result, *operands, inner=inner, table=table)
@@ -225,11 +225,11 @@ class ElementRecording:
         self._write(_COPY, place, self.elements(values).over(place.lengths).where)
 
     def add(self, place: Recorded, values: Any) -> None:
-        """Add elements to those of a place."""
+        """Add elements to the elements of a place."""
         self._write(_ADD, place, place.where, self.elements(values).over(place.lengths).where)
 
     def randomize(self, place: Recorded, counter: Recorded) -> None:
-        """Write random elements to a place, the next ones after those that were drawn with this counter."""
+        """Write random elements to a place: the next elements drawn with this counter."""
         self._write(_RANDOM, place, counter.where)
 
     def draws(self, count: int, counter: Recorded) -> Recorded:
@@ -237,11 +237,11 @@ class ElementRecording:
         return self.made(_RANDOM, (count,), counter.where)
 
     def gathered(self, where: Rows, blocks: int) -> Recorded:
-        """Returns the rows that begin at these elements of memory, zeros where that is -1."""
+        """Returns the rows that begin at the given elements of memory, zeros for -1."""
         return self._taken(Recorded(self, MEMORY, 0, (0, blocks), (1, 1)), where)
 
     def send(self, values: Any, where: Rows) -> None:
-        """Add rows to those that begin at these elements of memory, none where that is -1."""
+        """Add rows to the rows that begin at the given elements of memory; rows with -1 go nowhere."""
         values = self.elements(values)
         memory = Recorded(self, MEMORY, 0, values.lengths, (1, 1))
         self._write(_SEND, memory, values.where, table=self._table(where))
@@ -303,7 +303,7 @@ class ElementRecording:
 
 
 def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns numbers (n, fields) for the rows (n, 2, 1) of instances; those of none are as they were noted."""
+    """Returns numbers (n, fields) for the rows (n, 2, 1) of instances; instances without rows keep noted numbers."""
     shifts, masks = _DIGITS.T
     own, *times = (noted >> shift & mask for shift, mask in zip(shifts, masks, strict=True))
     return np.where(rows[:, 0] == 0, noted, own + times[0] * rows[:, 0] + times[1] * rows[:, 1])
@@ -322,7 +322,7 @@ def _is_zero(values: Any) -> bool:
 
 
 def _one_of_equal(values: Words, axes: int) -> Words:
-    """Returns an array without what is the same as its first part, along so many of its axes."""
+    """Returns an array cut to its first part along each of the first `axes` axes with equal parts."""
     return values[tuple([slice(1) if step == 0 else slice(None) for step in values.strides[:axes]])]
 
 
@@ -333,7 +333,7 @@ def _check_rows(rows: Rows, values: Recorded) -> None:
 
 @lru_cache(maxsize=10_000)
 def _broadcast(one: Lengths, other: Lengths) -> Lengths:
-    """Returns the axes along which two arrays are broadcast. Raises ValueError if they cannot be."""
+    """Returns the common axes of two broadcast arrays. Raises ValueError if they cannot be broadcast."""
     short, long = sorted((one, other), key=len)
     ends = long[len(long) - len(short) :]
     if not all(1 in pair or pair[0] == pair[1] for pair in zip(short, ends, strict=True)):
@@ -354,5 +354,5 @@ def _steps_over(own: Lengths, steps: Lengths, lengths: Lengths) -> Lengths:
 
 @lru_cache(maxsize=10_000)
 def _steps(lengths: Lengths) -> Lengths:
-    """Returns how far elements lie apart along each axis, if they lie side by side."""
+    """Returns the distances of elements along each axis, if they lie side by side."""
     return () if not lengths else (*[prod(lengths[k + 1 :]) for k in range(len(lengths) - 1)], 1)

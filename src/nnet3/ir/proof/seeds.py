@@ -1,7 +1,7 @@
-"""by_each_seed: the environment says which random elements proofs take, and with how many seeds each is made.
+"""by_each_seed: the environment chooses the random elements of proofs, and the number of seeds for each proof.
 
 With NNET3_PROVE_SEED="1,2,3" each proof is made three times. A verdict that hangs on the seed is a mistake in the
-proofs themselves, or the small chance by which programs agree that differ.
+proofs themselves, or the small chance by which different programs agree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def seed() -> str:
 def by_each_seed(prove: Callable[P, None]) -> Callable[P, None]:
     """Returns a proof that is made once with each seed of the environment.
 
-    It raises the first ProofError if all of them fail, SeedsDisagreeError if some do.
+    Raises the first ProofError if the proofs of all seeds fail, SeedsDisagreeError if some do.
     """
 
     @wraps(prove)

@@ -1,8 +1,8 @@
-"""Tape: a machine that notes what all commands do, by kinds of commands, and has native code do it.
+"""Tape: a machine that notes the work of all commands, by kinds of commands, for native code to do.
 
-Commands of a kind have equal fields but for their operands and memos, which have equal numbers of blocks, and as many
-rows as each other where those of the first one have. The first of them is evaluated as any machine does, on elements
-that are `Recorded`; the others call what was noted with other places and rows.
+Commands of a kind have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
+operands with equal numbers of rows in the first command have equal numbers in all. The first command of a kind is
+evaluated as by any machine, on `Recorded` elements; the rest call the noted template with new places and rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that st
 
 
 class _Place(NamedTuple):
-    """The first element of a sub-matrix in memory, a number for its other sizes, its matrix, its rows and blocks."""
+    """The first element of a sub-matrix in memory, a number for its further sizes, its matrix, its rows and blocks."""
 
     first: int
     sizes: int
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    """The fields of a class of commands that make its kind: the kernel's name, the values, whether there is a kind."""
+    """The fields of a class of commands that make its kind: the kernel's name, the values, whether a kind exists."""
 
     kernel: str
     values: Callable[[Command], Any]
@@ -81,7 +81,7 @@ class Tape(Machine):
     # ---- running ----
 
     def run(self) -> None:
-        """Note all commands, and have them run."""
+        """Note all commands, and run the notes."""
         blocks = self.computation.submatrices
         for bound in self.computation.outside:
             self._begun.add(blocks[bound.submatrix].matrix)
@@ -101,7 +101,7 @@ class Tape(Machine):
         self.calls.clear()  # they refer to the machine: programs are large
 
     def _run(self) -> tuple[Words, Words]:
-        """Returns memory and what was drawn, with what kernels have learned, after all calls."""
+        """Returns memory and the drawn elements, with the kernels' learned sums, after all calls."""
         recording, functions = self._recording, library()
         assert functions is not None
         undefined = self.randoms.first(_UNDEFINED)
@@ -160,7 +160,7 @@ class Tape(Machine):
         return own
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
-        """Note what `evaluate` does to sub-matrices, and call it once."""
+        """Note the operations of `evaluate` on sub-matrices, and call the template once."""
         places = [self._place_of(number) for number in operands]
         own = self._notes.own_of(self._note(evaluate, operands, [place.rows for place in places]), "")
         self._call(own, [place.first for place in places], -1, AnyRows((), ()))
@@ -168,9 +168,9 @@ class Tape(Machine):
     def _note(
         self, evaluate: Callable[[], None], operands: Sequence[int], rows: Sequence[int], name: str = ""
     ) -> CallTemplate:
-        """Returns the template of what `evaluate` does to operands of so many rows, for the kernel of this name.
+        """Returns the template of the operations of `evaluate` on operands with `rows` rows, for kernel `name`.
 
-        `rows` may have those of a used memo after those of the operands.
+        `rows` may have a used memo's rows after the operands' rows.
         """
         self._operands, self._rows, self._memo_rows = operands, rows, -1
         self.randoms.begin(name, len(operands) + 1)
@@ -191,7 +191,7 @@ class Tape(Machine):
             self.effects |= own.effects
 
     def _matrices_of(self, command: Command) -> set[int]:
-        """Returns the matrices of a command, with those that its tables name."""
+        """Returns the matrices of a command's operands and tables."""
         blocks = self.computation.submatrices
         return {blocks[each.submatrix].matrix for each in command.accesses(self.computation)}
 
@@ -236,7 +236,7 @@ class Tape(Machine):
         self._ended.add(self.computation.submatrices[submatrix].matrix)
 
     def _randomize_ended(self, matrices: Iterable[int]) -> None:
-        """Write random elements to those of the matrices that have ended, and are used all the same."""
+        """Write random elements to the matrices that have ended but are still used."""
         for matrix in self._ended.intersection(matrices):
             self._ended.remove(matrix)
             whole = (self.computation.matrices[matrix].num_rows, self._widths[matrix])
@@ -275,7 +275,7 @@ class Tape(Machine):
         self._recording.send(values, self._rows_of(table)[0])
 
     def _rows_of(self, table: int) -> tuple[np.ndarray, int]:
-        """Returns where the rows that a multi table names begin in memory, -1 for none, and their blocks."""
+        """Returns the beginnings in memory of the rows named by a multi table, -1 for none, and their blocks."""
         pairs, parts = self._entries(table)
         where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
         for number, entries in parts:
@@ -340,5 +340,5 @@ def _fields_of(kind: Any) -> _Fields:
 
 
 def _elements(words: Words) -> Elements:
-    """Returns elements (..., 2) from words, which hold two numbers each."""
+    """Returns elements (..., 2) from words, two numbers per word."""
     return np.stack([words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)], axis=-1)
