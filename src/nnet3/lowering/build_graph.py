@@ -47,7 +47,7 @@ def build_graph(source: GraphRules, request: LoweringRequest) -> ComputationGrap
 
 
 def computable_outputs(source: GraphRules, request: LoweringRequest) -> list[npt.NDArray[np.bool_]]:
-    """Returns for each requested output which of its rows (rows,) are computable; without samples it is one row."""
+    """Returns for each requested output a mask of its computable rows (rows,), of one row without samples."""
     sweeps = Sweeps(source, request)
     sweeps.run_computable()
     return sweeps.outputs_computable()

@@ -41,7 +41,7 @@ class SequenceClasses:
         return self.members[self.class_of_representative == number].reshape(-1)
 
     def class_of(self, n: Numbers) -> npt.NDArray[np.intp]:
-        """Returns the class of each of these sequences, (sequences,); each must be in one."""
+        """Returns the classes of the sequences `n`, (sequences,); every sequence must be in a class."""
         if self.num_classes == 1:
             return np.zeros(len(n), np.intp)
         members = self.members.reshape(-1)

@@ -25,11 +25,12 @@ from nnet3.lowering.source import NodeKind
 
 
 class Computability:
-    """The rows within a domain that can be computed from the given ones.
+    """The rows within a domain that can be computed from the given rows.
 
-    `known[node]` (times, xs, classes): the computable rows. `used[node]` (times, xs, classes, slots): the slots that
-    they use, None if they use all. Both are None for nodes outside the domain. What a recurrence looks at beyond its
-    domain counts as missing, or if `optimistic` as available: the truth is between the two.
+    `known[node]` (times, xs, classes): the computable rows. `used[node]` (times, xs, classes, slots): the slots used by
+    computable rows, None if all slots are used. `known[node]` and `used[node]` are None for nodes outside the domain.
+    Rows of a recurrence beyond the domain count as missing, or if `optimistic` as available: the truth is between the
+    two.
     """
 
     def __init__(self, ground: SweepGround, *, optimistic: bool = False):

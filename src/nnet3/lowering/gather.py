@@ -58,7 +58,7 @@ class GatherCode:
     # ---- forward ----
 
     def forward(self, step: int) -> Iterator[Command]:
-        """Yields the commands that fill the rows of a step, whatever they hold before."""
+        """Yields the commands that fill the rows of a step, whatever the rows hold before."""
         first, count = self._first[step], self._count[step]
         whole = self.values.block(self.gathered.number, first, count)
         for part, column, slots in self._parts:
@@ -107,9 +107,9 @@ class GatherCode:
     def backward(
         self, step: int, derivs: Storage, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
     ) -> Iterator[Command]:
-        """Yields the commands that send the derivative of a step's rows to where they came from.
+        """Yields the commands that send the derivative of a step's rows back to the sources of the rows.
 
-        `overwrites[slot]` (rows,): the rows that are the first to write there; slots that are not in it send nothing.
+        `overwrites[slot]` (rows,): the rows that write first to a source; slots missing in `overwrites` send nothing.
         """
         first, count = self._first[step], self._count[step]
         whole = derivs.block(self.gathered.number, first, count)

@@ -70,7 +70,7 @@ class Grid:
         return Grid(((low, high),), self.x_values) if high - low < 2**20 else self
 
     def find_times(self, times: Int64) -> Int64:
-        """Returns the position of each among the times, -1 where it is not there."""
+        """Returns the positions of `times` among the grid's times, -1 for a time not in the grid."""
         if self.is_contiguous:
             position = times - self.intervals[0][0]
             position[(position < 0) | (position >= len(self.times))] = -1

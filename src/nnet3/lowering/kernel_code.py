@@ -120,7 +120,7 @@ class KernelCode:
     # ---- backward ----
 
     def backward(self, position: int) -> Iterator[Command]:
-        """Yields the Backprop of a step, which also learns unless its update is merged, and what adds its results."""
+        """Yields the Backprop of a step, with the update unless it is merged, and the commands that add results."""
         step = self.live.worked_on(self.schedule.steps[position])
         if step is None:
             return

@@ -1,4 +1,4 @@
-"""Puts the cindexes of a graph into steps, each after the steps that it needs.
+"""Puts the cindexes of a graph into steps; a step comes after all steps that it needs.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()
@@ -207,7 +207,7 @@ class _Scheduler:
     # ---- rows ----
 
     def _place(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
-        """Lay out the rows of a node: those provided, then a step for each piece, after a step that gathers for it."""
+        """Lay out the rows of a node: provided rows, then a step per piece, after the step that gathers for it."""
         indexed = next((o.node for o in self.nodes[node].operands if o.use is Use.INDEXED), None)
         steps: list[Step] = []
         own: list[np.ndarray] = [given]

@@ -1,7 +1,8 @@
 """The commands of merged updates.
 
-What a kernel learns, and the derivatives of its operands without samples, come from one Backprop on the rows of all
-pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix:
+A kernel's update, and the derivatives of the kernel's operands without samples, come from one Backprop on the rows of
+all pieces, after the last piece. The rows of one node need no copying, for the node's steps follow one another in one
+matrix:
 
 >>> from tests.lowering.examples import loop
 >>> each = loop()
