@@ -75,7 +75,7 @@ class Carried:
         }
 
     def earlier(self, number: int) -> int:
-        """Returns by how many frames a chunk may be moved so that equal chunks become the same."""
+        """Returns by how many frames a chunk may be moved so that equal chunks have equal times."""
         start, base = (number - 1) * self.frames, 0
         if self.newest is not None:
             base = -(-(self.newest + self.reach + 1) // self.period) * self.period
@@ -123,7 +123,7 @@ class _Swept:
 
 @dataclass(eq=False)
 class _History:
-    """The chunks so far. `reach`, `farthest`: how far back those after the first look, and at which node."""
+    """The chunks so far. `reach`, `farthest`: how far back chunks after the first look, and at which node."""
 
     source: GraphRules
     frames: int
@@ -171,7 +171,7 @@ class _History:
         """Returns the rows on which the sweeps depend by slots that look at one time, and the rows by all other slots.
 
         A needed row depends on the slots in use, and on the missing slots being missing. A missing row depends on the
-        rows that it lacks. Further computable rows make no difference.
+        rows that it lacks. Other computable rows make no difference.
         """
         tables, found = sweeps.ground.tables, sweeps.computability
         marks: list[Mask | None] = [None] * len(tables)
@@ -238,7 +238,7 @@ class _History:
         return max((int(_times(rows[-1:])[0]) for rows in tables), default=None)
 
     def fixed_rows(self, number: int) -> Rows:
-        """Returns the rows at constant times that a chunk looks at and that are known after it."""
+        """Returns the rows at constant times seen by a chunk and known after it."""
         known = self.chunks[number - 1].known
         common = {
             node: np.intersect1d(rows, known.get(node, _NONE)) for node, rows in self.chunks[number - 1].fixed.items()
@@ -258,9 +258,7 @@ class _History:
         return self._states[key]
 
     def before(self, head: int, fixed: Rows) -> list[Rows]:
-        """Returns, by chunk, the rows that it or a later chunk takes from earlier chunks; last, the rows after all
-        chunks.
-        """
+        """Returns, by chunk, the rows taken by it and later chunks from earlier ones; last, the rows after all."""
         moved = (self.num_chunks - head) * self.frames * _SHIFT
         later: Rows = {}
         while True:

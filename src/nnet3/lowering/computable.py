@@ -96,7 +96,7 @@ class Computability:
                 waiting = set(nodes)
 
     def _foresee(self, rounds: Rounds) -> bool:
-        """Add the rows that coming rounds will add, if they can be foreseen; returns whether there are any."""
+        """Add the rows of coming rounds, if the rounds can be foreseen; returns whether any row was added."""
         ranks = rounds.guess({node: self._known(node) for node in rounds.nodes})
         if ranks is None:
             return False
@@ -155,7 +155,7 @@ class Computability:
         return table.seen(self.ground.copies(node), self._known, False, self.optimistic)
 
     def rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
-        """Returns the rows that are computable from these slots, and the slots they use. `rows`: None for all."""
+        """Returns the rows computable from `available` slots, and the slots that they use. `rows`: None for all."""
         if len(table.asked) == 0:
             return np.asarray(available.all(axis=1)), available
         copies = self.ground.copies(node)

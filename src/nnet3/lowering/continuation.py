@@ -6,15 +6,15 @@ the distances at which slots look. Suppose that the long request has the states 
 inserted. Then there are times a and b, at least P apart: states before b stay in place, states from a on move by P, and
 between a and b states repeat with period P. So states with k P frames inserted are defined for every k.
 
-States with frames inserted are right if every rule finds states of the short request. Take a rule at t that looks at t
-+ d of a node with the times a' and b'. The node has the states of the short request before b', and from a' + k P on the
-states of the short request moved by k P. So the rule at t < b' - d finds the states that the short request has for the
-rule at t, and the rule at t >= a' - d + k P finds the states for the rule at t - k P. P times in a row fulfil the two
-conditions, and stand for all times between. Derivatives go from sources to users, so every rule must find its users
-likewise. Then the states are a fixed point of all rules. The computable rows are the least fixed point, hence a part of
-the rows computable by the states. Conversely, a program computes the needed rows, always from rows computed before; so
-the needed rows are computable. The used rows lie between the states' needed and computable rows, and by the rule of
-`GraphRules.computable` the used slots are equal.
+States with frames inserted are right if every rule finds states of the short request. Take a rule at t, with a slot at
+t + d of a node, and let a' and b' be the times of the node. The node has the states of the short request before b', and
+from a' + k P on the states of the short request moved by k P. So the rule at t < b' - d finds the states that the short
+request has for the rule at t, and the rule at t >= a' - d + k P finds the states for the rule at t - k P. P times in a
+row fulfil the two conditions, and stand for all times between. Derivatives go from users to sources, so every rule must
+find its users likewise. Then the states are a fixed point of all rules. The computable rows are the least fixed point,
+hence a part of the rows computable by the states. Conversely, a program computes the needed rows, always from rows
+computed before; so the needed rows are computable. The used rows lie between the states' needed and computable rows,
+and by the rule of `GraphRules.computable` the used slots are equal.
 
 Sweeps see a part of time. Where rows depend on rows beyond the edge of the part, states also give the rows and slots
 computable and used if everything beyond were available. The computable rows lie between the two answers. Needed rows

@@ -87,10 +87,10 @@ class Settled:
 
 @dataclass(eq=False)
 class Contributions:
-    """All contributions, collected with `add`, until `settle` finds who writes first.
+    """All contributions, collected with `add`, until `settle` finds the first writers.
 
-    `unread[root]` (rows,), where there are any: rows that nobody reads. If nobody writes them either, they need not be
-    cleared.
+    `unread[root]` (rows,), where a root has unread rows: rows that nobody reads. Unread rows that nobody writes need
+    not be cleared.
     """
 
     schedule: Schedule
@@ -114,7 +114,7 @@ class Contributions:
         return len(self.contributions) - 1
 
     def settle(self) -> tuple[dict[int, Settled], list[np.ndarray]]:
-        """Returns the first writers by root, and for each contribution which of its rows overwrite, (rows,)."""
+        """Returns the first writers by root, and for each contribution a mask of its overwriting rows, (rows,)."""
         by_root: dict[int, list[int]] = {}
         for number, each in enumerate(self.contributions):
             by_root.setdefault(self.places[each.node].root, []).append(number)

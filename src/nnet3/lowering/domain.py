@@ -33,7 +33,7 @@ SINGLE = SingleGrid()
 
 @dataclass(frozen=True)
 class Margin:
-    """The distance in t and in x by which the window of a recurrence exceeds what is asked of it."""
+    """The distance in t and in x by which the window of a recurrence exceeds the rows asked for."""
 
     t: int
     x: int

@@ -34,7 +34,7 @@ class Requirements:
     """The rows that failing outputs require, `reached[node]` (times, xs, classes); None outside the domain.
 
     `required[node]` (times, xs, classes, slots): the slots that a row needs. A single slot is required if the row is
-    not computable even with all further slots. All slots are required if the row lacks something, but no single slot. A
+    not computable even with all other slots. All slots are required if the row lacks something, but no single slot. A
     row lacking an input itself requires only the input, not the rows that its recurrence lacks further away.
     `refused[node]`: rows that nothing could make computable.
 
@@ -189,7 +189,7 @@ class _Reason:
         return f"depends on itself: a recurrence with no way to start, {shown}{self._remedy_at(cycle)}"
 
     def _lacks(self, row: Row) -> Row | None:
-        """Returns a row required by `row` that is not computable; None without one."""
+        """Returns a row required by `row` that is not computable; None for no such row."""
         node, own, which = row
         table = self.sweeps.ground.table(node)
         required = self.requirements.required[node]

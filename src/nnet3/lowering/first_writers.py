@@ -64,7 +64,7 @@ class FirstWriters:
 
 
 def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
-    """Returns the first writers. A gathered node in order shares its source's place if it writes there first."""
+    """Returns the first writers. A gathered node in order shares the place of its source if it is the first writer."""
     schedule = task.schedule
     places = find_places(schedule, {})
     if not task.request.needs_backward:
@@ -97,7 +97,7 @@ def receivers(task: LayoutTask, reading: Reading, needs: BackwardNeeds, node: in
 
 
 def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
-    """True if each live row of a gathered node is a live row of the node whose rows it is."""
+    """True if each live row of a gathered node is a live row of the source too."""
     own = live.rows(node)
     return shared.node not in live.live or bool((live.rows(shared.node)[shared.first :][: len(own)] | ~own).all())
 

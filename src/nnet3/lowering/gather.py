@@ -90,7 +90,7 @@ class GatherCode:
             yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
 
     def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
-        """Returns a key, larger for a better first term: one that fills all rows, whose place the sum can take."""
+        """Returns a key, larger for a better first term: a term that fills all rows, in a place fit for the sum."""
         schedule = self.values.schedule
         same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
         return term.num_rows == count, term.scale == 1.0 and same_rows

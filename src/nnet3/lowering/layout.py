@@ -80,7 +80,7 @@ def shared_derivs(task: LayoutTask, needs: BackwardNeeds, writers: FirstWriters)
 
 
 class _Read(NamedTuple):
-    """Rows of a user, counted from the user's first computed row, and the rows of the node read by them."""
+    """Rows of a user, counted from the user's first computed row, and the rows read of another node."""
 
     user: int
     source: int
@@ -116,7 +116,7 @@ def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[RowPlace])
 
 
 def _reads(schedule: Schedule, reading: Reading, places: list[RowPlace], roots: set[int]) -> Iterator[_Read]:
-    """Yields all that is read of these roots."""
+    """Yields all reads of the roots."""
     for number, gathered in reading.gathered.items():
         if number in reading.views:
             continue
@@ -140,7 +140,7 @@ def _reads(schedule: Schedule, reading: Reading, places: list[RowPlace], roots: 
 
 
 def _indexed_reads(schedule: Schedule, number: int, operand: int) -> Iterator[_Read]:
-    """Yields the reads of each step: all rows of the gathering step before it; its first row stands for all."""
+    """Yields the reads of every step: all rows of the gathering step before; the step's first row stands for all."""
     begin = 0
     for position in schedule.steps_of_node[number]:
         step, read = schedule.steps[position], schedule.steps[position - 1]

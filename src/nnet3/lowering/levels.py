@@ -2,7 +2,7 @@
 
 The levels of a recurrence grow by a fixed amount a period. So levels are followed for a few periods only, continued by
 arithmetic, and checked: if no item needs itself, the equation level = 1 + max(levels needed) has one solution, so
-levels with level = 1 + max(levels needed) are right. Irregular levels are followed to the end.
+levels that solve the equation are right. Irregular levels are followed to the end.
 
 Items 1 to 3 need the item before, item 0 needs none (4):
 
@@ -89,9 +89,9 @@ def _continued(level: Levels, rounds: int) -> Levels:
 
 
 def _extended(level: Levels, count: int) -> Levels:
-    """Returns the first `count` levels continued: after each period the same again, higher by a constant.
+    """Returns the first `count` levels continued: a period repeats the period before, higher by a constant.
 
-    The latter two thirds of them must follow the pattern; a few might do so by chance.
+    The latter two thirds of the levels must follow the pattern; a few levels might do so by chance.
     """
     known, regular = level[:count], level[count // 3 : count]
     for period in range(1, min(len(regular) // 2, _MAX_PERIOD) + 1):

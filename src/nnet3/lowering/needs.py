@@ -76,7 +76,7 @@ class LiveRows:
         return step.node not in self.live or bool(self.live[step.node][step.first : step.first + step.num_rows].all())
 
     def hull(self, step: Step) -> Step | None:
-        """Returns the rows from the first live one to the last live one; None if there are none."""
+        """Returns the rows from the first live row to the last; None without a live row."""
         if step.node not in self.live:
             return step
         live = np.flatnonzero(self.live[step.node][step.first : step.first + step.num_rows])

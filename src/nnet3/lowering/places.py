@@ -61,10 +61,10 @@ def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[RowPlac
 
 @dataclass(eq=False)
 class Storage:
-    """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix that is a whole matrix.
+    """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix as large as its matrix.
 
-    `shared`: roots of which all steps use the same rows; `physical_row[root]` (rows,): the row of each. Two steps of
-    two rows each have physical rows 0, 1, 0, 1.
+    `shared`: roots where all steps use one set of rows; `physical_row[root]` (rows,): the physical row of every row.
+    Two steps of two rows each have physical rows 0, 1, 0, 1.
     """
 
     schedule: Schedule

@@ -47,14 +47,14 @@ class Sending:
     num_steps: int
 
     def by_step(self, of_row: np.ndarray) -> list[bool]:
-        """Returns the value of each step's rows, which are equal within a step; False for a step that sends nothing."""
+        """Returns the value of each step's rows, equal within a step; False for a step that sends nothing."""
         result = np.zeros(self.num_steps, bool)
         result[self.steps] = of_row[self.step_first]
         return result.tolist()
 
 
 class SentSlot(NamedTuple):
-    """The contribution (by number) that rows of a gathered node send by one of its slots."""
+    """The contribution (by number) sent by rows of a gathered node through a slot."""
 
     node: int
     slot: int
@@ -63,7 +63,7 @@ class SentSlot(NamedTuple):
 
 
 class SentOperand(NamedTuple):
-    """The contribution (by number) that the steps of a kernel node send to one of its operands."""
+    """The contribution (by number) sent by the steps of a kernel node to an operand."""
 
     node: int
     operand: int
@@ -179,7 +179,7 @@ def _live_rows_sent(
 
 
 def _sending(counts: Sequence[int], sent: Sequence[tuple[int, int, bool]]) -> Sending:
-    """Returns a sending. `sent`: of each step the first row that is sent, how many, and if they can overwrite."""
+    """Returns a sending. `sent`: of each step the first sent row, the number of rows, and if they can overwrite."""
     begins = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
     first, num, may = (np.array(each) for each in zip(*sent, strict=True))
     step_first = np.cumsum(num) - num

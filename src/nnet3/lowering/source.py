@@ -6,7 +6,7 @@ four kinds:
 
 * PROVIDED: comes from outside; values with samples from the request, without samples from memory bound by name;
 * KERNEL: a kernel computes the value from any number of operands (see `Use`);
-* GATHERED: parts side by side; a part sums rows of further nodes, also of further times (see `GatherPart`);
+* GATHERED: parts side by side; a part sums rows of other nodes, also of other times (see `GatherPart`);
 * VIEW: a range of the columns of a node.
 
 No rule may look at n: a rule for one sequence holds for all sequences.

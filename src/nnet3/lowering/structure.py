@@ -44,7 +44,7 @@ class Reach:
 
 
 class Structure:
-    """`components[k]` are the nodes of epoch k, ascending; they need only each other and nodes of earlier epochs."""
+    """`components[k]` are the nodes of epoch k, ascending; they need only nodes of epoch k and of earlier epochs."""
 
     def __init__(self, source: GraphRules):
         self._source = weakref.ref(source)
@@ -133,7 +133,7 @@ class Structure:
         return self._reach[component]
 
     def _moves(self, node: int, component: int) -> list[tuple[int, int]]:
-        """Returns the greatest distance (t, x) at which each slot of a node looks within its recurrence."""
+        """Returns the greatest distance (t, x) of each slot of a node within the node's recurrence."""
         shape = self.shape(node, _PROBE)
         found = [(abs(s.dt), abs(s.dx)) for s in shape.shifts if self.component_of_node[s.source] == component]
         own = _PROBE.table().astype(np.int64)

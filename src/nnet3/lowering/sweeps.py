@@ -1,6 +1,6 @@
-"""The two sweeps for one request, on a domain that grows until they do not depend on its edge.
+"""The two sweeps for one request, on a domain that grows until the sweeps do not depend on its edge.
 
-h(t) = W (x(t) + h(t-1)) + b is asked for at t = 0..3; the domain of h goes further, what is needed does not:
+h(t) = W (x(t) + h(t-1)) + b is asked for at t = 0..3; the domain of h goes further, the needed rows do not:
 
 >>> from tests.lowering.examples import loop
 >>> each = loop()

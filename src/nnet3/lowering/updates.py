@@ -86,7 +86,7 @@ class UpdateCode:
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
 
     def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:
-        """Returns one sub-matrix of all the pieces: where they lie, or where they are copied to."""
+        """Returns one sub-matrix of all the pieces: their own place, or the place of their copies."""
         if len(pieces) == 1:
             return storage.block(*pieces[0])
         blocks = [storage.block(*piece) for piece in pieces]
