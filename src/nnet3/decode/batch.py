@@ -64,7 +64,7 @@ class BatchComputer:
     utterances repeat the last frame, and none of their rows change. With recurrences, statistics or attention that look
     to the right, utterances of any lengths share a minibatch, each computed in its own length. With `frames_per_chunk`
     utterances are cut as by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by nnet3-compute, and chunks of
-    all utterances share minibatches. Further utterances in a minibatch change results by no more than rounding.
+    all utterances share minibatches. Other utterances of a minibatch change results by no more than rounding.
 
     `scoring` is applied to the outputs of each utterance.
     """
@@ -106,7 +106,7 @@ class BatchComputer:
 
         Features are (frames, dim), the ivector is (dim,), or (rows, dim) for online ivectors, or None. A thread reads
         utterances ahead. An utterance that cannot be computed (no frames, wrong dimensions, not finite, no ivector) is
-        left out: `on_error` is called with the key and the error, or else a RuntimeWarning tells. An error of the
+        left out: `on_error` is called with the key and the error, or else a RuntimeWarning says so. An error of the
         iterable is raised in place of its utterance.
         """
         for key, result in self.compute_all(utterances):

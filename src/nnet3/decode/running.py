@@ -119,7 +119,7 @@ class ChunkRunner:
 
     @cached_property
     def _memory(self) -> tuple[float, float]:
-        """The bytes of a computation per frame of input, and further bytes in all."""
+        """The bytes of a computation per frame of input, and the bytes on top."""
         frames, sizes = zip(*(self._size_of(units) for units in (_FEW_UNITS, 2 * _FEW_UNITS)), strict=True)
         per_frame = max((sizes[1] - sizes[0]) / (frames[1] - frames[0]), 1.0)
         return per_frame, sizes[0] - per_frame * frames[0]
@@ -155,7 +155,7 @@ class ChunkRunner:
     def run(self, parts: Sequence[tuple[UtteranceInputs, OutputChunk]], sequences: int = 1) -> list[Tensor]:
         """Returns the outputs (num_outputs, dim) of chunks that differ in nothing but the number of outputs.
 
-        With more `sequences` than chunks, all chunks being of one shape, further sequences repeat the first, for
+        With more `sequences` than chunks, all chunks being of one shape, additional sequences repeat the first, for
         nobody. Chunks of several lengths must be `together`. Raises ExecutionError, NumericalError or
         NotComputableError.
         """

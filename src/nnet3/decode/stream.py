@@ -172,7 +172,7 @@ class StreamComputer:
 
         `ivectors`: new ivectors, by stream. See `Stream.accept`. Raises ExecutionError if anything does not fit; then
         no stream has accepted anything. Raises NumericalError for a stream with outputs that are not finite: the stream
-        ends, and further streams get their rows at the next call.
+        ends, and other streams get their rows at the next call.
         """
         with self._lock:
             newer = ivectors or {}

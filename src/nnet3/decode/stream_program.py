@@ -142,7 +142,7 @@ def for_streams(nnet: Nnet, frames: int) -> Nnet:
     """Returns the network with ivectors that may change every so many frames; parameters are shared.
 
     As Kaldi does, in the line of each component node the first `ReplaceIndex(X, t, 0)` becomes `Round(X, frames)`, if
-    the network has an input `ivector`. Raises NetworkError for further uses of ReplaceIndex in such a line.
+    the network has an input `ivector`. Raises NetworkError for other uses of ReplaceIndex in such a line.
     """
     twin = nnet.in_test_mode()
     if "ivector" not in twin.input_names:

@@ -87,7 +87,7 @@ class StreamProgress:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sorts streams so that streams at one place, and streams in one batch, stand together."""
+        """A sorting key: streams at one place, and streams in one batch, stand together."""
         return self.place, -1 if self.batch is None else self.batch.serial, self.column
 
     def runs_with(self, more: int) -> bool:

@@ -104,7 +104,7 @@ def compute_utterance(
 
 
 def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device], C]) -> C:
-    """Returns the computer of the last call, with its compiled programs, unless the network has changed."""
+    """Returns the last call's computer, with its compiled programs, unless network, options or device changed."""
     device = device_of(nnet)
     objects, facts = _state(nnet)
     facts += [options, device, make]

@@ -130,7 +130,7 @@ class XvectorComputer:
     """Computes output `output` at t = 0 of chunks of utterances, many chunks of one size at a time.
 
     The network runs in test mode, has one input, `input`, and pools statistics from t = 0 on over a chunk. Options for
-    equal chunks cut utterances as Kaldi's nnet3-xvector-compute-batched does, further options as Kaldi's
+    equal chunks cut utterances as Kaldi's nnet3-xvector-compute-batched does, other options as Kaldi's
     nnet3-xvector-compute.
     """
 
@@ -264,7 +264,7 @@ def xvectors(
     frames repeats its ends as often as necessary; without `pad_input` a short chunk is left out. Chunks of equal size,
     also of different utterances, are computed together.
 
-    Raises NetworkError for a network with further inputs; ExecutionError, with the utterance in its message, for no
+    Raises NetworkError for a network with other inputs; ExecutionError, with the utterance in its message, for no
     frames, too few frames without `pad_input`, or NaNs; NotComputableError for chunks too short for the network.
     """
     check_kind(nnet, Nnet, "the network", "an Nnet")

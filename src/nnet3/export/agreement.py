@@ -91,7 +91,7 @@ def _chunks(
 
 
 def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:
-    """Returns numbers of sequences and of frames, and the results computed of them."""
+    """Returns numbers of sequences and of frames, and the range of frames to compute."""
     if isinstance(form, FrameRange):
         return [(batch, form.frames, form) for batch in _BATCHES]
     if isinstance(form, Vectors):

@@ -43,7 +43,7 @@ class Rectangle(NamedTuple):
         return Rectangle(top, bottom, left, right) if left < right and top < bottom else None
 
     def cut(self, hole: Rectangle) -> Iterator[Rectangle]:
-        """Yields the rectangles left when the cover of a second rectangle is cut out."""
+        """Yields the rectangles left after a second rectangle is cut out."""
         other = self.overlap(hole)
         if other is None:
             yield self

@@ -48,7 +48,7 @@ class OnnxMetadata(FileMetadata):
     and end `right_context` after the frame of the last row; before the first and after the last frame of an utterance
     the first and the last frame are repeated. A file for utterances repeats frames itself: its contexts are 0, and
     `input_frames` and `output_rows`, 0, stand for any number. Such a file computes `least_rows`, `rows_step` more, ...;
-    if `any_length` is false, outputs for further lengths are the outputs of the utterance with its last frame repeated.
+    if `any_length` is false, outputs for other lengths are the outputs of the utterance with its last frame repeated.
     In files for vectors, `least_rows` and `rows_step` count frames of input; frames beyond are left out at the end, and
     the last frame is repeated in utterances of fewer than `least_rows`.
 

@@ -20,7 +20,7 @@ _FEWEST = 64  # elements of a weight that is worth it
 def write_int8(path: Path, target: Path) -> None:
     """Write a file where constant factors of products have eight bits, with a scale for each output.
 
-    The second factor is quantized when the file runs, every time with a scale of its own. Both factors are unsigned:
+    The other factor is quantized when the file runs, every time with a scale of its own. Both factors are unsigned:
     with signed weights, processors without VNNI add pairs of products in 16 bits, and the sums overflow.
     """
     graph = ir.load(path).graph
