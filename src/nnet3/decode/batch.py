@@ -41,7 +41,7 @@ CACHED_FRAMES = 2**10
 
 @dataclass
 class _Job:
-    """An utterance that waits for its outputs, or for somebody to say what is wrong with it."""
+    """An utterance that waits for its outputs, or for an error to report."""
 
     key: str
     inputs: UtteranceInputs = field(default_factory=lambda: UtteranceInputs(torch.empty(0)))
@@ -53,18 +53,18 @@ class _Job:
 class BatchComputer:
     """Computes output `output` of a simple network for many utterances, several at once, with bounded memory.
 
-    The network runs in test mode, on the device where its parameters are unless `device` is given. Options are those
-    of `nnet3.decode.BatchOptions`, in one object or by name:
+    The network runs in test mode, on the device of its parameters unless `device` is given. Options are the fields of
+    `nnet3.decode.BatchOptions`, in one object or by name:
 
         batch = nnet3.BatchComputer(model, minibatch_size=64, frame_subsampling_factor=3)
         for key, rows in batch.compute(utterances): ...
 
     By default whole utterances are computed, no frame twice. A stretch of the input is sorted by length. If outputs
-    depend on a fixed number of frames to their right, utterances of nearly one length share a minibatch: the shorter
-    ones repeat their last frame, which changes none of their rows. With recurrences, statistics or attention that look
-    to the right, utterances of any lengths share one, each computed in its own length. With `frames_per_chunk`
+    depend on a fixed number of frames to the right, utterances of nearly one length share a minibatch: shorter
+    utterances repeat the last frame, and none of their rows change. With recurrences, statistics or attention that look
+    to the right, utterances of any lengths share a minibatch, each computed in its own length. With `frames_per_chunk`
     utterances are cut as by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by nnet3-compute, and chunks of
-    all utterances share minibatches. The other utterances of a minibatch change results by no more than rounding.
+    all utterances share minibatches. Other utterances of a minibatch change results by no more than rounding.
 
     `scoring` is applied to the outputs of each utterance.
     """
@@ -104,10 +104,10 @@ class BatchComputer:
     def compute(self, utterances: Iterable[Utterance], on_error: OnError | None = None) -> Iterator[tuple[str, Tensor]]:
         """Yields (key, rows) for each of (key, features, ivector), in this order; rows as of `nnet3.Nnet.compute`.
 
-        Features are (frames, dim), the ivector is (dim,), or (rows, dim) for online ones, or None. They are read ahead
-        by a thread. An utterance that cannot be computed (no frames, other dimensions, not finite, no ivector) is left
-        out: `on_error` is called with its key and the error, or else a RuntimeWarning says so. An error of the iterable
-        is raised where its utterance would have come.
+        Features are (frames, dim), the ivector is (dim,), or (rows, dim) for online ivectors, or None. A thread reads
+        utterances ahead. An utterance that cannot be computed (no frames, wrong dimensions, not finite, no ivector) is
+        left out: `on_error` is called with the key and the error, or else a RuntimeWarning says so. An error of the
+        iterable is raised in place of its utterance.
         """
         for key, result in self.compute_all(utterances):
             if isinstance(result, Tensor):
@@ -118,9 +118,9 @@ class BatchComputer:
                 warnings.warn(f"utterance '{key}' left out: {result}", RuntimeWarning, stacklevel=2)
 
     def compute_all(self, utterances: Iterable[Utterance]) -> Iterator[tuple[str, Tensor | Nnet3Error]]:
-        """Yields for each utterance, in order, its key and its rows, or why there are none.
+        """Yields the key and the rows, or the error instead of rows, of each utterance in order.
 
-        Raises ExecutionError if the network has been edited since this computer was made.
+        Raises ExecutionError if the network has been edited since the computer was made.
         """
         self._runner.edits.check()
         source = Background(map(self._job, utterances), AHEAD)
@@ -178,7 +178,7 @@ class BatchComputer:
         return minibatches(parts, kind, lambda most, count: partial_size(most, least, count), Lengths.EQUAL, 2**31)
 
     def _compute(self, jobs: list[_Job], batch: ChunkBatch) -> None:
-        """Computes a minibatch; one that needs too much memory, or fails, goes in halves."""
+        """Computes a minibatch; a minibatch that needs too much memory, or fails, goes in halves."""
         given = [(jobs[number].inputs, chunk) for number, chunk in batch.parts]
         chunks = [chunk for _, chunk in batch.parts]
         chunks += chunks[:1] * (batch.sequences - len(chunks))

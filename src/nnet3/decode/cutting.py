@@ -1,7 +1,8 @@
-"""Cuts utterances into chunks of outputs that are computed at once, and says which input each chunk gets.
+"""Cuts utterances into chunks of outputs computed at once, with the input of each chunk.
 
 The example cuts 120 frames into chunks of 51 frames, with 40 outputs, one every third frame: first by the rule of
-nnet3-compute, then by that of nnet3-compute-batch, whose last chunk has full size and overlaps the one before.
+nnet3-compute, then by the rule of nnet3-compute-batch, where the last chunk has full size and overlaps the chunk
+before.
 
 >>> from nnet3.options import BatchOptions
 >>> options = BatchOptions(frame_subsampling_factor=3, frames_per_chunk=51)
@@ -24,7 +25,7 @@ from nnet3.options import (
 class OutputChunk(NamedTuple):
     """Outputs `start` .. `start + num_outputs - 1` of an utterance, with frames of input on either side of them.
 
-    Those from `start + skip` on are used, `used` of them: others are there already, or lie behind the end.
+    Outputs from `start + skip` on are used, `used` in number: the rest is known already, or lies behind the end.
     """
 
     start: int
@@ -42,7 +43,7 @@ class OutputChunk(NamedTuple):
         return self.left, self.num_outputs, self.right
 
     def num_frames(self, factor: int) -> int:
-        """The frames of its input, if there is an output for every `factor` of them."""
+        """The frames of the chunk's input, with an output for every `factor` frames."""
         return self.left + (self.num_outputs - 1) * factor + 1 + self.right
 
 

@@ -1,4 +1,4 @@
-"""Grouping: which utterances are held at a time, and which of their chunks are computed in one minibatch."""
+"""Grouping: which utterances are held at a time, and which of the chunks are computed in one minibatch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LENGTHS = 32
 
 
 def windows(source: Background[T], size: Callable[[T], int], most: float) -> Iterator[list[T]]:
-    """Yields items that are held at a time, of sizes that add up to `most` or a little more.
+    """Yields items held at a time, with sizes that add up to `most` or a little more.
 
     A source that gives nothing for a while ends a window.
     """
@@ -44,7 +44,7 @@ def windows(source: Background[T], size: Callable[[T], int], most: float) -> Ite
 
 
 class ChunkBatch(NamedTuple):
-    """Chunks that are computed together, each with its utterance, and the sequences of the program for them."""
+    """Chunks computed together, each with its utterance, and the sequences of the program for the chunks."""
 
     parts: list[tuple[int, OutputChunk]]
     sequences: int
@@ -59,13 +59,13 @@ def partial_size(most: int, factor: float, count: int) -> int:
 
 
 def rounded_up(length: int) -> int:
-    """Returns a length that is at most 1 / `_LENGTHS` longer, one of few."""
+    """Returns a length at most 1 / `_LENGTHS` longer, out of few lengths."""
     step = 1 << max(0, length.bit_length() - _LENGTHS.bit_length())
     return -(-length // step) * step
 
 
 class Lengths(Enum):
-    """The lengths that chunks of one minibatch may have; PADDED ones become equal by outputs that nobody asked for."""
+    """The lengths of chunks in one minibatch; PADDED chunks become equally long by outputs that nobody asked for."""
 
     EQUAL = auto()
     PADDED = auto()
@@ -79,9 +79,9 @@ def minibatches(
     lengths: Lengths,
     most_outputs: int,
 ) -> Iterator[ChunkBatch]:
-    """Yields minibatches of parts of one kind and context, of which each has about `most_outputs` outputs at most.
+    """Yields minibatches of parts of one kind and context, with about `most_outputs` outputs at most.
 
-    `size` returns the number of sequences for so many chunks of which at most so many fit into a minibatch. The longest
+    `size` returns the number of sequences for so many chunks, given how many fit into a minibatch at most. The longest
     chunk of a minibatch is the first.
     """
     groups: dict[Hashable, list[tuple[int, OutputChunk]]] = {}

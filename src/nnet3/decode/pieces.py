@@ -1,4 +1,4 @@
-"""Long utterances: the memory that they may take, and the networks that compute the same in pieces or padded."""
+"""Long utterances: the memory that they may take, and the networks with equal outputs in pieces or padded."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def bytes_per_frame(nnet: Nnet) -> int:
 
 
 def is_the_same_in_pieces(nnet: Nnet) -> bool:
-    """True if each output needs a fixed range of input frames and nothing else, apart from one ivector.
+    """True if every output needs a fixed range of input frames and nothing else, apart from one ivector.
 
-    That holds without recurrences, statistics, attention and descriptors that take what is available.
+    True without recurrences, statistics, attention and descriptors that take available rows.
     """
     return not depends_on_what_is_there(nnet.parts)
 
 
 def is_the_same_padded(nnet: Nnet) -> bool:
-    """True if outputs do not depend on whether further frames follow those that the last one of them needs.
+    """True if outputs do not depend on frames behind the input frames needed by the last output.
 
-    That holds for all that is the same in pieces, and for recurrences and statistics that look to the left alone.
+    True for all networks with equal outputs in pieces, and for recurrences and statistics that look to the left alone.
     """
     return right_reach(nnet.parts) <= nnet.right_context

@@ -21,8 +21,8 @@ _ROWS_AT_ONCE = 4096
 class PhoneScore:
     """A phone of an alignment, on frames `first_frame` .. `first_frame + num_frames - 1`, and how well it fits.
 
-    `log_posterior`: the mean of its log-posteriors over the frames. `score`: the same, less the largest such mean of
-    all phones, which is that of `best`; so it is 0 where the phone is the best, else negative.
+    `log_posterior`: the mean of the phone's log-posteriors over the frames. `score`: `log_posterior` less the largest
+    such mean of all phones, the mean of `best`. So the score is 0 where the phone is the best, else negative.
     """
 
     phone: int
@@ -37,11 +37,11 @@ def phone_log_posteriors(log_likelihoods: Matrix, transition_model: TransitionMo
     """Returns the logarithm of each phone's posterior on each frame, (frames, phones), from scores (frames, pdfs).
 
     Column k is phone `transition_model.phones[k]`. The posterior is P(q | o_t) = sum of P(s | o_t) over the pdfs s of
-    q, where P(s | o_t) = exp(l[t, s]) / sum over s' of exp(l[t, s']). So log-posteriors of pdfs, as a network with a
-    log-softmax gives them, stay what they are, and log-likelihoods are taken with equal priors. A pdf that several
-    phones share counts for each of them.
+    q, where P(s | o_t) = exp(l[t, s]) / sum over s' of exp(l[t, s']). So log-posteriors of pdfs, the outputs of a
+    network with a log-softmax, stay unchanged, and log-likelihoods are taken with equal priors. A pdf shared by several
+    phones counts for every phone.
 
-    Raises ExecutionError for a matrix that has another number of columns, or that is not finite.
+    Raises ExecutionError for a matrix with a wrong number of columns, or with values that are not finite.
     """
     check_kind(transition_model, TransitionModel, "the transition model", "a TransitionModel")
     scores = as_tensor(log_likelihoods, "the log-likelihoods")
@@ -74,8 +74,8 @@ def gop(
 ) -> list[PhoneScore]:
     """Returns the goodness of pronunciation of each phone of an alignment.
 
-    log_likelihoods: (frames, pdfs), outputs of an acoustic model; alignment: (frames,), the transition-id of each, or
-    with `kind` "phones" or "pdfs" the phone or the pdf, where a phone that follows itself is one segment with it.
+    log_likelihoods: (frames, pdfs), outputs of an acoustic model; alignment: (frames,), the transition-id of each
+    frame, or with `kind` "phones" or "pdfs" the phone or the pdf, where equal phones in a row are one segment.
 
     The score of phone p on frames a .. b is
 
@@ -83,8 +83,8 @@ def gop(
 
     with the posteriors of `phone_log_posteriors`: the form for networks of W. Hu, Y. Qian, F. Soong, Y. Wang, "Improved
     mispronunciation detection with deep neural network trained acoustic models and transfer learning based logistic
-    regression classifiers", Speech Communication 67, 2015. It takes the place of the ratio of likelihoods, aligned
-    against a free loop of phones, of S. Witt, S. Young, "Phone-level pronunciation scoring and assessment for
+    regression classifiers", Speech Communication 67, 2015. The score takes the place of the ratio of likelihoods,
+    aligned against a free loop of phones, of S. Witt, S. Young, "Phone-level pronunciation scoring and assessment for
     interactive language learning", Speech Communication 30, 2000.
 
     Raises ExecutionError for scores that do not fit the model or the alignment, NetworkError for an alignment that does

@@ -1,4 +1,4 @@
-"""Runs a simple network over chunks of utterances that have one shape."""
+"""Runs a simple network over chunks of utterances of one shape."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its las
 
 @dataclass(frozen=True)
 class NetworkKernels:
-    """A network's components and type without its fingerprint: who runs them knows that programs hold for it."""
+    """A network's components and type without its fingerprint: the user knows that programs hold for the network."""
 
     components: Mapping[str, Component]
     given_dtype: torch.dtype | None = None
@@ -46,14 +46,14 @@ class NetworkKernels:
 
 
 class EditGuard:
-    """The nodes and components of a network. A computer runs a copy of them: it does not see what is edited later."""
+    """The nodes and components of a network. A computer runs a copy of the network and does not see later edits."""
 
     def __init__(self, nnet: Nnet) -> None:
         self._nnet = weakref.ref(nnet)
         self._nodes, self._components = nnet.parts.nodes, dict(nnet.components)
 
     def check(self) -> None:
-        """Raises ExecutionError if there are other nodes or components now."""
+        """Raises ExecutionError if the network's nodes or components have changed."""
         nnet = self._nnet()
         if nnet is not None and (nnet.parts.nodes is not self._nodes or nnet.components != self._components):
             raise ExecutionError("the network has been edited since this computer was made: make another")
@@ -119,13 +119,13 @@ class ChunkRunner:
 
     @cached_property
     def _memory(self) -> tuple[float, float]:
-        """The bytes that a computation takes for each frame of input, and in addition."""
+        """The bytes of a computation per frame of input, and the bytes on top."""
         frames, sizes = zip(*(self._size_of(units) for units in (_FEW_UNITS, 2 * _FEW_UNITS)), strict=True)
         per_frame = max((sizes[1] - sizes[0]) / (frames[1] - frames[0]), 1.0)
         return per_frame, sizes[0] - per_frame * frames[0]
 
     def _bytes(self, chunk: OutputChunk) -> float:
-        """Returns the bytes that the computation of a chunk takes, as those of short ones foretell."""
+        """Returns the bytes taken by the computation of a chunk, foretold from short chunks."""
         per_frame, more = self._memory
         return per_frame * chunk.num_frames(self.options.frame_subsampling_factor) + more
 
@@ -153,10 +153,11 @@ class ChunkRunner:
     # ---- running ----
 
     def run(self, parts: Sequence[tuple[UtteranceInputs, OutputChunk]], sequences: int = 1) -> list[Tensor]:
-        """Returns the outputs (num_outputs, dim) of each chunk, which differ in nothing but their number.
+        """Returns the outputs (num_outputs, dim) of chunks that differ in nothing but the number of outputs.
 
-        With more `sequences` than chunks, these being of one shape, the others repeat the first, for nobody. Chunks of
-        several lengths must be `together`. Raises ExecutionError, NumericalError or NotComputableError.
+        With more `sequences` than chunks, all chunks being of one shape, additional sequences repeat the first, for
+        nobody. Chunks of several lengths must be `together`. Raises ExecutionError, NumericalError or
+        NotComputableError.
         """
         self.edits.check()
         repeated = [parts[number if number < len(parts) else 0] for number in range(max(sequences, len(parts)))]
@@ -207,7 +208,7 @@ class ChunkRunner:
             )
 
     def together(self, chunks: Sequence[OutputChunk]) -> bool:
-        """True if there is a program for chunks of these lengths that is not compiled for them alone."""
+        """True if a program for chunks of these lengths exists, not compiled for the lengths alone."""
         with self._lock:
             return self._computer(chunks) is not None
 
@@ -221,7 +222,7 @@ class ChunkRunner:
             return computer is not None and computer.plan.num_bytes <= PIECE_BYTES
 
     def _computer(self, chunks: Sequence[OutputChunk]) -> NnetComputer | None:
-        """Returns a computer for chunks that differ in their length alone; None if they are not `together`."""
+        """Returns a computer for chunks that differ in length alone; None if the chunks are not `together`."""
         lengths = [chunk.num_outputs for chunk in chunks]
         if all(length == lengths[0] for length in lengths):
             key = len(chunks), *chunks[0].shape
@@ -234,7 +235,7 @@ class ChunkRunner:
         return self._together[3]
 
     def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
-        """Returns the program for so many chunks like this."""
+        """Returns the program for so many chunks like `chunk`."""
         key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._unit
         options = self._compile_options
         ends = [] if options is not None and options.prove else self._ends.get(key, [])  # a cache proves what it gives
@@ -253,9 +254,9 @@ class ChunkRunner:
 
     @staticmethod
     def _between(ends: list[tuple[int, FamilyMember]], num_outputs: int) -> NnetComputation | None:
-        """Returns the program for a length between two whose programs are of one family, if it has one.
+        """Returns the program for a length between two lengths with programs of one family, if the length has one.
 
-        Requests go on by equal steps of time, and so do those that the family names: two that agree say that all do.
+        Requests go on by equal steps of time, and so do the requests named by the family: two in agreement prove all.
         """
         if not ends or not ends[0][0] < num_outputs < ends[1][0]:
             return None
@@ -268,7 +269,7 @@ class ChunkRunner:
         return program
 
     def _request(self, chunks: Sequence[OutputChunk]) -> ComputationRequest:
-        """Returns the request for these chunks; times are shifted so that their first outputs have t = 0."""
+        """Returns the request for the chunks; times are shifted so that every first output has t = 0."""
         factor = self.options.frame_subsampling_factor
         given = [np.arange(chunk.num_frames(factor)) - chunk.left for chunk in chunks]
         inputs = [IoSpecification("input", indexes_of(given))]
@@ -279,7 +280,7 @@ class ChunkRunner:
 
 
 def indexes_of(times: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the indexes of sequences, each at its own times, one sequence after the other."""
+    """Returns the indexes of sequences, every sequence at its own times, sequence by sequence."""
     counts = list(map(len, times))
     numbers = np.repeat(np.arange(len(times)), counts)
     return np.stack([numbers, np.concatenate(times), np.zeros(len(numbers), int)], axis=1)

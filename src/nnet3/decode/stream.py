@@ -42,15 +42,15 @@ class StreamComputer:
         rows = stream.accept(features)      # any number of frames; the rows that became available, perhaps none
         rows = stream.finish()              # the rest
 
-    Row i belongs to frame i * frame_subsampling_factor. A chunk is computed as soon as its frames and those of the
-    network's right context are there. The first frame and the last one are repeated beyond the ends. Every value is
-    computed once: a node that can do without frames that are not there yet does without them for good, as in Kaldi's
-    looped computation. So outputs do not depend on the sizes of the pieces in which frames come. Frames get the type
-    of the parameters, in a network without any that which `Nnet.to` gave it last, or float32.
+    Row i belongs to frame i * frame_subsampling_factor. A chunk is computed as soon as its frames and the frames of the
+    network's right context have come. The first and the last frame are repeated beyond the ends. Every value is
+    computed once: a node that can do without frames still to come does without them for good, as in Kaldi's looped
+    computation. So outputs do not depend on the sizes of the pieces in which frames come. Frames get the type of the
+    parameters; in a network without parameters, the last type given by `Nnet.to`, or float32.
 
-    Streams that are equally far run together; they come and go at any chunk. The network runs in test mode, and
-    neighbouring components are merged: use another computer after a change of its parameters, which is an error here
-    where some of them are in merged components.
+    Streams equally far run together; streams come and go at any chunk. The network runs in test mode, and neighbouring
+    components are merged: use a new computer after a change of the network's parameters. A change of parameters in
+    merged components is an error here.
     """
 
     def __init__(
@@ -99,16 +99,16 @@ class StreamComputer:
 
     @property
     def nnet(self) -> Nnet:
-        """The network as it is run."""
+        """The network to run."""
         return self.program.nnet
 
     @property
     def latency(self) -> int:
-        """The frames after that of a row that must be there at most before it is computed."""
+        """The largest number of frames after a row's own frame that must have come before the row is computed."""
         return self.program.right_context + self.program.frames_per_chunk - 1
 
     def prepare(self, at_once: int | None = None) -> None:
-        """Compile the programs for up to so many streams at once (default: all), so that no chunk waits for it."""
+        """Compile the programs for up to so many streams at once (default: all), so that no chunk has to wait."""
         widths = {self._width(number) for number in range(1, (at_once or self.options.num_streams) + 1)}
         with self._lock:
             for place, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
@@ -124,9 +124,9 @@ class StreamComputer:
         return stream
 
     def restore(self, state: bytes) -> Stream:
-        """Returns a stream that goes on where another one was when it gave this state, perhaps in another process.
+        """Returns a stream that goes on from the state given by a stream, perhaps in another process.
 
-        Raises ExecutionError for a state that is damaged, or of another model or other options; and as `open` does.
+        Raises ExecutionError for a damaged state, or a state of another model or other options; and as `open` does.
         """
         stream = Stream(self)
         from_bytes(state, self._digest, stream._progress)
@@ -168,11 +168,11 @@ class StreamComputer:
     def accept(
         self, features: Mapping[Stream, Matrix], ivectors: Mapping[Stream, Matrix] | None = None
     ) -> dict[Stream, Tensor]:
-        """Gives more frames (frames, dim) to several streams; returns the rows (rows, outputs) that became available.
+        """Gives more frames (frames, dim) to several streams; returns the newly available rows (rows, outputs).
 
-        `ivectors`: new ones, by stream. See `Stream.accept`. Raises ExecutionError if anything does not fit; then no
-        stream has accepted anything. Raises NumericalError for a stream whose outputs are not finite: it ends, and the
-        other streams get their rows at their next call.
+        `ivectors`: new ivectors, by stream. See `Stream.accept`. Raises ExecutionError if anything does not fit; then
+        no stream has accepted anything. Raises NumericalError for a stream with outputs that are not finite: the stream
+        ends, and other streams get their rows at the next call.
         """
         with self._lock:
             newer = ivectors or {}
@@ -192,7 +192,7 @@ class StreamComputer:
             return self._scores(given)
 
     def _checked(self, stream: Stream, features: Matrix | None, ivector: Matrix | None) -> tuple[Tensor, Tensor | None]:
-        """Returns the frames for a stream and its ivector, if they can be taken."""
+        """Returns the frames for a stream and the stream's ivector, if the frames can be taken."""
         progress = stream._progress
         frames = progress.frames[:0]
         if features is not None and getattr(features, "shape", None) != frames.shape:
@@ -278,8 +278,8 @@ class StreamComputer:
     ) -> Iterator[Tensor]:
         """Yields the rows of a whole utterance, chunk by chunk, as a stream of its own.
 
-        Of online ivectors (rows, dim), one every so many frames, each chunk takes that of the first frame after its
-        input, or the last one, as Kaldi does. Raises ExecutionError as `open` and `accept` do.
+        Of online ivectors (rows, dim), one every so many frames, a chunk takes the ivector of the first frame after the
+        chunk's input, or the last ivector, as Kaldi does. Raises ExecutionError as `open` and `accept` do.
         """
         given = checked_inputs(self.nnet, "cpu", features, ivector, online_ivectors)
         frames, online, newest = given.features, given.online_ivectors, given.ivector
@@ -333,7 +333,7 @@ class StreamComputer:
             other.shrink()
 
     def _computer(self, place: int, width: int) -> NnetComputer:
-        """Returns what runs the chunk at this place for so many streams."""
+        """Returns the computer of the chunk at `place` for so many streams."""
 
         def make() -> NnetComputer:
             computation = self.program.computation(self.program.chunks[place], width, self._compile_options)
@@ -342,7 +342,7 @@ class StreamComputer:
         return self._computers.get((place, width), make)
 
     def _width(self, number: int) -> int:
-        """Returns for how many streams a program is run: one of few numbers, so that there are few programs."""
+        """Returns for how many streams a program is run: one of few numbers, so that few programs serve all."""
         width = 1
         while width < number:
             width += max(1, (1 << width.bit_length()) // 4)  # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
@@ -350,7 +350,7 @@ class StreamComputer:
 
 
 def _versions(component: Component) -> dict[str, tuple[weakref.ref[Tensor], int]]:
-    """The parameters of a component as they are now: which tensors, and how often each was written to."""
+    """The state of a component's parameters: the tensors, and how often each tensor was written to."""
     parameters = component.parameters().items()
     return {name: (weakref.ref(tensor), tensor._version) for name, tensor in parameters if not tensor.is_inference()}
 
@@ -370,22 +370,22 @@ class Stream:
         self._progress = StreamProgress(computer.program, computer._dtype, computer.device)
 
     def accept(self, features: Matrix, ivector: Matrix | None = None) -> Tensor:
-        """Gives more frames (frames, dim); returns the rows (rows, outputs) that became available, perhaps none.
+        """Gives more frames (frames, dim); returns the newly available rows (rows, outputs), perhaps none.
 
-        Chunks take the newest ivector (dim,) at the time at which they are computed. Raises ExecutionError for what
-        does not fit, if an ivector is missing, and if the stream has ended; it is as before then.
+        Chunks take the newest ivector (dim,) at the time of computation. Raises ExecutionError for frames or ivectors
+        that do not fit, if an ivector is missing, and if the stream has ended; the stream is as before then.
         """
         return self._computer.accept({self: features}, None if ivector is None else {self: ivector})[self]
 
     def finish(self) -> Tensor:
-        """Ends the stream, whose place is free again; returns the last rows, as if its last frame were repeated.
+        """Ends the stream and frees its place; returns the last rows, as if its last frame were repeated.
 
-        Raises ExecutionError if it has ended already, or if it got no frames.
+        Raises ExecutionError if the stream has ended already, or got no frames.
         """
         return self._computer._finish(self)
 
     def close(self) -> None:
-        """Ends the stream without its last rows. Raises ExecutionError if it has ended already."""
+        """Ends the stream without its last rows. Raises ExecutionError if the stream has ended already."""
         self._computer._close(self)
 
     def state(self) -> bytes:

@@ -1,4 +1,4 @@
-"""StreamProgram: a network as the requests of a stream: a few for its first chunks, then some that come round."""
+"""StreamProgram: a network as the requests of a stream: a few for the first chunks, then some that come round."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _FIXED, _FIXED_END = "ReplaceIndex(", ", t, 0)"
 class StreamChunk:
     """The request of a chunk, for one sequence. Index tables are by node, rows by time.
 
-    `new`: the rows of inputs that it brings. `before`, `after`: the state, rows of input nodes and component nodes that
-    the chunk is given and those that it hands on; `after` of a chunk is `before` of the next one, moved in time.
+    `new`: the rows of inputs brought by the chunk. `before`, `after`: the state, rows of input nodes and component
+    nodes given to the chunk and handed on by it; `after` of a chunk is `before` of the next chunk, moved in time.
     Nothing is given to the first chunk. `output`: the rows of `output`.
     """
 
@@ -44,7 +44,7 @@ class StreamChunk:
 
     @cached_property
     def inputs(self) -> dict[str, IndexTable]:
-        """The rows of each input and, where there are any before, of each component node: those before, then new."""
+        """The rows of each input and of each component node with rows in `before`: rows of `before`, then of `new`."""
         joined = {name: [table] for name, table in self.before.items()}
         for name, table in self.new.items():
             joined.setdefault(name, []).append(table)
@@ -64,7 +64,7 @@ class StreamChunk:
         return values.unflatten(0, (-1, width))[torch.from_numpy(rows).to(values.device)].flatten(0, 1)
 
     def request(self, sequences: int = 1) -> StateRequest:
-        """Returns the request for so many sequences; rows go by time, those of one time by sequence."""
+        """Returns the request for so many sequences; rows go by time, rows of one time by sequence."""
 
         def io(name: str, table: IndexTable) -> IoSpecification:
             rows = np.repeat(table, sequences, axis=0)
@@ -76,7 +76,7 @@ class StreamChunk:
         return StateRequest([io(name, table) for name, table in self.inputs.items()], outputs)
 
     def is_as(self, other: StreamChunk) -> bool:
-        """True if both have the same request and hand on the same."""
+        """True if two chunks have equal requests and hand on equal states."""
         mine, others = (
             [
                 [(name, table.tobytes()) for name, table in part.items()]
@@ -89,11 +89,11 @@ class StreamChunk:
 
 @dataclass(frozen=True, eq=False)
 class StreamProgram:
-    """The chunks of a stream: `head`, one after the other, then those of `cycle` again and again.
+    """The chunks of a stream: `head`, one chunk after the other, then the chunks of `cycle` again and again.
 
-    `nnet` is the network as it is run: in test mode, collapsed, with ivectors that may change (see `for_streams`).
-    `frames_per_chunk` is the number of frames that each chunk but the first takes; the first one has `left_context`
-    frames before t = 0 and `right_context` behind it in addition.
+    `nnet` is the network to run: in test mode, collapsed, with ivectors that may change (see `for_streams`).
+    `frames_per_chunk` is the number of frames of every chunk but the first; the first chunk takes in addition
+    `left_context` frames before t = 0 and `right_context` frames behind.
     """
 
     nnet: Nnet
@@ -124,13 +124,13 @@ class StreamProgram:
 
     @cached_property
     def chunks(self) -> list[StreamChunk]:
-        """All chunks that differ."""
+        """All different chunks."""
         return [*self.head, *self.cycle]
 
     def computation(
         self, chunk: StreamChunk, sequences: int = 1, options: CompileOptions | None = None
     ) -> NnetComputation:
-        """Returns the program of one of the chunks. Its inputs and outputs of component nodes are the state."""
+        """Returns the program of a chunk. Inputs and outputs of component nodes are the state."""
         return default_cache().compile(self.nnet, chunk.request(sequences), options)
 
     def frames_until(self, number: int) -> int:
@@ -142,7 +142,7 @@ def for_streams(nnet: Nnet, frames: int) -> Nnet:
     """Returns the network with ivectors that may change every so many frames; parameters are shared.
 
     As Kaldi does, in the line of each component node the first `ReplaceIndex(X, t, 0)` becomes `Round(X, frames)`, if
-    there is an input `ivector`. Raises NetworkError for other uses of ReplaceIndex there.
+    the network has an input `ivector`. Raises NetworkError for other uses of ReplaceIndex in such a line.
     """
     twin = nnet.in_test_mode()
     if "ivector" not in twin.input_names:
@@ -164,7 +164,7 @@ def _with_round(line: str, frames: int) -> str:
 
 
 def _prepared(model: Nnet, options: StreamOptions) -> tuple[Nnet, int, int, int]:
-    """Returns the network as it is run, its context to the left and right, and the frames of a chunk."""
+    """Returns the network to run, its context to the left and right, and the frames of a chunk."""
     check_simple(model, "in streams")
     nnet = model.in_test_mode()
     prepare_for_test(nnet, CollapseOptions(batchnorm=False))  # lines with several ivectors are then those of Kaldi
@@ -175,10 +175,11 @@ def _prepared(model: Nnet, options: StreamOptions) -> tuple[Nnet, int, int, int]
 
 
 def with_fixed_operands(nnet: Nnet) -> Nnet:
-    """Returns the network with a node for each value that is fixed when it is first computed, and that may be kept.
+    """Returns the network with a node for each value fixed at its first computation, so that the value may be kept.
 
-    Components that look at several rows of their input, such as pooling, would keep rows of a descriptor. Where what a
-    descriptor takes depends on what there is (IfDefined, Failover), its rows are made those of a component node.
+    Components that look at several rows of their input, such as pooling, would keep rows of a descriptor. Where the
+    rows taken by a descriptor depend on available rows (IfDefined, Failover), the descriptor's rows become rows of a
+    component node.
     """
     lines = []
     for number, node in enumerate(nnet.nodes):
@@ -203,7 +204,7 @@ def with_fixed_operands(nnet: Nnet) -> Nnet:
 
 @dataclass(frozen=True)
 class _Requests:
-    """The rows that are given and asked for in each chunk, as Kaldi has them; times are true times."""
+    """The rows given and asked for in each chunk, as in Kaldi; times are true times."""
 
     nnet: Nnet
     frames: int
@@ -224,7 +225,7 @@ class _Requests:
 
 
 def _chunks(nnet: Nnet, requests: _Requests, carried: Carried) -> Iterator[StreamChunk]:
-    """Yields the chunks, moved in time so that equal ones have equal requests."""
+    """Yields the chunks, moved in time so that equal chunks have equal requests."""
     names = [node.name for node in nnet.nodes]
     for number in range(1, carried.num_chunks + 1):
         earlier, rows = carried.earlier(number), requests.chunk(number)

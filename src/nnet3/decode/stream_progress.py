@@ -16,9 +16,10 @@ _serials = itertools.count()
 
 
 class Batch:
-    """States of streams that have run together: a matrix (rows * width, dim) of each node, as programs have them.
+    """States of streams run together: a matrix (rows * width, dim) per node, as in programs.
 
-    Each row is that of `width` columns, side by side; a stream has a column, and what belongs to nobody is anything.
+    A node's row stands for `width` columns, side by side. A stream has a column; columns of no stream may hold
+    anything.
     """
 
     def __init__(self, state: dict[str, Tensor], width: int) -> None:
@@ -33,7 +34,7 @@ class Batch:
         }
 
     def shrink(self) -> None:
-        """Keeps no more columns than twice those that are in use."""
+        """Keeps no more than twice as many columns as are in use."""
         if 0 < 2 * len(self.members) <= self.width:
             members = list(self.members)
             columns = self.columns([each.column for each in members])
@@ -43,9 +44,9 @@ class Batch:
 
 
 def gathered(streams: Sequence[StreamProgress], width: int) -> dict[str, Tensor]:
-    """Returns the states of streams side by side, (rows * width, dim) of each node, in a dictionary of its own.
+    """Returns the states of streams side by side, (rows * width, dim) of each node, in a new dictionary.
 
-    Nothing is copied if they have run together before.
+    Nothing is copied if the streams have run together before.
     """
     batch = streams[0].batch
     assert batch is not None
@@ -64,9 +65,9 @@ def gathered(streams: Sequence[StreamProgress], width: int) -> dict[str, Tensor]
 class StreamProgress:
     """A stream: `number` chunks are done, `num_frames` frames were given, `num_rows` rows were taken.
 
-    `frames` (frames, dim): those for later chunks; `last` (1, dim): the last one; `rows`: those that nobody has taken.
-    The state is a column of a batch. Frames wait in the processor's memory, state and rows on the `device`. All is
-    changed by the computer, one thread at a time.
+    `frames` (frames, dim): frames for later chunks; `last` (1, dim): the last frame; `rows`: rows not yet taken. The
+    state is a column of a batch. Frames wait in the processor's memory, state and rows on the `device`. All is changed
+    by the computer, one thread at a time.
     """
 
     def __init__(self, program: StreamProgram, dtype: torch.dtype, device: torch.device) -> None:
@@ -86,7 +87,7 @@ class StreamProgress:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sorts streams so that those of one place, and of one batch, stand together."""
+        """A sorting key: streams at one place, and streams in one batch, stand together."""
         return self.place, -1 if self.batch is None else self.batch.serial, self.column
 
     def runs_with(self, more: int) -> bool:
@@ -96,7 +97,7 @@ class StreamProgress:
     # ---- frames ----
 
     def add(self, frames: Tensor) -> None:
-        """Appends frames; before the first one there are copies of it."""
+        """Appends frames; a stream without frames begins with copies of the first frame."""
         if len(frames) == 0:
             return
         copies = frames[:1].expand(self.program.left_context if self.num_frames == 0 else 0, -1)
@@ -112,7 +113,7 @@ class StreamProgress:
         return self.frames[:count]
 
     def end(self) -> int:
-        """Appends copies of the last frame, until there are chunks enough; returns how many rows there are in all."""
+        """Appends copies of the last frame until enough chunks are full; returns the number of rows in all."""
         program = self.program
         total = -(-self.num_frames // program.frame_subsampling_factor)
         chunks = -(-total * program.frame_subsampling_factor // program.frames_per_chunk)
@@ -125,14 +126,14 @@ class StreamProgress:
     # ---- state and rows ----
 
     def go_on(self, batch: Batch, column: int, rows: Tensor) -> None:
-        """Takes what a chunk has given; its frames are done with."""
+        """Takes the results of a chunk and drops the chunk's frames."""
         self.frames = self.frames[len(self.program.chunks[self.place].new["input"]) :]
         self.go_to(batch, column)
         self.rows.append(rows)
         self.number += 1
 
     def go_to(self, batch: Batch | None, column: int = 0) -> None:
-        """Leaves its batch for another one."""
+        """Moves the stream from its batch to a new batch."""
         if self.batch is not None:
             self.batch.members.discard(self)
         self.batch, self.column = batch, column

@@ -22,7 +22,7 @@ _STATE = "state/"
 
 
 def model_digest(program: StreamProgram) -> str:
-    """Returns a name for a program and its parameters: who has the same can go on with a stream."""
+    """Returns a name for a program and its parameters: owners of equal digests can go on with a stream."""
     digest = hashlib.blake2b(digest_size=16)
     about = program.nnet.fingerprint(), program.frames_per_chunk, program.frame_subsampling_factor
     digest.update(json.dumps([*about, program.left_context, program.right_context]).encode())
@@ -37,7 +37,7 @@ def model_digest(program: StreamProgram) -> str:
 
 
 def to_bytes(stream: StreamProgress, model: str) -> bytes:
-    """Returns a stream as a safetensors file; `model` is the digest of what it runs. Raises Nnet3Error."""
+    """Returns a stream as a safetensors file; `model` is the digest of the program. Raises Nnet3Error."""
     safetensors = _safetensors()
     optional = {"last": stream.last, "ivector": stream.ivector, "rows": stream.ready() if stream.rows else None}
     tensors = {"frames": stream.frames} | {name: value for name, value in optional.items() if value is not None}
@@ -52,9 +52,9 @@ def to_bytes(stream: StreamProgress, model: str) -> bytes:
 
 
 def from_bytes(data: bytes, model: str, stream: StreamProgress) -> None:
-    """Makes a new stream go on where the one was whose state this is.
+    """Makes a new stream go on from the state of a stream.
 
-    Raises ExecutionError for what `to_bytes` has not made of a stream of the same model.
+    Raises ExecutionError for bytes not made by `to_bytes` from a stream of the same model.
     """
     about, tensors = _parts(data)
     for name, wanted in (("format", _FORMAT), ("version", _VERSION), ("model", model)):
@@ -88,7 +88,7 @@ def _parts(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _check_tensors(stream: StreamProgress, tensors: Mapping[str, Tensor]) -> None:
-    """Raise ExecutionError unless these are the tensors that such a stream has."""
+    """Raise ExecutionError unless the tensors have the names, shapes and finite values of the stream's state."""
     program, number = stream.program, stream.number
     done = number * program.frames_per_chunk + (program.right_context if number else 0)
     waiting = stream.num_frames + (program.left_context if stream.num_frames and not number else 0) - done
@@ -116,7 +116,7 @@ def _check_tensors(stream: StreamProgress, tensors: Mapping[str, Tensor]) -> Non
 
 
 def _safetensors() -> Any:
-    """Returns the package, which is imported when it is first used: most streams never leave their process."""
+    """Returns the package, imported at its first use: most streams never leave their process."""
     try:
         import safetensors.torch
     except ImportError as error:  # pragma: no cover

@@ -26,14 +26,14 @@ C = TypeVar("C")
 
 
 class UtteranceComputer:
-    """Computes output `output` of a simple network for one utterance after another. Threads take turns.
+    """Computes output `output` of a simple network, utterance by utterance. Threads take turns.
 
-    The network runs in test mode, whatever mode it is in. Later changes of parameters in place are seen; changes of its
-    structure or its batch-norm statistics are not.
+    The network runs in test mode, regardless of its mode. Later changes of parameters in place are seen; changes of the
+    structure or of batch-norm statistics are not.
 
-    `options` give the chunks; without (`frames_per_chunk` 0) an utterance of any length is run whole. If that takes
-    more than 1 GiB besides features and outputs, it is run in pieces that take less, provided that these make no
-    difference: not for networks with recurrences, statistics or attention.
+    `options` give the chunks; without (`frames_per_chunk` 0) an utterance of any length is run whole. If a run takes
+    more than 1 GiB besides features and outputs, the utterance is run in pieces that take less, provided that pieces
+    make no difference: not for networks with recurrences, statistics or attention.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class UtteranceComputer:
     def compute(self, features: Matrix, ivector: Matrix | None = None, online_ivectors: Matrix | None = None) -> Tensor:
         """Returns outputs (frames / subsampling factor, rounded up; dim), on the device, for features (frames, dim).
 
-        A network with an input `ivector` is given either one vector (dim,) for the utterance, or online ones
-        (rows, dim), one every `online_ivector_period` frames, of which each chunk takes the one at its middle.
-        Matrices are tensors or arrays of any float or integer dtype.
-        Raises ExecutionError if sizes do not fit, if the input or the output is not finite, or if a chunk would need
-        more memory than 4 GiB; NotComputableError if the network cannot be computed from such an input.
+        A network with an input `ivector` is given either one vector (dim,) for the utterance, or online ivectors (rows,
+        dim), one every `online_ivector_period` frames: a chunk takes the ivector at the chunk's middle. Matrices are
+        tensors or arrays of any float or integer dtype. Raises ExecutionError if sizes do not fit, if the input or the
+        output is not finite, or if a chunk would need more memory than 4 GiB; NotComputableError if the network cannot
+        be computed from such an input.
         """
         inputs = checked_inputs(self.nnet, self.device, features, ivector, online_ivectors)
         chunks = self._runner.chunks(len(inputs.features))
@@ -71,7 +71,7 @@ class UtteranceComputer:
 
 
 class _Kept(NamedTuple):
-    """The computer of a network, and the state for which it was made: objects that it had, and facts."""
+    """The computer of a network, and the network's state at the time: objects and facts."""
 
     objects: list[object]
     facts: list[object]
@@ -104,7 +104,7 @@ def compute_utterance(
 
 
 def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device], C]) -> C:
-    """Returns the computer that the last call made, with what it has compiled, unless something has changed."""
+    """Returns the last call's computer, with its compiled programs, unless network, options or device changed."""
     device = device_of(nnet)
     objects, facts = _state(nnet)
     facts += [options, device, make]
@@ -116,9 +116,9 @@ def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device]
 
 
 def _state(nnet: Nnet) -> tuple[list[object], list[object]]:
-    """Returns what a computer depends on: nodes, components, their settings and tensors.
+    """Returns the objects and facts under a computer: nodes, components, their settings and tensors.
 
-    Values of tensors do not count: they are shared with the computer.
+    Values of tensors do not count: the computer shares the tensors.
     """
     flat = with_parts(nnet.components.values())
     values = list(chain.from_iterable(vars(each).values() for each in flat))

@@ -1,4 +1,4 @@
-"""X-vectors: one vector for each utterance, from a network that pools statistics of its frames."""
+"""X-vectors: a vector for each utterance, from a network with pooled statistics of the frames."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nnet3.runtime.recent import RecentComputers
 class XvectorChunk(NamedTuple):
     """The frames `first` .. `end - 1`, padded to so many rows, and the weight of their vector in the mean.
 
-    `before` rows repeat the first frame, those that are missing at the end the last one.
+    `before` rows repeat the first frame; rows missing at the end repeat the last frame.
     """
 
     first: int
@@ -46,9 +46,9 @@ class XvectorChunk(NamedTuple):
 
 
 def chunks_in_row(num_frames: int, options: XvectorOptions) -> list[XvectorChunk]:
-    """Returns chunks of `chunk_size` frames, one behind the other, the last of which may be shorter.
+    """Returns chunks of `chunk_size` frames, one behind the other; the last chunk may be shorter.
 
-    Each weighs as many as it has frames. Raises ExecutionError for an utterance that is too short.
+    A chunk weighs as many as it has frames. Raises ExecutionError for a too short utterance.
 
     >>> for chunk in chunks_in_row(250, XvectorOptions(chunk_size=100, min_chunk_size=60)):
     ...     print(tuple(chunk))
@@ -69,11 +69,11 @@ def chunks_in_row(num_frames: int, options: XvectorOptions) -> list[XvectorChunk
 
 
 def equal_chunks(num_frames: int, options: EqualXvectorOptions, context: int) -> list[XvectorChunk]:
-    """Returns chunks of `chunk_size` frames of which the network's `context` frames are shared by neighbours.
+    """Returns chunks of `chunk_size` frames; neighbours share the network's `context` frames.
 
-    There are as few as leave none out, whose ends overlap, or one fewer, with gaps between, if that makes the weights
-    of frames in the mean of their vectors more alike. Raises ExecutionError for an utterance that is too short and not
-    to be padded.
+    The number of chunks is the smallest that leaves no frame out, with ends that overlap, or one fewer, with gaps
+    between chunks, if the smaller number makes the weights of frames in the mean of the chunks' vectors more alike.
+    Raises ExecutionError for a too short utterance without padding.
 
     >>> for num_frames in (233, 300):
     ...     chunks = equal_chunks(num_frames, EqualXvectorOptions(chunk_size=100), context=10)
@@ -99,7 +99,7 @@ def equal_chunks(num_frames: int, options: EqualXvectorOptions, context: int) ->
 
 
 def _pieces(number: int, count: int) -> np.ndarray:
-    """Returns so many integers that add up to a number, the larger ones, if they are not equal, at the end."""
+    """Returns so many integers with the sum of a number; if the integers are not equal, the larger ones come last."""
     return number // count + (np.arange(count) >= count - number % count)
 
 
@@ -110,7 +110,7 @@ _MOST_HELD = 2**16  # frames
 
 @dataclass
 class _Utterance:
-    """An utterance that waits for vectors of its chunks; `failure` says why it has none."""
+    """An utterance that waits for the vectors of its chunks; `failure`: the reason for having no vector."""
 
     features: Tensor = field(default_factory=lambda: torch.empty(0))
     chunks: list[XvectorChunk] = field(default_factory=list)
@@ -129,8 +129,8 @@ class _Utterance:
 class XvectorComputer:
     """Computes output `output` at t = 0 of chunks of utterances, many chunks of one size at a time.
 
-    The network, which runs in test mode, has one input, `input`, and pools statistics from t = 0 on over a chunk.
-    Options for equal chunks cut utterances as Kaldi's nnet3-xvector-compute-batched does, others as its
+    The network runs in test mode, has one input, `input`, and pools statistics from t = 0 on over a chunk. Options for
+    equal chunks cut utterances as Kaldi's nnet3-xvector-compute-batched does, other options as Kaldi's
     nnet3-xvector-compute.
     """
 
@@ -181,9 +181,9 @@ class XvectorComputer:
         return result
 
     def compute_all(self, utterances: Iterable[tuple[K, Matrix]]) -> Iterator[tuple[K, Tensor | Nnet3Error]]:
-        """Yields, in order, the key of each utterance and its vector, or what `compute` would raise.
+        """Yields, in order, the key of an utterance and its vector, or the error that `compute` would raise.
 
-        They are read ahead by a thread; some minutes of speech are held at a time.
+        A thread reads utterances ahead; some minutes of speech are held at a time.
         """
         source = Background(((key, self._begin(features)) for key, features in utterances), AHEAD)
         try:
@@ -212,7 +212,7 @@ class XvectorComputer:
             return _Utterance(failure=error)
 
     def _run(self, group: list[tuple[_Utterance, int]], rows: int) -> None:
-        """Give a vector to each chunk of a group, or its utterance the reason why there is none."""
+        """Give a vector to each chunk of a group, or to the chunk's utterance the reason for having no vector."""
         frames = [utterance.features[torch.from_numpy(utterance.chunks[k].frames())] for utterance, k in group]
         try:
             with self._lock:
@@ -256,16 +256,16 @@ def xvectors(
     min_chunk_size: int = 100,
     pad_input: bool = True,
 ) -> Tensor:
-    """Returns the vector (dim,) of an utterance (frames, dim), or those (utterances, dim) of several.
+    """Returns the vector (dim,) of an utterance (frames, dim), or the vectors (utterances, dim) of several.
 
-    The vector is the value of the network's output `output` at t = 0, which pools statistics of all frames. Scripts let
-    it be an inner layer (`nnet.apply_config("output-node name=output input=tdnn6.affine")`). The vector of an utterance
-    in chunks is the mean of their vectors, weighted by frames. A chunk of fewer than `min_chunk_size` frames repeats
-    its ends as often as necessary; without `pad_input` it is left out. Chunks of equal size, also of different
-    utterances, are computed together.
+    The vector is the value of the network's output `output` at t = 0, with pooled statistics of all frames. Scripts
+    make an inner layer the output (`nnet.apply_config("output-node name=output input=tdnn6.affine")`). The vector of an
+    utterance in chunks is the mean of the chunks' vectors, weighted by frames. A chunk of fewer than `min_chunk_size`
+    frames repeats its ends as often as necessary; without `pad_input` a short chunk is left out. Chunks of equal size,
+    also of different utterances, are computed together.
 
-    Raises NetworkError for a network that has other inputs; ExecutionError, which says for which utterance, if there
-    are no frames, too few without `pad_input`, or NaNs; NotComputableError for chunks too short for the network.
+    Raises NetworkError for a network with other inputs; ExecutionError, with the utterance in its message, for no
+    frames, too few frames without `pad_input`, or NaNs; NotComputableError for chunks too short for the network.
     """
     check_kind(nnet, Nnet, "the network", "an Nnet")
     check_kind(features, Iterable, "the features", "a matrix, or several in a list or an iterator")
@@ -286,9 +286,9 @@ def xvectors(
 def cosine_scores(vectors: Matrix, others: Matrix | None = None) -> Tensor:
     """Returns the cosines (rows, other rows) of the angles between vectors, rows (vectors, dim), and others.
 
-    Without others between the vectors themselves. Those of a vector of zeros are 0. Subtract the mean of many speakers'
-    vectors first (`vectors - mean`): scores tell speakers apart better then.
-    Raises ExecutionError for matrices that do not fit.
+    Without `others` between the vectors themselves. Cosines of a vector of zeros are 0. Subtract the mean of many
+    speakers' vectors first (`vectors - mean`): scores tell speakers apart better then. Raises ExecutionError for
+    matrices that do not fit.
     """
     rows = as_tensor(vectors, "the vectors")
     columns = rows if others is None else as_tensor(others, "the other vectors").to(rows)

@@ -34,9 +34,9 @@ def check_file(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, source: 
 def errors_of(
     path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, source: Source, scoring: Scoring
 ) -> dict[str, float]:
-    """Returns for each output the largest difference from the executor's, as a part of its largest value, or of 1.
+    """Returns for each output the largest difference from the executor's, relative to the largest value, or to 1.
 
-    Raises ExportError for a file that is not valid, or gives outputs of other shapes.
+    Raises ExportError for a file that is not valid, or gives outputs of wrong shapes.
     """
     session = checked_session(path)
     errors = dict.fromkeys(about.output_dims, 0.0)
@@ -58,7 +58,7 @@ def _ranges(
     form: FrameRange | Utterances,
     source: Source,
 ) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
-    """Yields the name of an output, its rows as a file gives them, and those of the executor, before scoring."""
+    """Yields the name of an output, its rows from a file, and its rows from the executor, before scoring."""
     random, names = np.random.default_rng(0), tuple(about.output_dims)
     for batch, frames, used in _cases(form):
         given, features = source.random_input(random, form, batch, frames)
@@ -74,7 +74,7 @@ def _ranges(
 def _chunks(
     session: onnxruntime.InferenceSession, about: OnnxMetadata, nnet: Nnet, form: Streams, source: Source
 ) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
-    """Yields what `_ranges` does, for so many chunks of two streams that all programs run with every state."""
+    """Yields the outputs as `_ranges`, for so many chunks of two streams that all programs run with every state."""
     random, program, batch = np.random.default_rng(0), form.program, _BATCHES[0]
     streams = StreamComputer(
         nnet, program.frames_per_chunk, batch, program.frame_subsampling_factor,
@@ -91,7 +91,7 @@ def _chunks(
 
 
 def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:
-    """Returns numbers of sequences and of frames, and what is computed of them."""
+    """Returns numbers of sequences and of frames, and the range of frames to compute."""
     if isinstance(form, FrameRange):
         return [(batch, form.frames, form) for batch in _BATCHES]
     if isinstance(form, Vectors):

@@ -1,6 +1,6 @@
-"""Blocks: the destructive matrices of a program as values that are never changed.
+"""Blocks: the matrices of a program, written in place, as values that never change.
 
-A matrix is a list of pieces, rectangles that values were written to. A write cuts what it covers off older pieces; a
+A matrix is a list of pieces, rectangles with the values written to them. A write cuts its rectangle off older pieces; a
 read cuts and joins pieces.
 """
 
@@ -33,7 +33,7 @@ class Rectangle(NamedTuple):
         return self._replace(top=self.top + step, bottom=self.bottom + step)
 
     def swept(self, step: int, turns: Extent) -> Rectangle:
-        """Returns all that it covers when it moves by a step in each turn after the first."""
+        """Returns the rectangle covered in all turns, moved by a step in each turn after the first."""
         reach = (turns - 1) * step
         return self._replace(bottom=self.bottom + reach) if step > 0 else self._replace(top=self.top + reach)
 
@@ -43,7 +43,7 @@ class Rectangle(NamedTuple):
         return Rectangle(top, bottom, left, right) if left < right and top < bottom else None
 
     def cut(self, hole: Rectangle) -> Iterator[Rectangle]:
-        """Yields the rectangles that are left when what another one covers is cut out."""
+        """Yields the rectangles left after a second rectangle is cut out."""
         other = self.overlap(hole)
         if other is None:
             yield self
@@ -59,7 +59,7 @@ class Rectangle(NamedTuple):
 
 
 def not_in(places: Sequence[Rectangle], covered: Sequence[Rectangle]) -> list[Rectangle]:
-    """Returns the parts of rectangles that others do not cover."""
+    """Returns the parts of rectangles that rectangles in `covered` do not cover."""
     left = list(places)
     for hole in covered:
         left = [part for place in left for part in place.cut(hole)]
@@ -67,7 +67,7 @@ def not_in(places: Sequence[Rectangle], covered: Sequence[Rectangle]) -> list[Re
 
 
 class WrittenPiece(NamedTuple):
-    """A part of a value that lies at `place`; row `top` and column `left` of the matrix are the value's first ones."""
+    """A part of a value, at `place`; row `top`, column `left` of the matrix is the value's first row and column."""
 
     place: Rectangle
     top: Extent

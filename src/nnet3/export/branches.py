@@ -12,16 +12,16 @@ from nnet3.export.graph import GraphBuilder
 
 @dataclass(frozen=True)
 class ProgramBranch:
-    """A program: `make` returns its results. `holds` returns the condition, a scalar, on which it is taken."""
+    """A program: `make` returns its results. `holds` returns the condition, a scalar, for taking the branch."""
 
     holds: Callable[[GraphBuilder], ir.Value]
     make: Callable[[GraphBuilder], Sequence[ir.Value]]
 
 
 def one_of(graph: GraphBuilder, branches: Sequence[ProgramBranch], given: Sequence[ir.Value]) -> list[ir.Value]:
-    """Returns the results of the first branch whose condition holds, of the last one if none does.
+    """Returns the results of the first branch with a true condition, of the last branch if no condition is true.
 
-    Branches read the tensors `given` from outside; all that depends on these is inside.
+    Branches read the tensors `given` from outside; all nodes that depend on `given` are inside.
     """
     branch, *others = branches
     if not others:

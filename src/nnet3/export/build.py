@@ -29,9 +29,9 @@ _MOST_BYTES = 2**16  # of a result: larger ones would make files larger
 
 
 def fold_constants(graph: ir.Graph) -> None:
-    """Replace nodes whose inputs are all initializers by what they give, as initializers.
+    """Replace nodes with initializers as their only inputs by the results, as initializers.
 
-    Those in bodies that need nothing of these stand in the graph itself: `GraphBuilder` puts them there.
+    Nodes of a body that need none of the body's inputs stand in the graph itself: `GraphBuilder` puts them there.
     """
     outputs = set(graph.outputs)
     for node in graph:
@@ -109,7 +109,7 @@ def build_model(nnet: Nnet, form: Form, source: Source, about: OnnxMetadata, sco
 def finished(
     graph: GraphBuilder, inputs: Sequence[ir.Value], made_of: Mapping[ir.Value, ir.Value], about: FileMetadata
 ) -> ir.Model:
-    """Returns the model of a graph; `made_of` has the tensor behind each of its outputs."""
+    """Returns the model of a graph; `made_of` has the tensor behind each output."""
     for output, tensor in made_of.items():
         graph.tape.op("Identity", [tensor], output=output)
     made = ir.Graph(

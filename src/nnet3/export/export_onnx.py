@@ -42,16 +42,16 @@ def export_onnx(
         nnet3.export_onnx(model, "chunks.onnx", frames_per_chunk=150, frame_subsampling_factor=3)
         nnet3.export_onnx(model, "stream.onnx", frames_per_chunk=21, streaming=True, frame_subsampling_factor=3)
 
-    The file takes utterances of any length; with `frames_per_chunk` chunks with the frames of context on both sides;
-    with `streaming` chunks of streams, whose state goes in and comes out. `input` is (batch, frames, dim), `ivector`
-    (batch, dim) if the network has one, `output` (batch, rows, dim). With `features`, such as "mfcc:conf/mfcc.conf", it
-    takes samples of audio, `wave` (batch, samples), and computes the features itself. Options are the fields of
-    `OnnxOptions`; docs/onnx.md says how a client feeds the file.
+    The file takes utterances of any length; with `frames_per_chunk` chunks with the frames of context on either side;
+    with `streaming` chunks of streams, with the state going in and coming out. `input` is (batch, frames, dim),
+    `ivector` (batch, dim) if the network has one, `output` (batch, rows, dim). With `features`, such as
+    "mfcc:conf/mfcc.conf", the file takes samples of audio, `wave` (batch, samples), and computes the features itself.
+    Options are the fields of `OnnxOptions`; docs/onnx.md says how a client feeds the file.
 
-    Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4; with
-    `quantize`, "int8" or "fp16", it must do so before its weights are made smaller, and the error is measured then.
-    Weights of more than 2 GB lie in a second file, whose name has ".data" in addition. Raises ExportError, and leaves
-    nothing behind, for networks that have no form in ONNX.
+    Before the file is kept, onnxruntime runs the file on random input, and results must agree with nnet3 to 1e-4; with
+    `quantize`, "int8" or "fp16", results must agree before weights are made smaller, and the error is measured after.
+    Weights of more than 2 GB lie in a second file, with ".data" after the name. Raises ExportError, and leaves nothing
+    behind, for networks without a form in ONNX.
     """
     check_kind(model, (Nnet, AcousticModel), "what is exported", "a network or an acoustic model")
     given = {"frames_per_chunk": frames_per_chunk, "streaming": streaming, "quantize": quantize}
@@ -151,7 +151,7 @@ def _state(form: Form, source: Source) -> dict[str, list[int]]:
 
 
 def _sizes(form: Form, options: OnnxOptions) -> dict[str, Any]:
-    """Returns the part of the metadata that says what a call takes and gives."""
+    """Returns the sizes of a call's inputs and outputs, a part of the metadata."""
     if isinstance(form, Streams):
         return {
             "form": "stream",

@@ -36,7 +36,7 @@ class FamilyProgram(ExportProgram):
 
     @classmethod
     def of_tasks(cls, tasks: Sequence[CompileTask]) -> FamilyProgram:
-        """Returns what three tasks for lengths one after the other have in common. Raises NotAffineError."""
+        """Returns the common program of three tasks for consecutive lengths. Raises NotAffineError."""
         *members, confirming = map(compile_task, tasks)
         family = ProgramFamily(members)
         family.check(len(members), confirming)
@@ -72,7 +72,7 @@ class FamilyProgram(ExportProgram):
 
 
 def growing_patterns(tables: Sequence[np.ndarray]) -> list[TablePattern]:
-    """Returns rows (rows,) for all lengths, of which these are the first. Raises ExportError if they do not go on."""
+    """Returns rows (rows,) for all lengths, of which these are the first. Raises ExportError for irregular rows."""
     try:
         made = continued([[table_of(rows)] for rows in tables])
     except NotAffineError:
@@ -86,7 +86,7 @@ def _pattern(piece: TablePiece) -> TablePattern:
 
 
 def _rows_of_blocks(piece: TablePiece) -> Iterator[TablePattern]:
-    """Yields patterns of rows of one block each, which is the rows that they name."""
+    """Yields patterns of rows of one block; the block holds exactly the rows in the pattern."""
     turns = extent(piece.turns, piece.more_turns)
     if len(piece.kinds) > 1 and piece.more_turns:
         raise ExportError(_LONGER)

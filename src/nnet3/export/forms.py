@@ -41,7 +41,7 @@ class FrameRange:
         return self.left + (self.rows - 1) * self.factor + 1 + self.right
 
     def request(self, nnet: Nnet, outputs: tuple[str, ...]) -> ComputationRequest:
-        """Returns the request for one sequence, whose ivector is that of t = 0."""
+        """Returns the request for one sequence, with the ivector of t = 0."""
         inputs = [IoSpecification("input", indexes_at(np.arange(self.frames) - self.left))]
         if "ivector" in nnet.input_names:
             inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
@@ -49,13 +49,13 @@ class FrameRange:
         return ComputationRequest(inputs, [IoSpecification(name, times) for name in outputs])
 
     def computer(self, nnet: Nnet, outputs: tuple[str, ...]) -> NnetComputer:
-        """Returns what computes it. Raises NotComputableError."""
+        """Returns a computer for the chunk. Raises NotComputableError."""
         return NnetComputer(compile_task(self.request(nnet, outputs).task(nnet, EXPORTED)), nnet)
 
     def compute(
         self, nnet: Nnet, outputs: tuple[str, ...], features: np.ndarray, ivector: np.ndarray | None = None
     ) -> dict[str, torch.Tensor]:
-        """Returns the outputs for frames (frames, dim), of which the last is repeated if they are too few."""
+        """Returns the outputs for frames (frames, dim); the last frame is repeated if frames are too few."""
         computer = self.computer(nnet, outputs)
         times = np.arange(self.frames).clip(0, len(features) - 1)
         computer.accept_input("input", torch.from_numpy(features[times]))
@@ -94,9 +94,9 @@ def chunk_of(nnet: Nnet, options: OnnxOptions) -> FrameRange:
 
 @dataclass(frozen=True)
 class Utterances:
-    """Utterances of any length, with `shortest.rows`, `step` more, ... rows; others are made longer.
+    """Utterances of any length, with `shortest.rows`, `step` more, ... rows; other lengths are made longer.
 
-    `pads`: that makes no difference to their own rows, for none looks beyond the right context.
+    `pads`: longer utterances make no difference to an utterance's own rows, for no row looks beyond the right context.
     """
 
     shortest: FrameRange
@@ -140,10 +140,10 @@ class Utterances:
 
 @dataclass(frozen=True)
 class Vectors(Utterances):
-    """Utterances of any length, of which one vector is computed; those that are too short are made longer."""
+    """Utterances of any length, with one vector computed of each; too short utterances are made longer."""
 
     def at(self, rows: int) -> FrameRange:
-        """Returns the frames that are used of so many."""
+        """Returns the number of frames in use, of so many frames."""
         return replace(self.shortest, length=rows)  # type: ignore[call-arg]
 
     def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, None]:

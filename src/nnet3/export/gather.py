@@ -1,4 +1,4 @@
-"""Rows that tables name, as slices where they follow a pattern, else by Gather."""
+"""Rows named by tables, as slices where they follow a pattern, else by Gather."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Source = Callable[[Block | None], OnnxValue]
 
 
 def take(graph: GraphBuilder, table: Sequence[TablePattern], columns: int, source: Source) -> OnnxValue:
-    """Returns the rows that a table names; `source` reads the block of a pattern, which is None for one without."""
+    """Returns the rows named by a table; `source` reads the block of a pattern, None for a pattern without a block."""
     if len(table) > _MOST_SLICES and not any(map(_grows, table)):
         return _gathered(graph, table, columns, source)
     return graph.below_each_other([_run(graph, pattern, columns, source) for pattern in table])
 
 
 def rows_by_number(graph: GraphBuilder, value: OnnxValue, table: Sequence[TablePattern]) -> OnnxValue:
-    """Returns the rows of one value that a table names."""
+    """Returns the rows of one value named by a table."""
     return take(graph, table, value.columns, lambda _: value)
 
 
@@ -65,7 +65,7 @@ def _numbers(graph: GraphBuilder, pattern: TablePattern) -> ir.Value:
 
 
 def _gathered(graph: GraphBuilder, table: Sequence[TablePattern], columns: int, source: Source) -> OnnxValue:
-    """Returns rows that follow no pattern, of values that are first put below each other."""
+    """Returns rows without a pattern, of values first put below one another."""
     start: dict[Block | None, int] = {}
     values: list[OnnxValue] = []
     total = 0

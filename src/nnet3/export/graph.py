@@ -18,7 +18,7 @@ _TO_END = 2**63 - 1
 class OnnxValue:
     """Rows of all sequences, (batch, rows, columns), as parts side by side.
 
-    `repeats`: there is one row only, which stands for all; it may also be one for all sequences.
+    `repeats`: a part has one row only, for all rows; perhaps also one row for all sequences.
     """
 
     parts: tuple[ir.Value, ...]
@@ -45,12 +45,12 @@ class OnnxValue:
 
 
 class GraphBuilder:
-    """Collects nodes. A node with the inputs and attributes of another one is that one.
+    """Collects nodes. Nodes with equal inputs and attributes are one node.
 
-    `batch` is the number of sequences as a tensor (1,); `periods` likewise the k of extents, where there are some.
+    `batch` is the number of sequences as a tensor (1,); `periods` likewise the k of extents, where extents depend on k.
 
-    The body of a loop, or a branch, has a builder with a `parent`, to which all nodes go that do not depend on its
-    `inputs`.
+    The body of a loop, or a branch, has a builder with a `parent`; all nodes that do not depend on the body's `inputs`
+    go to the `parent`.
     """
 
     def __init__(self, parent: GraphBuilder | None = None, inputs: Sequence[ir.Value] = ()) -> None:
@@ -94,11 +94,11 @@ class GraphBuilder:
         return number if by == 1 else self.op("Div", number, self.integers(by))
 
     def constant(self, array: np.ndarray) -> ir.Value:
-        """Returns a constant that the graph holds once, however often it is asked for."""
+        """Returns a constant, held once in the graph for all uses."""
         return self._held((array.dtype.str, array.shape, array.tobytes()), lambda: array, "constant")
 
     def weight(self, name: str, make: Callable[[], np.ndarray]) -> ir.Value:
-        """Returns the float32 constant of this name, made when it is first asked for."""
+        """Returns the float32 constant of a name, made at the first request."""
         return self._held(name, lambda: np.ascontiguousarray(make(), np.float32), name)
 
     def _held(self, key: Any, make: Callable[[], np.ndarray], name: str) -> ir.Value:
@@ -109,7 +109,7 @@ class GraphBuilder:
         return self._constants[key]
 
     def tensor(self, name: str, shape: Sequence[str | int], dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Value:
-        """Returns a new input or output of the graph; its name has a number at the end if it is taken."""
+        """Returns a new input or output of the graph; the name gets a number at the end if it is taken."""
         return ir.Value(name=self.new_name(name), type=ir.TensorType(dtype), shape=ir.Shape(shape))
 
     def result(self, tensor: ir.Value) -> ir.Value:
@@ -119,7 +119,7 @@ class GraphBuilder:
         return output
 
     def new_name(self, name: str) -> str:
-        """Returns a name that nothing has, with a number at the end if the wanted one is taken."""
+        """Returns an unused name, with a number at the end if the wanted name is taken."""
         if self._parent is not None:
             return self._parent.new_name(name)
         number, wanted = 0, name
@@ -161,7 +161,7 @@ class GraphBuilder:
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=2)
 
     def compact(self, value: OnnxValue) -> OnnxValue:
-        """Returns a value of one part; if all its parts are repeated, so is that."""
+        """Returns a value of one part; the part is repeated if all parts of the value are."""
         if len(value.parts) == 1:
             return value
         if value.is_repeated:
@@ -173,7 +173,7 @@ class GraphBuilder:
         return self.op("Concat", self.batch, self.number(rows), self.integers(columns), axis=0)
 
     def side_by_side(self, values: Sequence[OnnxValue]) -> OnnxValue:
-        """Returns values of equally many rows as one, joined only where somebody needs them so."""
+        """Returns values of equally many rows as one value, joined only where joined parts are needed."""
         return OnnxValue(
             tuple(part for value in values for part in value.parts),
             tuple(width for value in values for width in value.widths),
@@ -226,7 +226,7 @@ class GraphBuilder:
     # ---- arithmetic ----
 
     def combine(self, op_type: str, one: OnnxValue, other: OnnxValue) -> OnnxValue:
-        """Returns an elementwise operation of two values of one shape; equal rows stay one."""
+        """Returns an elementwise operation of two values of one shape; two repeated rows give a repeated row."""
         one, other = self.compact(one), self.compact(other)
         tensor = self.op(op_type, one.parts[0], other.parts[0])
         return self.value(tensor, one.rows, one.columns, one.is_repeated and other.is_repeated)

@@ -1,9 +1,9 @@
 """A Repeat as an ONNX Loop.
 
-Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows that an earlier turn
-has written are carried from turn to turn. Rows that were there before the loop are cut out of their matrix in each
-turn. From a matrix that moves on, each turn hands out the rows that no later one writes again, and the rows of all
-turns are joined; rows that a next turn would write again are carried out of the last one.
+Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows written by an earlier
+turn are carried from turn to turn. Rows from before the loop are cut out of their matrix in each turn. From a matrix
+that moves on, a turn hands out the rows that no later turn writes again, and the rows of all turns are joined; rows
+that a next turn would write again are carried out of the last turn.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _BodyBlocks(Blocks):
         self._before, self._steps, self._turn, self._turns = before, steps, turn, turns
 
     def missing(self, matrix: int, place: Rectangle) -> OnnxValue:
-        """Returns rows that were there before the loop."""
+        """Returns rows from before the loop."""
         graph, step = self._graph, self._steps.get(matrix, 0)
         if step == 0:
             return self._before.read(matrix, place)
@@ -66,7 +66,7 @@ def add_loop(
     read_later: Collection[int],
     translate_body: Callable[[GraphBuilder, Blocks], None],
 ) -> None:
-    """Add the loop of a body to a graph; `before` holds what is in the matrices, first before and then after it."""
+    """Add the loop of a body to a graph; `before` holds the contents of matrices, before the loop and then after."""
     matrices, steps = _survey(program, body)
     turn, condition = graph.tensor("turn", [], ir.DataType.INT64), graph.tensor("go_on", [], ir.DataType.BOOL)
     carried = [
@@ -112,7 +112,7 @@ def add_loop(
 
 
 def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, _Matrix], dict[int, int]]:
-    """Returns the matrices that a body writes to, and the steps of all that it names."""
+    """Returns the matrices written to by a body, and the steps of all matrices in the body."""
     steps: dict[int, set[int]] = {}
     matrices: dict[int, _Matrix] = {}
     for command in body:
@@ -166,7 +166,7 @@ def _is_beyond(place: Rectangle, written: Rectangle, step: int) -> bool:
 def _tiles(matrix: _Matrix) -> list[Rectangle]:
     """Returns the blocks, of as many rows as a matrix moves on by, that no later turn writes again.
 
-    The rows of all turns of such a block make one block. A row in several of these is that of the last turn: blocks
+    The rows of all turns of a tile make one block. A row in several such blocks is the row of the last turn: blocks
     come in the order of turns.
     """
     size, found = abs(matrix.step), list[Rectangle]()
@@ -184,7 +184,7 @@ def _tiles(matrix: _Matrix) -> list[Rectangle]:
 
 
 def _left_by_the_last_turns(matrix: _Matrix) -> list[Rectangle]:
-    """Returns the blocks, seen from the turn after the last one, that turns wrote and this turn would write again."""
+    """Returns the blocks, seen from the turn after the last, written by turns and to be written again by this turn."""
     tiles = _tiles(matrix)
     waiting, found = not_in(matrix.written, tiles), list[Rectangle]()
     while waiting:
@@ -199,7 +199,7 @@ def _base(row: Extent) -> int:
 
 
 def _start(graph: GraphBuilder, before: Blocks, matrix: int, place: Rectangle) -> ir.Value:
-    """Returns what a block holds before the loop; zeros where nothing does, which nobody reads."""
+    """Returns the contents of a block before the loop; unwritten rows, which nobody reads, are zeros."""
     for part in before.unwritten(matrix, place):
         before.write(matrix, part, graph.filled(0.0, part.rows, part.right - part.left))
     return graph.whole(before.read(matrix, place))

@@ -1,4 +1,4 @@
-"""Metadata in ONNX files, for clients that feed them."""
+"""Metadata in ONNX files, for clients that feed the files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind = TypeVar("Kind", bound="FileMetadata")
 
 @dataclass(frozen=True)
 class FileMetadata:
-    """The metadata of a file, each under its name after "nnet3.", as JSON."""
+    """The metadata of a file, each value under its name after "nnet3.", as JSON."""
 
     version: str  # of this package
     digest: str  # SHA-256 of the model
@@ -42,18 +42,19 @@ class FileMetadata:
 
 @dataclass(frozen=True)
 class OnnxMetadata(FileMetadata):
-    """The metadata of a file, each under its name after "nnet3.", as JSON.
+    """The metadata of a file, each value under its name after "nnet3.", as JSON.
 
     Output row r is of frame r * frame_subsampling_factor. Of a chunk, input frames begin `left_context` before frame 0
     and end `right_context` after the frame of the last row; before the first and after the last frame of an utterance
-    these are repeated. A file for utterances does that itself: its contexts are 0, and `input_frames` and
-    `output_rows`, 0, stand for any number. It computes `least_rows`, `rows_step` more, ...; if `any_length` is false,
-    outputs for other lengths are those of the utterance with its last frame repeated. Of vectors, these count frames of
-    input; others are left out at the end, and the last frame is repeated in utterances of fewer than `least_rows`.
+    the first and the last frame are repeated. A file for utterances repeats frames itself: its contexts are 0, and
+    `input_frames` and `output_rows`, 0, stand for any number. Such a file computes `least_rows`, `rows_step` more, ...;
+    if `any_length` is false, outputs for other lengths are the outputs of the utterance with its last frame repeated.
+    In files for vectors, `least_rows` and `rows_step` count frames of input; frames beyond are left out at the end, and
+    the last frame is repeated in utterances of fewer than `least_rows`.
 
     A call of a file for streams takes `input_frames` frames, the first one `first_frames`, and gives `output_rows`
-    rows. At the end of a stream the last frame is repeated until its last row is there. The inputs of `state`, and
-    `place`, a number, are zeros at first, and in later calls what the output "next_" + their name was.
+    rows. At the end of a stream the last frame is repeated until the last row has come. The inputs of `state`, and
+    `place`, a number, are zeros at first, and in later calls the output "next_" + name of the call before.
 
     With `features`, inputs are samples instead of frames: `input_samples` for each chunk or call of a stream,
     `first_samples` for the first call.
@@ -89,7 +90,7 @@ class OnnxMetadata(FileMetadata):
 
     @property
     def note(self) -> str:
-        """The lengths for which outputs are not those of `nnet.compute`, in words; "" if there are none."""
+        """The lengths with outputs other than `nnet.compute` gives, in words; "" for no such length."""
         if self.form not in ("utterance", "vector") or self.any_length or not self.rows_step:
             return ""
         lengths = ", ".join(str(self.least_rows + number * self.rows_step) for number in range(3))
@@ -130,7 +131,7 @@ def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
 
 
 def _check_types(about: FileMetadata) -> None:
-    """Raise TypeError unless each value has the type that its field says, and is finite."""
+    """Raise TypeError unless every value has the type of its field, and is finite."""
     for name, hint in get_type_hints(type(about)).items():
         value, kind = getattr(about, name), get_origin(hint) or hint
         kinds = (int, float) if kind is float else (kind,)

@@ -1,4 +1,4 @@
-"""Programs as the translation sees them: commands, places of blocks, rows that tables name."""
+"""Programs as the translation sees them: commands, places of blocks, rows named by tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 class TablePattern(NamedTuple):
     """Row numbers: entry j of turn i is first[j] + i * step[j]; -1, with step 0, is no row.
 
-    `blocks` has one for each j, whose rows they are, in a table of rows of several blocks.
+    `blocks` has for every j the block of the row, in a table of rows of several blocks.
     """
 
     first: tuple[Extent, ...]
@@ -51,9 +51,9 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class ExportProgram(abc.ABC):
-    """A program for one sequence, of one length or of many, of which `shortest` is the first.
+    """A program for one sequence, of one length or of many lengths, with `shortest` the program of the first.
 
-    `outside` is the name and the sub-matrix of each matrix that is bound from outside.
+    `outside` has the name and the sub-matrix of each matrix bound from outside.
     """
 
     def __init__(self, shortest: NnetComputation) -> None:

@@ -1,4 +1,4 @@
-"""save_checked: an ONNX model as a file that is only there if it is good."""
+"""save_checked: an ONNX model as a file that exists only if the check passes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def checked_target(path: str | os.PathLike[str]) -> Path:
 
 
 def save_checked(model: ir.Model, target: Path, check: Callable[[Path], Path]) -> None:
-    """Write a model to a folder beside its target, call `check` with its path there, and move what that returns.
+    """Write a model to a folder beside its target, call `check` with the path of the file, and move the file returned.
 
-    It returns this file or one that it has made of it. What it raises leaves the target as it was. Weights that are too
-    large for one file go to a second one.
+    `check` returns the file given or a file made of it. Errors raised by `check` leave the target unchanged. Weights
+    too large for one file go to a second file.
     """
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
     data = f"{target.name}{_DATA}" if size > MOST_BYTES else None

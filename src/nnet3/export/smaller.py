@@ -1,4 +1,4 @@
-"""Smaller files: weights of eight bits, or of sixteen; those of features stay as they are."""
+"""Smaller files: weights of eight or sixteen bits; weights of features stay unchanged."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FEWEST = 64  # elements of a weight that is worth it
 
 
 def write_int8(path: Path, target: Path) -> None:
-    """Write a file whose constant factors of products have eight bits, with a scale for each output.
+    """Write a file where constant factors of products have eight bits, with a scale for each output.
 
-    The other factor is quantized when the file runs, each time with a scale of its own. Both factors are unsigned: with
-    signed weights, processors without VNNI add pairs of products in 16 bits, which overflows.
+    The other factor is quantized when the file runs, every time with a scale of its own. Both factors are unsigned:
+    with signed weights, processors without VNNI add pairs of products in 16 bits, and the sums overflow.
     """
     graph = ir.load(path).graph
     sizes = {name: len(value.shape or ()) for name, value in graph.initializers.items()}
@@ -56,7 +56,7 @@ def _factor(product: ir.Node) -> str:
 
 
 def write_fp16(path: Path, target: Path) -> None:
-    """Write a file whose weights are float16, from which a Cast makes float32: engines do that once, when they load."""
+    """Write a file with float16 weights, each made float32 by a Cast: engines run the Cast once, at loading."""
     model = onnx.load(path)
     graph, casts = model.graph, []
     for tensor in graph.initializer:

@@ -18,7 +18,7 @@ Given = dict[str, np.ndarray]
 
 
 class Fed(NamedTuple):
-    """The features (batch, frames, dim), the graph's inputs for them, and what each output for the state is made of."""
+    """The features (batch, frames, dim), the graph's inputs for them, the tensor behind each output of the state."""
 
     features: ir.Value
     inputs: list[ir.Value]
@@ -29,8 +29,8 @@ class Source(Protocol):
     """Inputs of a file that stand for frames of features.
 
     `sizes` are metadata; `state` has the shapes of the state, by the name of the input. `random_input` returns random
-    inputs for so many frames, and the features (batch, frames, dim) that they stand for; `random_streams` those of each
-    call of streams.
+    inputs for so many frames, and the features (batch, frames, dim) behind the inputs; `random_streams` yields inputs
+    and features for each call of streams.
     """
 
     def sizes(self, form: Form) -> dict[str, Any]: ...

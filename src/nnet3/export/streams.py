@@ -1,4 +1,4 @@
-"""Streams: a network as a graph for one chunk of a stream, whose state goes in and comes out."""
+"""Streams: a network as a graph for one chunk of a stream, with the state going in and coming out."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MOST_CHUNKS = 8
 
 @dataclass(frozen=True)
 class Streams:
-    """The chunks of a stream, of which the graph computes the one at the place that it is given.
+    """The chunks of a stream; the graph computes the chunk at the given place.
 
-    The state is a block of rows for each node whose rows a later chunk needs. It is as large as the largest one;
-    chunks that need fewer rows take the first ones, and leave zeros behind them.
+    The state is a block of rows for each node with rows needed by a later chunk. The block is as large as the largest
+    state of the node; chunks that need fewer rows take the first rows, and leave zeros behind them.
     """
 
     program: StreamProgram
 
     @property
     def first_frames(self) -> int:
-        """The frames that the first chunk takes; the others take `frames_per_chunk` of the program."""
+        """The frames taken by the first chunk; later chunks take `frames_per_chunk` of the program."""
         return self.program.frames_until(0)
 
     @property
@@ -55,7 +55,7 @@ class Streams:
     def build(
         self, graph: GraphBuilder, features: ir.Value, ivector: OnnxValue | None
     ) -> tuple[OnnxValue, list[ir.Value], dict[ir.Value, ir.Value]]:
-        """Adds the nodes. Returns the output, the state's inputs, and what each output for the state is made of.
+        """Adds the nodes. Returns the output, the state's inputs, and the tensor behind each output for the state.
 
         `features` are (batch, frames, dim), the ivector has one row.
         """
@@ -102,7 +102,7 @@ class Streams:
         return [graph.whole(values["output"]), *self._state(graph, chunk, inputs, values)]
 
     def _new(self, graph: GraphBuilder, name: str, number: int, given: _Given) -> list[OnnxValue]:
-        """Returns the new rows of an input; before the first frame there are copies of it."""
+        """Returns the new rows of an input, after copies of the first frame in the first chunk."""
         count = len(self.program.chunks[number].new[name])
         if name == "ivector":
             assert given.ivector is not None

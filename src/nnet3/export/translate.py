@@ -1,4 +1,4 @@
-"""translate: the commands of a program, one by one, as nodes of an ONNX graph."""
+"""translate: the commands of a program as nodes of an ONNX graph, command by command."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def translate(
     inputs: Mapping[str, OnnxValue],
     outside: Mapping[str, OnnxValue] | None = None,
 ) -> dict[str, OnnxValue]:
-    """Adds the nodes of a program for one sequence to a graph, for any number of sequences; returns its outputs.
+    """Adds the nodes of a program for one sequence to a graph, for any number of sequences; returns the outputs.
 
-    `outside` holds the matrices that are bound from outside. Raises ExportError for what ONNX has no operators for.
+    `outside` holds the matrices bound from outside. Raises ExportError for commands without operators in ONNX.
     """
     translation = _Translation(graph, program, kernels, inputs)
     for name, submatrix in program.outside:
@@ -45,7 +45,7 @@ def translate(
 
 
 def _matrices_read(program: ExportProgram, commands: Sequence[Command]) -> set[int]:
-    """Returns the matrices that commands read before they end."""
+    """Returns the matrices read by commands before deallocation."""
     read: set[int] = set()
     for command in reversed(commands):
         if isinstance(command, ir_commands.DeallocMatrix):

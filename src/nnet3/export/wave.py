@@ -49,7 +49,7 @@ class Wave:
 
     @property
     def _rest(self) -> int:
-        """Samples that a stream keeps: more than are mirrored, so that its first call is longer than the others."""
+        """The samples kept by a stream: more than are mirrored, so that its first call is longer than later calls."""
         return max(self._length - self._shift, self._pad + 1, 1)
 
     def _first_samples(self, form: Streams) -> int:
@@ -95,7 +95,7 @@ class Wave:
         return Fed(self._features(graph, wave, _mirrored(graph, places, count)), [wave], {})
 
     def _chunk(self, graph: GraphBuilder, form: FrameRange) -> Fed:
-        """Frames before the first real one and behind the last one are copies of these."""
+        """Frames before the first real frame and behind the last are copies of the first and the last."""
         wave = graph.tensor(WAVE, ["batch", self._samples_of(form.frames)])
         frames = graph.tensor(FRAMES, ["batch", 2], ir.DataType.INT64)
         features = self._features(graph, wave, self._places(graph, graph.integers(form.frames)))
@@ -104,7 +104,7 @@ class Wave:
         return Fed(_rows(graph, features, graph.op("Min", numbers, last)), [wave, frames], {})
 
     def _stream(self, graph: GraphBuilder, form: Streams) -> Fed:
-        """The first call is told from others by its samples. A stream ends in the first call that is not full."""
+        """The first call is known by its samples. A stream ends in the first call that is not full."""
         op, integers, pad, rest = graph.op, graph.integers, self._pad, self._rest
         wave = graph.tensor(WAVE, ["batch", "samples"])
         count = graph.tensor(COUNT, ["batch"], ir.DataType.INT64)
@@ -224,7 +224,7 @@ def _range(graph: GraphBuilder, count: ir.Value) -> ir.Value:
 
 
 def _mirrored(graph: GraphBuilder, places: ir.Value, count: ir.Value) -> ir.Value:
-    """Returns places between 0 and a count, to which others are mirrored at both ends: -1 is 0, -2 is 1."""
+    """Returns places between 0 and a count; places beyond are mirrored at either end: -1 is 0, -2 is 1."""
     twice = graph.op("Mul", graph.op("Max", count, graph.integers(1)), graph.integers(2))
     turned = graph.op("Mod", places, twice)
     return graph.op("Min", turned, graph.op("Sub", graph.op("Sub", twice, graph.integers(1)), turned))

@@ -26,7 +26,7 @@ from nnet3.lowering.graph import ComputationGraph, Ids
 
 
 def told_apart(graph: ComputationGraph) -> ComputationGraph:
-    """Returns the graph with multiplicity 1; the same object if it has that already."""
+    """Returns the graph with multiplicity 1; the same object if the multiplicity is 1 already."""
     m = graph.multiplicity
     if m == 1:
         return graph

@@ -47,7 +47,7 @@ def build_graph(source: GraphRules, request: LoweringRequest) -> ComputationGrap
 
 
 def computable_outputs(source: GraphRules, request: LoweringRequest) -> list[npt.NDArray[np.bool_]]:
-    """Returns for each requested output which of its rows (rows,) are computable; without samples it is one row."""
+    """Returns for each requested output a mask of its computable rows (rows,), of one row without samples."""
     sweeps = Sweeps(source, request)
     sweeps.run_computable()
     return sweeps.outputs_computable()
@@ -179,7 +179,7 @@ class _Numbering:
         return self.ids.take(rows[:, np.newaxis] + in_order, mode="clip")
 
     def _by_place(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
-        """Returns the cindexes of all slots, used or not, whatever their kind; -1 where there is nothing."""
+        """Returns the cindexes of all slots, used or not, of any kind; -1 for none."""
         result = np.full((len(rows), table.num_slots), -1, np.int32)
         row, copy = np.divmod(rows - self.offset[node], self.copies(node))
         time, x = np.divmod(row, table.grid.shape[1])

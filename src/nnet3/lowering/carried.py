@@ -1,8 +1,8 @@
-"""The rows that each chunk of an endless request takes from the chunks before it.
+"""The rows that each chunk of an endless request takes from earlier chunks.
 
-A request without end is given in chunks: each brings new rows of inputs and asks for the next rows of outputs. A row
-that was computed once stays as it is, even if inputs that come later would have given it another value. Each chunk is
-swept with all rows that were computed before as given rows. Chunks end up repeating one another, moved on in time.
+A request without end is given in chunks: a chunk brings new rows of inputs and asks for the next rows of outputs. A row
+once computed keeps its value, even if later inputs would have given a different value. A chunk is swept with all rows
+computed before as given rows. Chunks end up repeating one another, moved on in time.
 
 y(t) = W [x(t-1), x(t)] + b in chunks of two frames: the second chunk takes x(1) from the first.
 
@@ -48,11 +48,11 @@ class ChunkRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """Chunks 1 to `num_chunks`; those after the first `num_head` come again and again, moved on by their frames.
+    """Chunks 1 to `num_chunks`; all chunks after the first `num_head` come again and again, moved on by their frames.
 
-    `frames`, `period`: those of a chunk, and after which rules are the same again. `reach`: no chunk after the first
-    looks further back than this, counted from its first frame, but for rows at constant times, up to `newest` (None:
-    there are none). Of these `fixed` are known; they do not move on.
+    `frames`: of a chunk. `period`: frames after which the rules repeat. `reach`: chunks after the first look no further
+    back than `reach`, counted from the chunk's first frame, except at rows at constant times, up to `newest` (None
+    without such rows). Rows of `fixed` are the known rows at constant times; they do not move on.
     """
 
     num_head: int
@@ -65,9 +65,9 @@ class Carried:
     _before: Sequence[Rows]
 
     def before(self, number: int, earlier: int = 0) -> dict[int, IndexTable]:
-        """Returns the rows that chunks from `number` on, at most `num_chunks` + 1, take from those before it.
+        """Returns the rows that chunks from `number` on, at most `num_chunks` + 1, take from earlier chunks.
 
-        They are moved to times that are `earlier` by so many frames, but for those at constant times.
+        Rows are moved to times `earlier` by so many frames, except rows at constant times.
         """
         rows = self._before[number - 1]
         return {
@@ -75,7 +75,7 @@ class Carried:
         }
 
     def earlier(self, number: int) -> int:
-        """Returns by how many frames a chunk may be moved so that equal chunks become the same."""
+        """Returns by how many frames a chunk may be moved so that equal chunks have equal times."""
         start, base = (number - 1) * self.frames, 0
         if self.newest is not None:
             base = -(-(self.newest + self.reach + 1) // self.period) * self.period
@@ -83,14 +83,14 @@ class Carried:
 
 
 def find_carried(source: GraphRules, chunk: Callable[[int], ChunkRows], frames: int) -> Carried:
-    """Returns what chunks carry on; `chunk(k)` is the one that begins at t = (k - 1) * frames, k = 1, 2, ...
+    """Returns the rows that chunks carry on; `chunk(k)` begins at t = (k - 1) * frames, k = 1, 2, ...
 
-    Raises NotComputableError for outputs out of reach, RequestError if the chunks do not come to repeat each other
+    Raises NotComputableError for outputs out of reach, RequestError if the chunks do not come to repeat one another
     within MOST_CHUNKS.
 
-    Two chunks a < b are followed by the same if, moved on, equal rows have been computed before them as far back as any
-    chunk from a + 1 to b looks. For chunk a + 1 is then the same as b + 1, and so on up to b, which is the same as
-    2 b - a; there it begins again.
+    Two chunks a < b are followed by equal chunks if, moved on, equal rows have been computed before them as far back as
+    any chunk from a + 1 to b looks. For chunk a + 1 then equals b + 1, and so on up to b, equal to 2 b - a, where the
+    cycle begins again.
     """
     period = source.period
     if period is None:
@@ -111,9 +111,9 @@ def find_carried(source: GraphRules, chunk: Callable[[int], ChunkRows], frames: 
 
 @dataclass(frozen=True, eq=False)
 class _Swept:
-    """A chunk: `taken` are the rows that it takes from earlier ones, `known` all that are known after it.
+    """A chunk: `taken` are the rows taken from earlier chunks, `known` all rows known after the chunk.
 
-    `fixed`: the rows at constant times that it looks at, known or not.
+    `fixed`: the rows at constant times that the chunk looks at, known or not.
     """
 
     taken: Rows
@@ -123,7 +123,7 @@ class _Swept:
 
 @dataclass(eq=False)
 class _History:
-    """The chunks so far. `reach`, `farthest`: how far back those after the first look, and at which node."""
+    """The chunks so far. `reach`, `farthest`: how far back chunks after the first look, and at which node."""
 
     source: GraphRules
     frames: int
@@ -168,10 +168,10 @@ class _History:
         return sweeps
 
     def _looked_at(self, sweeps: Sweeps) -> tuple[Rows, Rows]:
-        """Returns the rows on which the sweeps depend by slots that look at one time, and those by other slots.
+        """Returns the rows on which the sweeps depend by slots that look at one time, and the rows by all other slots.
 
-        A needed row depends on the slots that it uses, and on it that the missing ones are missing; a missing row
-        depends on what it misses. Whatever else is computable makes no difference.
+        A needed row depends on the slots in use, and on the missing slots being missing. A missing row depends on the
+        rows that it lacks. Other computable rows make no difference.
         """
         tables, found = sweeps.ground.tables, sweeps.computability
         marks: list[Mask | None] = [None] * len(tables)
@@ -203,7 +203,7 @@ class _History:
 
     @cached_property
     def _fixing(self) -> list[int]:
-        """The nodes with a slot that looks at one time, whatever the row."""
+        """The nodes with a slot that looks at one time for all rows."""
         times = indexes_at(np.arange(2 * (self.source.period or 1)))
         gathered = [node for node, each in enumerate(self.source.nodes) if each.kind is NodeKind.GATHERED]
         return [node for node in gathered if self._is_fixed(node, times).any()]
@@ -238,7 +238,7 @@ class _History:
         return max((int(_times(rows[-1:])[0]) for rows in tables), default=None)
 
     def fixed_rows(self, number: int) -> Rows:
-        """Returns the rows at constant times that a chunk looks at and that are known after it."""
+        """Returns the rows at constant times seen by a chunk and known after it."""
         known = self.chunks[number - 1].known
         common = {
             node: np.intersect1d(rows, known.get(node, _NONE)) for node, rows in self.chunks[number - 1].fixed.items()
@@ -258,7 +258,7 @@ class _History:
         return self._states[key]
 
     def before(self, head: int, fixed: Rows) -> list[Rows]:
-        """Returns the rows that each chunk and all later ones take from those before it, and those after the last."""
+        """Returns, by chunk, the rows taken by it and later chunks from earlier ones; last, the rows after all."""
         moved = (self.num_chunks - head) * self.frames * _SHIFT
         later: Rows = {}
         while True:
@@ -269,7 +269,7 @@ class _History:
             later = again
 
     def _carried_back(self, later: Rows) -> list[Rows]:
-        """Returns the rows before each chunk, if those after the last one are `later`."""
+        """Returns the rows before each chunk, if the rows after the last chunk are `later`."""
         before: list[Rows] = []
         for number in range(self.num_chunks, 0, -1):
             known = self.chunks[number - 2].known if number > 1 else {}

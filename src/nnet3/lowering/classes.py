@@ -1,4 +1,4 @@
-"""Classes of equal sequences: those with the same (t, x) in everything that a request gives and asks.
+"""Classes of equal sequences: sequences with equal (t, x) in all rows given and asked for by a request.
 
 Sequences 0 and 2 have t = 0, 1, sequences 1 and 3 have t = 0, 1, 2: two classes of two sequences each.
 
@@ -24,8 +24,8 @@ Numbers = npt.NDArray[np.int32]
 class SequenceClasses:
     """The classes, numbered in order of their smallest n.
 
-    `members` (representatives, multiplicity): a row for each class if all have equally many sequences; else each
-    sequence represents itself. `class_of_representative` (representatives,): the class of each row.
+    `members` (representatives, multiplicity): a row for each class if all have equally many sequences; else every
+    sequence represents itself. `class_of_representative` (representatives,): the class of every row.
     """
 
     smallest: Numbers  # (classes,) the smallest n of each
@@ -41,7 +41,7 @@ class SequenceClasses:
         return self.members[self.class_of_representative == number].reshape(-1)
 
     def class_of(self, n: Numbers) -> npt.NDArray[np.intp]:
-        """Returns the class of each of these sequences, (sequences,); each must be in one."""
+        """Returns the classes of the sequences `n`, (sequences,); every sequence must be in a class."""
         if self.num_classes == 1:
             return np.zeros(len(n), np.intp)
         members = self.members.reshape(-1)

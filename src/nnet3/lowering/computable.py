@@ -25,11 +25,12 @@ from nnet3.lowering.source import NodeKind
 
 
 class Computability:
-    """The rows within a domain that can be computed from the given ones.
+    """The rows within a domain that can be computed from the given rows.
 
-    `known[node]` (times, xs, classes): the computable rows. `used[node]` (times, xs, classes, slots): the slots that
-    they use, None if they use all. Both are None for nodes outside the domain. What a recurrence looks at beyond its
-    domain counts as missing, or if `optimistic` as available: the truth is between the two.
+    `known[node]` (times, xs, classes): the computable rows. `used[node]` (times, xs, classes, slots): the slots used by
+    computable rows, None if all slots are used. `known[node]` and `used[node]` are None for nodes outside the domain.
+    Rows of a recurrence beyond the domain count as missing, or if `optimistic` as available: the truth is between the
+    two.
     """
 
     def __init__(self, ground: SweepGround, *, optimistic: bool = False):
@@ -95,7 +96,7 @@ class Computability:
                 waiting = set(nodes)
 
     def _foresee(self, rounds: Rounds) -> bool:
-        """Add the rows that coming rounds will add, if they can be foreseen; returns whether there are any."""
+        """Add the rows of coming rounds, if the rounds can be foreseen; returns whether any row was added."""
         ranks = rounds.guess({node: self._known(node) for node in rounds.nodes})
         if ranks is None:
             return False
@@ -154,7 +155,7 @@ class Computability:
         return table.seen(self.ground.copies(node), self._known, False, self.optimistic)
 
     def rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
-        """Returns the rows that are computable from these slots, and the slots they use. `rows`: None for all."""
+        """Returns the rows computable from `available` slots, and the slots that they use. `rows`: None for all."""
         if len(table.asked) == 0:
             return np.asarray(available.all(axis=1)), available
         copies = self.ground.copies(node)

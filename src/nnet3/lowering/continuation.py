@@ -1,22 +1,24 @@
 """Proves that the graphs of all longer requests continue those of two short ones.
 
 Take two requests; the long one has P more frames, P a multiple of the period of the rules. The *state* of a node at a
-time is everything that sweeps know of its rows there: which are given, asked for, computable and needed, which slots
-they use, and how far these look. Suppose that the long request has the states of the short one with P frames inserted.
-Then there are times a and b, at least P apart: states before b stay where they are, those from a on move by P, and
-between a and b they repeat with period P. This defines states with k P frames inserted, for every k.
+time is all that sweeps know of the node's rows at this time: given, asked for, computable or needed; the slots in use;
+the distances at which slots look. Suppose that the long request has the states of the short request with P frames
+inserted. Then there are times a and b, at least P apart: states before b stay in place, states from a on move by P, and
+between a and b states repeat with period P. So states with k P frames inserted are defined for every k.
 
-These states are right if each rule finds there what it finds in the short request. Take a rule at t that looks at t + d
-of another node. That node has the states of the short request before its b', and these states moved by k P from its
-a' + k P on. So the rule at t < b' - d finds what it finds at t, and the rule at t >= a' - d + k P what it finds at
-t - k P. P times in a row fulfil both, and stand for all times between. Derivatives go the other way, so each rule must
+States with frames inserted are right if every rule finds states of the short request. Take a rule at t, with a slot at
+t + d of a node, and let a' and b' be the times of the node. The node has the states of the short request before b', and
+from a' + k P on the states of the short request moved by k P. So the rule at t < b' - d finds the states that the short
+request has for the rule at t, and the rule at t >= a' - d + k P finds the states for the rule at t - k P. P times in a
+row fulfil the two conditions, and stand for all times between. Derivatives go from users to sources, so every rule must
 find its users likewise. Then the states are a fixed point of all rules. The computable rows are the least fixed point,
-so they are among these. Conversely, a program computes the needed rows, each from rows that it has computed before; so
-these are computable. The used rows lie between the two, and by the rule of `GraphRules.computable` they are the same.
+hence a part of the rows computable by the states. Conversely, a program computes the needed rows, always from rows
+computed before; so the needed rows are computable. The used rows lie between the states' needed and computable rows,
+and by the rule of `GraphRules.computable` the used slots are equal.
 
-Sweeps see a part of time. Where rows depend on what lies beyond its edge, states also say what would be computable and
-used if everything there were available. The computable rows lie between the two. Needed rows use the same slots in
-both, or `Sweeps.run` would have looked further.
+Sweeps see a part of time. Where rows depend on rows beyond the edge of the part, states also give the rows and slots
+computable and used if everything beyond were available. The computable rows lie between the two answers. Needed rows
+use equal slots in the two answers, or `Sweeps.run` would have looked further.
 
 A node that adds x(t - 20), where there is such a frame, to x(t) does not do so within 16 frames, and 41 are needed
 for a frame that adds and is added:
@@ -47,10 +49,10 @@ Case = tuple[GraphRules, LoweringRequest]
 
 
 def frames_missing(short: Case, long: Case, period: int) -> int | None:
-    """Returns by how many frames two requests must at least be longer to tell what all longer ones are; 0 if they do.
+    """Returns by how many frames two requests are too short to tell about all longer requests; 0 for none.
 
-    `period`: the frames by which the second is longer than the first; 0 for more sequences of equal lengths. None for
-    requests that are not alike, and for those that tell nothing, however long they are.
+    `period`: the frames by which the second request is longer than the first; 0 for more sequences of equal lengths.
+    None for requests that are not alike, and for requests that tell nothing at any length.
     """
     if period and any(rules.period is None or period % rules.period for rules, _ in (short, long)):
         return None
@@ -77,8 +79,8 @@ class _Zone(NamedTuple):
 class _Line:
     """The states of a node: a row of numbers for each of its times, which ascend.
 
-    `looks`: (line, least distance, greatest distance) of each slot, and of those of other nodes that look at this one.
-    `fixed`: (line, time) of slots that look at one time only.
+    `looks`: (line, least distance, greatest distance) of every slot of the node, and of every slot of another node that
+    looks at this node. `fixed`: (line, time) of slots that look at one time only.
     """
 
     times: npt.NDArray[np.int64]
@@ -130,9 +132,9 @@ class _History:
 
 
 def _zone(short: _Line, long: _Line, period: int) -> _Zone:
-    """Returns where the states of the long line are those of the short one with a period inserted.
+    """Returns the zone where the states of the long line are the short line's states with a period inserted.
 
-    If they are not, it ends before it begins.
+    Without such an insertion, the zone ends before it begins.
     """
     low, high = (int(end) for end in (min(short.times[0], long.times[0]), max(short.times[-1], long.times[-1])))
     if high - low > _MOST_TIMES:

@@ -1,11 +1,11 @@
-"""First writers of derivatives: they overwrite, and all that come after add.
+"""First writers of derivatives: the first contribution overwrites, all later contributions add.
 
-The derivative of a node's value is the sum of what its users send back. The backward pass runs through the steps in
+The derivative of a node's value is the sum of the users' contributions. The backward pass runs through the steps in
 reverse, so of the users of one row the last step comes first. For every row and range of columns the first contribution
-is found by arrays over rows; rows that nobody writes first have to be set to zero.
+is found by arrays over rows; rows without a first writer have to be set to zero.
 
 Of the five rows of x, step 5 sends to rows 0 and 1, step 3 to rows 0 to 3: step 5 overwrites two rows, step 3 adds to
-these and overwrites the other two, and row 4 is cleared.
+rows 0 and 1 and overwrites rows 2 and 3, and row 4 is cleared.
 
 >>> from tests.lowering.examples import splice
 >>> found = Contributions(splice().schedule, [RowPlace(node) for node in range(4)])
@@ -87,10 +87,10 @@ class Settled:
 
 @dataclass(eq=False)
 class Contributions:
-    """All contributions, collected with `add`, until `settle` finds who writes first.
+    """All contributions, collected with `add`, until `settle` finds the first writers.
 
-    `unread[root]` (rows,), where there are any: rows that nobody reads. If nobody writes them either, they need not be
-    cleared.
+    `unread[root]` (rows,), where a root has unread rows: rows that nobody reads. Unread rows that nobody writes need
+    not be cleared.
     """
 
     schedule: Schedule
@@ -114,7 +114,7 @@ class Contributions:
         return len(self.contributions) - 1
 
     def settle(self) -> tuple[dict[int, Settled], list[np.ndarray]]:
-        """Returns the first writers by root, and for each contribution which of its rows overwrite, (rows,)."""
+        """Returns the first writers by root, and for each contribution a mask of its overwriting rows, (rows,)."""
         by_root: dict[int, list[int]] = {}
         for number, each in enumerate(self.contributions):
             by_root.setdefault(self.places[each.node].root, []).append(number)

@@ -1,7 +1,8 @@
-"""Domain: the part of (node, t, x) that the sweeps look at, from the outputs down.
+"""Domain: the part of (node, t, x) seen by the sweeps, from the outputs down.
 
-Outside recurrences it is all that the users of a node may look at. A recurrence might look on for ever; there it is a
-window round what is asked of it, with a margin that the caller widens when the sweeps turn out to depend on its edge.
+Outside recurrences the domain is all rows that the users of a node may look at. A recurrence might look on for ever, so
+its domain is a window round the rows asked of the recurrence, with a margin. The caller widens the margin when the
+sweeps turn out to depend on the edge.
 
 With x(t-1) and x(t) side by side, outputs at t = 0..3 look at x from t = -1 on:
 
@@ -32,7 +33,7 @@ SINGLE = SingleGrid()
 
 @dataclass(frozen=True)
 class Margin:
-    """The distance in t and in x by which the window of a recurrence exceeds what is asked of it."""
+    """The distance in t and in x by which the window of a recurrence exceeds the rows asked for."""
 
     t: int
     x: int
@@ -54,7 +55,7 @@ class Domain:
 
 
 class _Asked:
-    """The times and x of one node that its users look at."""
+    """The times and x of one node at which the node's users look."""
 
     def __init__(self) -> None:
         self.intervals: set[Interval] = set()
@@ -181,7 +182,7 @@ class _Finder:
                 self._ask_rows(source, self.samples)
 
     def _look_at_recurrence(self, number: int) -> None:
-        """Fix one window for all nodes of a recurrence, and ask for what they look at outside it."""
+        """Fix one window for all nodes of a recurrence, and ask for the rows outside that the nodes look at."""
         nodes = self.structure.components[number]
         for node in nodes:
             self._ask_given(node)

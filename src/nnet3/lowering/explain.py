@@ -34,11 +34,11 @@ class Requirements:
     """The rows that failing outputs require, `reached[node]` (times, xs, classes); None outside the domain.
 
     `required[node]` (times, xs, classes, slots): the slots that a row needs. A single slot is required if the row is
-    not computable even with all others. All slots are required if the row lacks something, but no single slot. A row
-    that lacks an input itself requires only that, not what its recurrence lacks further away. `refused[node]`: rows
-    that nothing could make computable.
+    not computable even with all other slots. All slots are required if the row lacks something, but no single slot. A
+    row lacking an input itself requires only the input, not the rows that its recurrence lacks further away.
+    `refused[node]`: rows that nothing could make computable.
 
-    With x given at t = 0..3, the output at t = 0 fails; it requires x at t = -1 and 0:
+    With x given at t = 0..3, the output at t = 0 fails; the output requires x at t = -1 and 0:
 
     >>> from tests.lowering.examples import splice
     >>> sweeps = splice(given=range(4)).sweeps
@@ -89,7 +89,7 @@ class Requirements:
 
 
 def complain_not_computable(sweeps: Sweeps) -> NoReturn:
-    """Raise NotComputableError that names the outputs, the times out of reach and what they lack."""
+    """Raise NotComputableError with the names of the outputs, the times out of reach and the missing rows."""
     complaints = []
     for rows, computable in zip(sweeps.request.outputs, sweeps.outputs_computable(), strict=True):
         if computable.all():
@@ -161,7 +161,7 @@ class _Reason:
     # ---- when it is not for want of input ----
 
     def _refusals(self) -> Iterator[str]:
-        """Yields a reason for each node whose required rows are not computable whatever is given."""
+        """Yields a reason for each node with required rows that no given rows could make computable."""
         for number, refused in self.requirements.refused.items():
             reached = self.requirements.reached[number]
             assert reached is not None
@@ -189,7 +189,7 @@ class _Reason:
         return f"depends on itself: a recurrence with no way to start, {shown}{self._remedy_at(cycle)}"
 
     def _lacks(self, row: Row) -> Row | None:
-        """Returns a row that this one requires and that is not computable; None if there is none."""
+        """Returns a row required by `row` that is not computable; None for no such row."""
         node, own, which = row
         table = self.sweeps.ground.table(node)
         required = self.requirements.required[node]
@@ -229,7 +229,7 @@ class _Reason:
         return f"{name} at t={t}" + (f", x={x}" if x else "")
 
     def _remedy_at(self, rows: list[Row]) -> str:
-        """Returns the first advice that the source has on one of these rows, in parentheses."""
+        """Returns the source's first advice on one of the rows, in parentheses."""
         for node, own, _ in rows:
             hint = self._remedy(node, self.domain.grid(node).table()[own : own + 1])
             if hint:

@@ -39,11 +39,11 @@ class TakenRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FirstWriters:
-    """The places of derivatives, and their first writers.
+    """The places and the first writers of derivatives.
 
-    `places`: by node. `views`: gathered nodes whose derivatives lie in another node's matrix. `settled`: by root.
-    True for the first writer: `slots[gathered node][slot]` (rows,), `operands[kernel node, operand]` (steps,) and
-    `outputs`, one for each requested output; what is not in them sends nothing. `taken`: by output, see `_taken_rows`.
+    `places`: by node. `views`: gathered nodes with derivatives in a source's matrix. `settled`: by root. True for the
+    first writer: `slots[gathered node][slot]` (rows,), `operands[kernel node, operand]` (steps,) and `outputs`, by
+    requested output; a slot or operand missing here sends nothing. `taken`: by output, see `_taken_rows`.
     """
 
     places: list[RowPlace]
@@ -64,7 +64,7 @@ class FirstWriters:
 
 
 def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
-    """Returns the first writers. A gathered node in order shares its source's place if it writes there first."""
+    """Returns the first writers. A gathered node in order shares the place of its source if it is the first writer."""
     schedule = task.schedule
     places = find_places(schedule, {})
     if not task.request.needs_backward:
@@ -88,7 +88,7 @@ def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds)
 
 
 def receivers(task: LayoutTask, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
-    """Returns the nodes to whose derivatives this one writes, if its own is no view."""
+    """Returns the nodes with derivatives written to by `node`, if the derivative of `node` is no view."""
     if node in reading.gathered:
         sources = {source for slot in needs.sent[node].slots for source in slot.sources}
     else:
@@ -97,7 +97,7 @@ def receivers(task: LayoutTask, reading: Reading, needs: BackwardNeeds, node: in
 
 
 def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
-    """True if each live row of a gathered node is a live row of the node whose rows it is."""
+    """True if each live row of a gathered node is a live row of the source too."""
     own = live.rows(node)
     return shared.node not in live.live or bool((live.rows(shared.node)[shared.first :][: len(own)] | ~own).all())
 
@@ -116,9 +116,9 @@ def _written_nodes(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> 
 
 
 def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, place: RowPlace) -> TakenRows | None:
-    """Returns the rows of an output that take the derivative that the user gives; None if there are none.
+    """Returns the rows of an output that take the derivative given by the user; None if no rows do.
 
-    `place`: of the node's derivative. A derivative that is given for rows that nobody reads does no harm.
+    `place`: of the node's derivative. A derivative given for unread rows does no harm.
     """
     live = needs.live
     if not io.has_deriv or not needs.needed[io.node]:

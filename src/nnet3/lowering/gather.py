@@ -58,7 +58,7 @@ class GatherCode:
     # ---- forward ----
 
     def forward(self, step: int) -> Iterator[Command]:
-        """Yields the commands that fill the rows of a step, whatever they hold before."""
+        """Yields the commands that fill the rows of a step, whatever the rows hold before."""
         first, count = self._first[step], self._count[step]
         whole = self.values.block(self.gathered.number, first, count)
         for part, column, slots in self._parts:
@@ -90,7 +90,7 @@ class GatherCode:
             yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
 
     def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
-        """Returns a key, larger for a better first term: one that fills all rows, whose place the sum can take."""
+        """Returns a key, larger for a better first term: a term that fills all rows, in a place fit for the sum."""
         schedule = self.values.schedule
         same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
         return term.num_rows == count, term.scale == 1.0 and same_rows
@@ -107,9 +107,9 @@ class GatherCode:
     def backward(
         self, step: int, derivs: Storage, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
     ) -> Iterator[Command]:
-        """Yields the commands that send the derivative of a step's rows to where they came from.
+        """Yields the commands that send the derivative of a step's rows back to the sources of the rows.
 
-        `overwrites[slot]` (rows,): the rows that are the first to write there; slots that are not in it send nothing.
+        `overwrites[slot]` (rows,): the rows that write first to a source; slots missing in `overwrites` send nothing.
         """
         first, count = self._first[step], self._count[step]
         whole = derivs.block(self.gathered.number, first, count)

@@ -197,7 +197,7 @@ class _Generator:
         return self.computation.new_submatrix(number, low, rows.num_rows * m)
 
     def _unused_deriv(self, position: int, io: RequestedRows) -> Command:
-        """Returns the command that accepts a derivative that is given but that nobody needs."""
+        """Returns the command that accepts a given derivative that nobody needs."""
         value = self.computation.outputs[position].value
         number = self._user_matrix(io, value, is_deriv=True)
         self.computation.outputs[position] = IoInfo(io.name, value, number)

@@ -29,17 +29,17 @@ NO_ITEM = -1
 
 @dataclass(frozen=True, eq=False)
 class ComputationGraph:
-    """Cindexes are numbered 0, 1, ... by node, then t, x and n; so those of one node are a range of numbers.
+    """Cindexes are numbered 0, 1, ... by node, then t, x and n; so the cindexes of a node are a range of numbers.
 
-    Sequences that are alike in all that a request gives and asks are *members* of one class. If all classes have
-    equally many, the graph holds one sequence of each, the representative, which has the smallest n. Every cindex with
-    samples then stands for `multiplicity` sequences, which `members` names. A value without samples is one cindex with
-    index (0, NO_TIME, 0).
+    Sequences alike in all rows given and asked for by a request are *members* of one class. If all classes have equally
+    many members, the graph holds one sequence of every class, the representative: the member with the smallest n. Every
+    cindex with samples then stands for `multiplicity` sequences, named in `members`. A value without samples is one
+    cindex with index (0, NO_TIME, 0).
 
-    `slots[node]` (rows, slots): for each cindex of a node, the cindexes that it uses, by slot; -1 where a slot is not
-    used. A KERNEL node has one slot for each ROW or WHOLE operand and as many as `GraphSource.slots` gives for an
-    INDEXED one, in the order of operands; `slot_operand[node]` (slots,) is the operand of each. A VIEW has one slot.
-    `all_samples[node, operand]`: the cindexes that an operand over ALL_SAMPLES uses.
+    `slots[node]` (rows, slots): the cindexes used by every cindex of a node, by slot; -1 where a slot is not used. A
+    KERNEL node has one slot for a ROW or WHOLE operand and as many slots as `GraphSource.slots` gives for an INDEXED
+    operand, in the order of operands; `slot_operand[node]` (slots,) is the operand of every slot. A VIEW has one slot.
+    `all_samples[node, operand]`: the cindexes used by an operand over ALL_SAMPLES.
     """
 
     node_names: Sequence[str]
@@ -91,7 +91,7 @@ class ComputationGraph:
         return self.text(max_items=10)
 
     def text(self, max_items: int | None = None) -> str:
-        """Returns a line for each node: the numbers of its cindexes, their indexes, and the nodes that they use.
+        """Returns a line per node: the numbers of the node's cindexes, the indexes, and the nodes used.
 
         `max_items`: how many ranges of indexes a line shows.
         """

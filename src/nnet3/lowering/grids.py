@@ -1,4 +1,4 @@
-"""Grid: the times and x of one node that the sweeps look at, all pairs of them.
+"""Grid: the times and x of one node seen by the sweeps, all pairs of a time and an x.
 
 >>> grid = Grid(((0, 3),), (0, 1))  # t = 0..3, x = 0, 1
 >>> grid.shape
@@ -70,7 +70,7 @@ class Grid:
         return Grid(((low, high),), self.x_values) if high - low < 2**20 else self
 
     def find_times(self, times: Int64) -> Int64:
-        """Returns the position of each among the times, -1 where it is not there."""
+        """Returns the positions of `times` among the grid's times, -1 for a time not in the grid."""
         if self.is_contiguous:
             position = times - self.intervals[0][0]
             position[(position < 0) | (position >= len(self.times))] = -1
@@ -122,7 +122,7 @@ def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def intervals_of(times: npt.NDArray[np.integer]) -> list[Interval]:
-    """Returns intervals that cover these times, which may be in any order; small gaps are filled."""
+    """Returns intervals over `times`, given in any order; small gaps are filled."""
     if times.size == 0:
         return []
     low, high = int(times.min()), int(times.max())

@@ -14,8 +14,8 @@ m3.CopyRows(1, m1[0, 0:1, 1])
 ...     print(command.text(each.computation))
 m2.AddRowRanges(1, m4, [0:1, 2:3])
 
-A list holds for each row of the destination the row of a source that it takes, or -1 for none. Four rows, of which the
-first two take rows 5, 6 of node 1 and the others row 0 of node 2 each:
+A list holds for every row of the destination the row taken of a source, or -1 for none. Of four rows, the first two
+take rows 5, 6 of node 1 and the last two row 0 of node 2:
 
 >>> lists = split_locations(np.array([[1], [1], [2], [2]]), np.array([[5], [6], [0], [0]]))
 >>> [(each.node, each.rows.tolist()) for each in lists]
@@ -68,10 +68,10 @@ class LocationList:
 
 
 def split_locations(nodes: np.ndarray, rows: np.ndarray) -> list[LocationList]:
-    """Splits slots (rows, slots) of source node and row, both -1 for none, into lists of one source each.
+    """Splits slots (rows, slots) of source node and row, both -1 for none, into lists of one source.
 
-    Slots keep their own lists, so that a shifted copy stays a shifted copy; lists of one source that share no row
-    are merged.
+    Slots keep their own lists, so a shifted copy stays a shifted copy; lists of one source without a common row are
+    merged.
     """
     lists: list[LocationList] = []
     for slot in range(nodes.shape[1]):
@@ -111,7 +111,7 @@ class ShiftedBlock:
 
 
 def as_block(rows: np.ndarray) -> ShiftedBlock | None:
-    """Returns the list as one shifted block; None if it is not one."""
+    """Returns the list as one shifted block; None for a list in several pieces."""
     valid = np.flatnonzero(rows >= 0)
     if valid.size == 0:
         return None
@@ -184,7 +184,7 @@ class IrregularGather:
         count: int,
         needed: np.ndarray,
     ) -> Iterator[Command]:
-        """Yields the commands that add the derivative of these rows (sub-matrix `origin`) to those of their sources."""
+        """Yields the commands that add the derivative of rows (sub-matrix `origin`) to the sources' derivatives."""
         lists = [each for each in self._locations(slots, derivs, first, count) if needed[each.node]]
         scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
         packed = pack_locations(lists) if len(set(scales.values())) == 1 else None
@@ -198,7 +198,7 @@ class IrregularGather:
             yield from self._scatter(origin, each, scales[each.node], derivs, Step(self.gathered.number, first, count))
 
     def _locations(self, slots: list[SlotPattern], storage: Storage, first: int, count: int) -> list[LocationList]:
-        """Returns the rows of the sources' roots that each row of the step, and each of its members, takes."""
+        """Returns the source rows, in the matrices of the roots, taken by the rows of a step, members included."""
         if not slots:
             return []
         m = storage.schedule.multiplicity(self.gathered.number)
@@ -216,7 +216,7 @@ class IrregularGather:
     def _set_default(
         self, part: GatherPart, slots: list[SlotPattern], target: int, values: Storage, first: int, count: int
     ) -> Iterator[Command]:
-        """Yields the commands that set rows that take nothing to their default."""
+        """Yields the commands that set rows without a source row to the default."""
         unused = np.ones(count, bool)
         for slot in slots:
             unused &= slot.source_row[first : first + count] < 0
@@ -229,7 +229,7 @@ class IrregularGather:
     # ---- forward ----
 
     def _gather(self, target: int, each: LocationList, scale: float, values: Storage, *, add: bool) -> Command:
-        """Returns the command that adds the rows of one source, or copies them; rows that take nothing become zero."""
+        """Returns the command that adds or copies the rows of one source; rows without a source row become zero."""
         computation, source = self.computation, values.columns(each.node)
         block = as_block(each.rows)
         if block is not None and (add or block.count == len(each.rows)):
@@ -254,7 +254,7 @@ class IrregularGather:
     # ---- backward ----
 
     def _scatter(self, origin: int, each: LocationList, scale: float, derivs: Storage, step: Step) -> Iterator[Command]:
-        """Yields the commands that add rows of `origin` to the rows of one node's derivative that they came from."""
+        """Yields the commands that add rows of `origin` to the derivative of one source, at the rows of `each`."""
         computation, deriv = self.computation, derivs.columns(each.node)
         block = as_block(each.rows)
         if block is not None:
@@ -280,9 +280,9 @@ class IrregularGather:
     def _scatter_sorted(
         self, origin: int, each: LocationList, dest: int, scale: float, info: MatrixInfo
     ) -> Iterator[Command]:
-        """Yields the same where rows that go to one place are apart: a temporary matrix brings them together.
+        """Yields the commands of `_scatter` for rows of one destination that are apart.
 
-        `info`: whose rows those of `origin` are.
+        A temporary matrix brings the rows together. `info`: the node and the indexes of the rows of `origin`.
         """
         computation = self.computation
         valid = np.flatnonzero(each.valid)

@@ -120,7 +120,7 @@ class KernelCode:
     # ---- backward ----
 
     def backward(self, position: int) -> Iterator[Command]:
-        """Yields the Backprop of a step, which also learns unless its update is merged, and what adds its results."""
+        """Yields the Backprop of a step, with the update unless it is merged, and the commands that add results."""
         step = self.live.worked_on(self.schedule.steps[position])
         if step is None:
             return
@@ -159,7 +159,7 @@ class KernelCode:
         return by_step[self.layout.step_numbers[position]]
 
     def _add_live(self, rows: Step, deriv: int) -> Command:
-        """Returns the command that adds `deriv` to the derivative of the live ones of these rows."""
+        """Returns the command that adds `deriv` to the derivative of the live rows among these rows."""
         hull, live = self.live.hull(rows), self.live.rows(rows.node)
         assert hull is not None
         m = self.schedule.multiplicity(self.schedule.seen(rows.node))

@@ -15,9 +15,9 @@ derivative of node 1: 0 rows to clear
 >>> sorted(layout.values.matrix), sorted(layout.derivs.matrix)  # the nodes that have matrices of their own
 ([0, 1, 2], [0, 1, 2])
 
-The rows of a step may share their place with those of the next one if everybody who reads them has done so before the
-next step of the node begins. That holds for what lives within a time step; what a later time step reads, or the
-backward pass, or the user, has rows for all steps.
+The rows of a step may share a place with the rows of the next step if all readers have run before the next step of the
+node begins. So values that live within a time step share; a value read by a later time step, the backward pass or the
+user has rows for all steps.
 
 The sums (node 1) of h(t) = W (x(t) + h(t-1)) + b are such values, unless the backward pass needs them to learn W:
 
@@ -80,7 +80,7 @@ def shared_derivs(task: LayoutTask, needs: BackwardNeeds, writers: FirstWriters)
 
 
 class _Read(NamedTuple):
-    """Rows of a user, counted from its first computed one, and the rows of another node that they read."""
+    """Rows of a user, counted from the user's first computed row, and the rows read of another node."""
 
     user: int
     source: int
@@ -116,7 +116,7 @@ def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[RowPlace])
 
 
 def _reads(schedule: Schedule, reading: Reading, places: list[RowPlace], roots: set[int]) -> Iterator[_Read]:
-    """Yields all that is read of these roots."""
+    """Yields all reads of the roots."""
     for number, gathered in reading.gathered.items():
         if number in reading.views:
             continue
@@ -140,7 +140,7 @@ def _reads(schedule: Schedule, reading: Reading, places: list[RowPlace], roots: 
 
 
 def _indexed_reads(schedule: Schedule, number: int, operand: int) -> Iterator[_Read]:
-    """Yields the reads of each step: all rows of the gathering step before it; its first row stands for all."""
+    """Yields the reads of every step: all rows of the gathering step before; the step's first row stands for all."""
     begin = 0
     for position in schedule.steps_of_node[number]:
         step, read = schedule.steps[position], schedule.steps[position - 1]
@@ -182,7 +182,7 @@ class Layout:
         return numbers
 
     def receivers(self, node: int) -> list[int]:
-        """Returns the nodes to whose derivatives this one writes."""
+        """Returns the nodes with derivatives written to by `node`."""
         return [] if node in self.writers.views else receivers(self.task, self.reading, self.needs, node)
 
 
@@ -200,7 +200,7 @@ def lay_out(task: LayoutTask, computation: NnetComputation) -> Layout:
 
 
 def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: Storage) -> None:
-    """Declare a matrix for each root that has rows, and for its derivative where one is needed."""
+    """Declare a matrix for each root that has rows, and for the root's derivative if one is needed."""
     schedule = task.schedule
     for number, node in enumerate(schedule.nodes):
         if schedule.num_rows(number) == 0:

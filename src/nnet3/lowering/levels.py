@@ -1,15 +1,16 @@
-"""Levels: inside a recurrent epoch, the longest chain of needs below each item; and the rows that a step reads.
+"""Levels: inside a recurrent epoch, the longest chain of needs below an item; and the rows that a step reads.
 
-The levels of a recurrence grow by a fixed amount a period. So they are followed for a few periods only, continued by
+The levels of a recurrence grow by a fixed amount a period. So levels are followed for a few periods only, continued by
 arithmetic, and checked: if no item needs itself, the equation level = 1 + max(levels needed) has one solution, so
-levels that satisfy it are right. Irregular levels are followed to their end.
+levels that solve the equation are right. Irregular levels are followed to the end.
 
-Items 0 to 3 need the one before, item 0 none (4):
+Items 1 to 3 need the item before, item 0 needs none (4):
 
 >>> levels_of(np.array([[4], [0], [1], [2]]), [np.arange(4)]).tolist()
 [0, 1, 2, 3]
 
-A convolution works on a grid of times. For y at t = 0, 1, 3, cindexes 6, 7, 8, it wants a row of padding at t = 2:
+A convolution works on a grid of times. For y at t = 0, 1, 3, cindexes 6, 7, 8, the convolution wants a row of padding
+at t = 2:
 
 >>> from tests.lowering.examples import convolution
 >>> each = convolution()
@@ -38,10 +39,10 @@ _MAX_PERIOD = 48  # rows of one place after which the pattern of levels repeats
 
 
 def levels_of(needs: np.ndarray, places: list[np.ndarray]) -> Levels:
-    """Returns the level of each item, (items,).
+    """Returns the level of every item, (items,).
 
-    `needs` (items, slots): the items that each one needs, the number of items where there is none. `places`: groups of
-    items, each in the order of time, along which levels may be regular. Raises CycleError.
+    `needs` (items, slots): the items that an item needs; the number of items stands for none. `places`: groups of items
+    in the order of time, along which levels may be regular. Raises CycleError.
     """
     num_items = len(needs)
     level = np.zeros(num_items + 1, dtype=np.int64)
@@ -88,9 +89,9 @@ def _continued(level: Levels, rounds: int) -> Levels:
 
 
 def _extended(level: Levels, count: int) -> Levels:
-    """Returns the first `count` levels continued: after each period the same again, higher by a constant.
+    """Returns the first `count` levels continued: a period repeats the period before, higher by a constant.
 
-    The latter two thirds of them must follow the pattern; a few might do so by chance.
+    The latter two thirds of the levels must follow the pattern; a few levels might do so by chance.
     """
     known, regular = level[:count], level[count // 3 : count]
     for period in range(1, min(len(regular) // 2, _MAX_PERIOD) + 1):
@@ -116,10 +117,10 @@ class NotInBlocks(Exception):
 
 
 def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items: np.ndarray) -> Arranged:
-    """Returns the rows that a step of these cindexes reads, and its own, as `GraphSource.arrange` orders them.
+    """Returns the rows that a step of these cindexes reads, and the step's own, as `GraphSource.arrange` orders them.
 
-    The kernel is asked with two members of each class (one if there is one). If it keeps the two side by side, any
-    number of members can stand in their place; else NotInBlocks is raised.
+    The kernel is asked with two members of every class (one if the classes have one). If the kernel keeps the two side
+    by side, any number of members can stand in place of the two; else NotInBlocks is raised.
     """
     used = graph.slots[node][items - graph.first[node]]
     used = distinct(used[used >= 0])

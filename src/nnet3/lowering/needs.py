@@ -1,4 +1,4 @@
-"""Second stage of the layout: which nodes take part in the backward pass, with which rows, and what learns together.
+"""Second stage of the layout: the nodes and rows that take part in the backward pass, and the kernels' joint updates.
 
 The four steps of h(t) = W (x(t) + h(t-1)) + b learn together:
 
@@ -8,8 +8,9 @@ The four steps of h(t) = W (x(t) + h(t-1)) + b learn together:
 nodes with a derivative: 0, 1, 2, 3
 affine learns once from nodes [2]
 
-A kernel runs backward in pieces if several nodes share it or if it lies in a recurrence. It learns once, from the rows
-of all pieces, after the last of them. In h(t) = W (x(t) + h(t-1)) + b that is after step 1, the first one of h:
+A kernel runs backward in pieces if several nodes share the kernel or if it lies in a recurrence. The kernel learns
+once, from the rows of all pieces, after the last piece. In h(t) = W (x(t) + h(t-1)) + b the last piece is step 1, the
+first step of h:
 
 >>> groups = merged_updates(each.task, each.needs.needed, each.needs.live)
 >>> groups
@@ -17,11 +18,11 @@ of all pieces, after the last of them. In h(t) = W (x(t) + h(t-1)) + b that is a
 >>> dict(last_pieces(each.schedule, groups))
 {1: [('affine', ())]}
 
-Rows with t outside `deriv_times` are dead: their derivatives count as zero, at every node. Rows of padding are dead
-too. All other rows are live, and so are values without samples. The backward pass leaves dead rows out. A kernel that
-works row by row, without a memo or indexes, runs on the rows of a step from the first live one to the last. Any other
-kernel runs on whole steps, with zeros in dead rows, and its derivatives for dead rows are dropped. Steps without a live
-row are left out.
+Rows with t outside `deriv_times` are dead: the derivative of a dead row counts as zero, at every node. Rows of padding
+are dead too. All other rows are live, and so are values without samples. The backward pass leaves dead rows out. A
+kernel that works row by row, without a memo or indexes, runs on the rows of a step from the first live row to the last.
+Any other kernel runs on whole steps, with zeros in dead rows, and derivatives for dead rows are dropped. Steps without
+a live row are left out.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()
@@ -75,7 +76,7 @@ class LiveRows:
         return step.node not in self.live or bool(self.live[step.node][step.first : step.first + step.num_rows].all())
 
     def hull(self, step: Step) -> Step | None:
-        """Returns the rows from the first live one to the last live one; None if there are none."""
+        """Returns the rows from the first live row to the last; None without a live row."""
         if step.node not in self.live:
             return step
         live = np.flatnonzero(self.live[step.node][step.first : step.first + step.num_rows])
@@ -208,12 +209,12 @@ def last_pieces(schedule: Schedule, groups: Mapping[Learner, list[int]]) -> dict
 
 @dataclass(frozen=True, eq=False)
 class BackwardNeeds:
-    """The derivatives and updates of the backward pass; without one, nothing is needed.
+    """The derivatives and updates of the backward pass; without a backward pass, nothing is needed.
 
-    `needed` (nodes,): the nodes that have a derivative. `live`: the rows that have one. `sent`: the slots by which
-    gathered nodes send derivatives back, the same objects as in the reading unless some rows are not live. `updates`:
-    kernels that learn from several steps at once, and their nodes. `unread[node]` (rows,): rows whose derivatives
-    nobody reads.
+    `needed` (nodes,): the nodes that have a derivative. `live`: the rows that have a derivative. `sent`: the slots by
+    which gathered nodes send derivatives back, the objects of the reading itself unless some rows are not live.
+    `updates`: kernels that learn from several steps at once, and the nodes of each kernel. `unread[node]` (rows,): rows
+    with derivatives that nobody reads.
     """
 
     needed: np.ndarray
@@ -250,10 +251,10 @@ def find_needs(task: LayoutTask, reading: Reading) -> BackwardNeeds:
 def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveRows) -> np.ndarray:
     """Returns the nodes whose values need a derivative, a mask (nodes,).
 
-    A node needs one if it, or a node below it, gives an input derivative, an update or the gradient of bound memory. If
-    some outputs are only watched, an output whose derivative is given must also use the node. Nodes without live rows
-    need none, but for an input whose derivative is asked for: it is zero. `sent`: the slots by which gathered nodes
-    send derivatives back.
+    A node needs a derivative if the node, or a node below, gives an input derivative, an update or the gradient of
+    bound memory. If some outputs are only watched, an output with a given derivative must also use the node. Nodes
+    without live rows need no derivative, except an input with a wanted derivative: the derivative is zero. `sent`: the
+    slots by which gathered nodes send derivatives back.
     """
     source, request, schedule = task
     needed = np.zeros(len(schedule.nodes), bool)

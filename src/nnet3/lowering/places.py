@@ -1,10 +1,10 @@
 """Places of values and derivatives: a matrix, rows and columns.
 
-A node has a matrix of its own unless it is a view, or a gathered node that is nothing but rows of another one in order.
-In a recurrent epoch, rows that nobody needs once the next step of their node begins share their place with it.
+A node has a matrix of its own unless the node is a view, or a gathered node made only of rows of one source in order.
+In a recurrent epoch, rows that nobody needs once the next step of the node begins share a place with the next step.
 
-In h(t) = W (x(t) + h(t-1)) + b the output (node 3) is the rows of h (node 2). Without a backward pass the four sums
-(node 1) share one row:
+In h(t) = W (x(t) + h(t-1)) + b the output (node 3) consists of the rows of h (node 2). Without a backward pass the four
+sums (node 1) share one row:
 
 >>> from tests.lowering.examples import loop
 >>> values = loop(backward=False).layout.values
@@ -61,10 +61,10 @@ def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[RowPlac
 
 @dataclass(eq=False)
 class Storage:
-    """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix that is a whole matrix.
+    """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix as large as its matrix.
 
-    `shared`: roots of which all steps use the same rows; `physical_row[root]` (rows,): the row of each. Two steps of
-    two rows each have physical rows 0, 1, 0, 1.
+    `shared`: roots where all steps use one set of rows; `physical_row[root]` (rows,): the physical row of every row.
+    Two steps of two rows each have physical rows 0, 1, 0, 1.
     """
 
     schedule: Schedule
@@ -85,9 +85,9 @@ class Storage:
             self.physical_row[root] = physical
 
     def declare(self, root: int) -> None:
-        """Add a matrix for this node, with a row for each of its rows, or for those of its largest step if they share.
+        """Add a matrix for a node, with the node's rows, or with the rows of the largest step if steps share rows.
 
-        Shared rows belong to no time: in the information about the matrix they have t = NO_TIME.
+        Shared rows belong to no time: the information about the matrix has t = NO_TIME.
         """
         schedule, node = self.schedule, self.schedule.nodes[root]
         rows, table = schedule.num_rows(root), None

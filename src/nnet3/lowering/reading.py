@@ -1,14 +1,14 @@
-"""First stage of the layout: where gathered nodes take their rows from, and which of them need no matrix.
+"""First stage of the layout: the sources of the rows of gathered nodes, and the gathered nodes without a matrix.
 
-Node 1 puts x(t-1) and x(t) side by side, node 3 is the rows of node 2, so that it needs no matrix:
+Node 1 puts x(t-1) and x(t) side by side, node 3 consists of the rows of node 2 and needs no matrix:
 
 >>> from tests.lowering.examples import splice
 >>> print(find_reading(splice().schedule))
 node 3: rows 0.. of node 2
 node 1: 2 slots
 
-The sum x(t) + h(t-1) has a step a row. Its first slot takes rows 0 to 3 of node 0, the second nothing and then rows
-0 to 2 of node 2:
+The sum x(t) + h(t-1) has a step a row. The first slot takes rows 0 to 3 of node 0, the second nothing and then rows 0
+to 2 of node 2:
 
 >>> from tests.lowering.examples import loop
 >>> for slot in gathered_nodes(loop().schedule)[1].slots:
@@ -103,7 +103,7 @@ def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
 
 
 def slot_pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: np.ndarray) -> SlotPattern | None:
-    """Returns a slot that takes these rows (rows,) of these nodes (-1: none); None if no row uses it.
+    """Returns a slot that takes rows (rows,) of `nodes` (-1: none); None if no row uses the slot.
 
     `first`, `count` (steps,): the rows of each step.
     """
@@ -169,8 +169,8 @@ class RowsOf(NamedTuple):
 class Reading:
     """The sources of the rows of gathered nodes.
 
-    `gathered`: the slots of each gathered node. `in_order`: the gathered nodes that are rows of one other node, in
-    order. `views`: those of them whose values lie in that node's matrix.
+    `gathered`: the slots of gathered nodes, by node. `in_order`: the gathered nodes made of rows of a single node, in
+    order. `views`: the nodes of `in_order` with values in the matrix of the source.
     """
 
     gathered: Mapping[int, GatheredNode]

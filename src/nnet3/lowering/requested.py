@@ -1,6 +1,6 @@
-"""The rows that a user gives and asks for, in the matrices of their nodes.
+"""The rows given and asked for by a user, in the matrices of the nodes.
 
-Rows 3, 1 and 2 of a node lie in the stretch of 3 rows from row 1 on, of which they are rows 2, 0 and 1:
+Rows 3, 1 and 2 of a node lie in the stretch of 3 rows from row 1 on, as rows 2, 0 and 1 of the stretch:
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()

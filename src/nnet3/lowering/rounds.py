@@ -1,12 +1,13 @@
-"""Rounds of a recurrence: when what a round adds is what an earlier one added, moved in time, the rest is foreseen.
+"""Rounds of a recurrence: when a round adds the rows of an earlier round, moved in time, the rest is foreseen.
 
-A sweep goes round the nodes of a recurrence until nothing is added any more. A value that is handed on from frame to
-frame would take a round for each frame. So what the rounds add is compared: once it repeats, moved by some frames every
-few rounds, the rounds to come are *guessed*, all at once, each guessed row with the *rank* at which it would be added.
-A guess counts only as far as it is proved: a row of rank k must follow from rows of lower rank, those that are there
-already having the lowest of all. So guesses save rounds and never change the result.
+A sweep goes round the nodes of a recurrence until nothing is added any more. A value handed on from frame to frame
+would take a round per frame. So the added rows are compared: once additions repeat, moved by some frames every few
+rounds, the rounds to come are *guessed*, all at once, and a guessed row gets a *rank*, its place in the order of
+additions. A guess counts only as far as it is proved: a row of rank k must follow from rows of lower rank. Rows added
+already have the lowest rank of all. So guesses save rounds and never change the result.
 
-Seven rounds have added the rows at t = 0..6, one each. The four left are guessed; rows that are there have rank -1:
+Seven rounds have added the rows at t = 0..6, one row a round. The four rows left are guessed; rows added already have
+rank -1:
 
 >>> rounds, there = Rounds([0]), np.zeros((11, 1, 1), bool)  # one node: (times, xs, classes)
 >>> for t in range(7):

@@ -1,10 +1,10 @@
-"""Schedule: the order of work. A step is a range of rows of one node's matrix that are computed at once.
+"""Schedule: the order of work. A step is a range of rows of one node's matrix, computed at once.
 
-All steps of a node share one matrix, in whose rows they follow each other. Outside recurrences a node is one step; in
-a recurrent epoch it has a step for each level (see `levels`), rows of one step ordered by t, x, n. Rows stand for
-representatives of sequences; each becomes as many rows as there are members.
+All steps of a node share one matrix and follow one another in its rows. Outside recurrences a node is one step; in a
+recurrent epoch it has a step per level (see `levels`), rows of one step ordered by t, x, n. Rows stand for
+representatives of sequences; a row becomes as many rows as the class has members.
 
-h(t) = W (x(t) + h(t-1)) + b takes a step of node 1, the sum, and one of node 2, h, for each of its four rows:
+h(t) = W (x(t) + h(t-1)) + b takes for each of the four rows a step of node 1, the sum, and a step of node 2, h:
 
 >>> from tests.lowering.examples import loop
 >>> steps = loop().schedule
@@ -52,11 +52,12 @@ class EpochSteps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The steps of a computation, and the rows of the matrices that they compute.
+    """The steps of a computation, and the rows of the matrices computed by the steps.
 
     `items[node]` (rows,): the cindex of each row of the node's matrix (NO_ITEM: padding; views have no rows).
-    `num_given[node]`: how many of the rows, the first ones, are provided. `row_of_item` (cindexes,): the row of each in
-    its node's matrix, for a view in that of the node it looks at; an INDEXED operand's may be in several rows.
+    `num_given[node]`: the number of provided rows, the first rows. `row_of_item` (cindexes,): the row of each cindex in
+    its node's matrix, for a view in the matrix of the node under the view; a cindex of an INDEXED operand may be in
+    several rows.
     """
 
     graph: ComputationGraph
@@ -154,7 +155,7 @@ class Schedule:
         return self.text(max_items=6)
 
     def text(self, max_items: int | None = None) -> str:
-        """Returns a line for each step: its node, its rows, and what is done for them.
+        """Returns a line per step: the step's node, its rows, and the work done for the rows.
 
         `max_items`: how many ranges of indexes a line shows.
         """

@@ -1,4 +1,4 @@
-"""Puts the cindexes of a graph into steps, each after the steps that it needs.
+"""Puts the cindexes of a graph into steps; a step comes after all steps that it needs.
 
 >>> from tests.lowering.examples import splice
 >>> each = splice()
@@ -40,7 +40,7 @@ def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
 def with_detours(schedule: Schedule) -> Schedule:
     """Returns the schedule with a gathered node, a detour, before each operand that a kernel cannot read in place.
 
-    A step hands its kernel one block of rows of each operand. Rows that are scattered are copied to a detour first.
+    A step hands its kernel one block of rows of each operand. Scattered rows are copied to a detour first.
     """
     wanted = [
         (node, number)
@@ -207,7 +207,7 @@ class _Scheduler:
     # ---- rows ----
 
     def _place(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
-        """Lay out the rows of a node: those provided, then a step for each piece, after a step that gathers for it."""
+        """Lay out the rows of a node: provided rows, then a step per piece, after the step that gathers for it."""
         indexed = next((o.node for o in self.nodes[node].operands if o.use is Use.INDEXED), None)
         steps: list[Step] = []
         own: list[np.ndarray] = [given]
@@ -239,7 +239,7 @@ class _Scheduler:
             self.row_of_item[items[real]] = np.flatnonzero(real)
 
     def _locate_views(self) -> None:
-        """Give views the rows of what they look at; a view of a view waits for the other."""
+        """Give views the rows of the nodes under them; a view of a view comes after the view beneath."""
         waiting = [node for node in range(len(self.nodes)) if self.nodes[node].kind is NodeKind.VIEW]
         for _ in range(len(waiting)):
             left = []

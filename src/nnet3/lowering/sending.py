@@ -1,7 +1,7 @@
-"""Derivatives that users send back: gathered nodes to where their rows came from, kernels to their operands.
+"""Derivatives sent back by users: from gathered nodes to the sources of the rows, from kernels to the operands.
 
-Kernels send to all rows that they read, unless some of them have no derivatives (see `live_rows`). With derivatives at
-t = 2, 3 only, the last two of the four steps of h(t) = W (x(t) + h(t-1)) + b send, each to the one row that it read:
+Kernels send to all rows read, unless some rows have no derivatives (see `live_rows`). With derivatives at t = 2, 3
+only, the last two of the four steps of h(t) = W (x(t) + h(t-1)) + b send, each to the one row that the step read:
 
 >>> from tests.lowering.examples import loop
 >>> each = loop(deriv_times=(2, 3))
@@ -33,11 +33,11 @@ _AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes a
 
 @dataclass(frozen=True, eq=False)
 class Sending:
-    """The rows of an operand to which steps send, one step after the other.
+    """The rows of an operand to which steps send, step by step.
 
-    `rows` (rows sent,): positions among the rows that the steps read. `steps`: the steps that send anything, out of
-    `num_steps`; `step_first`: where in `rows` each begins. `can_overwrite` (rows sent,): False for what is sent by way
-    of a matrix of its own.
+    `rows` (rows sent,): positions among the rows read by the steps. `steps`: the steps that send anything, out of
+    `num_steps`; `step_first`: the first position in `rows` of every sending step. `can_overwrite` (rows sent,): False
+    for rows sent by way of a separate matrix.
     """
 
     rows: np.ndarray
@@ -47,14 +47,14 @@ class Sending:
     num_steps: int
 
     def by_step(self, of_row: np.ndarray) -> list[bool]:
-        """Returns the value of each step's rows, which are equal within a step; False for a step that sends nothing."""
+        """Returns the value of each step's rows, equal within a step; False for a step that sends nothing."""
         result = np.zeros(self.num_steps, bool)
         result[self.steps] = of_row[self.step_first]
         return result.tolist()
 
 
 class SentSlot(NamedTuple):
-    """The contribution (by number) that rows of a gathered node send by one of its slots."""
+    """The contribution (by number) sent by rows of a gathered node through a slot."""
 
     node: int
     slot: int
@@ -63,7 +63,7 @@ class SentSlot(NamedTuple):
 
 
 class SentOperand(NamedTuple):
-    """The contribution (by number) that the steps of a kernel node send to one of its operands."""
+    """The contribution (by number) sent by the steps of a kernel node to an operand."""
 
     node: int
     operand: int
@@ -104,7 +104,7 @@ def slot_contributions(
 
 
 def _stretches(slots: list[SlotPattern], rows: slice) -> list[tuple[int, np.ndarray]]:
-    """Returns each source of these rows, and the rows there from the first to the last one taken.
+    """Returns the sources of `rows`, and for each source the rows from the first to the last row taken.
 
     Commands with tables touch all rows of such a stretch, and one command may serve several slots.
     """
@@ -161,7 +161,7 @@ def operand_contributions(
 def _live_rows_sent(
     live: LiveRows, steps: Sequence[Step], operand: int, rows: np.ndarray, counts: Sequence[int]
 ) -> Sending:
-    """Returns what steps of a kernel node send to live rows of an operand, of which they read `rows`, `counts` each."""
+    """Returns the sending of a kernel node's steps to live rows of an operand, of `rows` read, `counts` a step."""
     begins = np.concatenate([[0], np.cumsum(counts)]).tolist()
     sent = []
     for step, begin, count in zip(steps, begins, counts, strict=False):
@@ -179,7 +179,7 @@ def _live_rows_sent(
 
 
 def _sending(counts: Sequence[int], sent: Sequence[tuple[int, int, bool]]) -> Sending:
-    """Returns a sending. `sent`: of each step the first row that is sent, how many, and if they can overwrite."""
+    """Returns a sending. `sent`: of each step the first sent row, the number of rows, and if they can overwrite."""
     begins = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
     first, num, may = (np.array(each) for each in zip(*sent, strict=True))
     step_first = np.cumsum(num) - num

@@ -39,7 +39,7 @@ class Shift:
 
 @dataclass(frozen=True, eq=False)
 class Scattered:
-    """Slots whose distance from a node varies. `valid` (rows, slots): where they look at this node, not another."""
+    """Slots whose distance from a node varies. `valid` (rows, slots): True where a slot looks at the node `source`."""
 
     source: int
     slots: npt.NDArray[np.intp]  # (slots,)

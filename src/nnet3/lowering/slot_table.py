@@ -1,7 +1,8 @@
 """SlotTable: where the slots of one node lie in the arrays of their sources, so that sweeps are slices and gathers.
 
-The state of a node is a Boolean array (times, xs, classes) over its grid, that of its slots has one more axis for the
-slots. Rows t = 0..3 of the node that puts x(t-1) and x(t) side by side lie on x at t = -1..3 like this:
+The state of a node is a Boolean array (times, xs, classes) over the node's grid; the state of the slots has one more
+axis for the slots. A node puts x(t-1) and x(t) side by side. Rows t = 0..3 of the node lie on x at t = -1..3 as
+follows:
 
 >>> from tests.lowering.examples import splice
 >>> for block in SlotTable(splice().sweeps.ground.domain, 1).blocks:
@@ -49,10 +50,10 @@ class SlotGather:
 
 
 class SlotTable:
-    """The slots of a node: `blocks` and `gathers` of sources with samples, `singles` (slot, source) of those without.
+    """The slots of a node: `blocks` and `gathers` of sources with samples, `singles` (slot, source) of sources without.
 
-    `all_samples`: sources that are read as a whole. `outside` (rows, slots): slots that look at their own recurrence
-    beyond the domain, None if there are none. `passes_on`: the only slot, if it looks at the source for the whole grid.
+    `all_samples`: sources read as a whole. `outside` (rows, slots): slots that look at the node's own recurrence beyond
+    the domain, None without such slots. `passes_on`: the only slot, if the slot looks at the source for the whole grid.
     """
 
     def __init__(self, domain: Domain, node: int):
@@ -78,9 +79,9 @@ class SlotTable:
     def seen(
         self, copies: int, state: Callable[[int], npt.NDArray[Any]], nothing: Any, beyond: Any
     ) -> npt.NDArray[Any]:
-        """Returns what each slot sees, (times, xs, `copies`, slots), of a state (times, xs, classes) of each node.
+        """Returns what slots see, (times, xs, `copies`, slots), of a state (times, xs, classes) of each node.
 
-        `nothing` where it looks at no row, `beyond` where that lies outside the domain of its recurrence.
+        `nothing` where a slot looks at no row, `beyond` where a slot looks outside the domain of the node's recurrence.
         """
         found = np.full((*self.grid.shape, copies, self.num_slots), nothing)
         if self.outside is not None and beyond != nothing:

@@ -1,17 +1,17 @@
-"""GraphSource: all that lowering may ask of a front-end, whether nnet3 networks or computational networks.
+"""GraphSource: all questions that lowering may ask of a front-end, nnet3 networks or computational networks.
 
 A graph has numbered nodes, and a node's value is a matrix. A value has a row for each index (n, t, x) of a sample, or
-it has no samples (`num_rows` is set): parameters, their products and norms, statistics, criteria. Nodes are of four
-kinds:
+the value has no samples (`num_rows` is set): parameters, their products and norms, statistics, criteria. Nodes are of
+four kinds:
 
-* PROVIDED: comes from outside; values with samples from the request, others from memory that is bound by name;
-* KERNEL: a kernel computes it from any number of operands (see `Use`);
-* GATHERED: parts side by side; each part sums rows of other nodes, also of other times (see `GatherPart`);
-* VIEW: a range of the columns of another node.
+* PROVIDED: comes from outside; values with samples from the request, without samples from memory bound by name;
+* KERNEL: a kernel computes the value from any number of operands (see `Use`);
+* GATHERED: parts side by side; a part sums rows of other nodes, also of other times (see `GatherPart`);
+* VIEW: a range of the columns of a node.
 
-No rule may look at n: what holds for one sequence holds for all.
+No rule may look at n: a rule for one sequence holds for all sequences.
 
-A node that puts x(t-1) and x(t) side by side has two slots. Its rows t = 0..3 look at x at these times:
+A node that puts x(t-1) and x(t) side by side has two slots. Rows t = 0..3 of the node look at x at the following times:
 
 >>> from tests.lowering.examples import splice
 >>> source = splice().source
@@ -64,8 +64,8 @@ class Operand:
 class GatherPart:
     """Columns of a gathered node: constant + sum over the slots in use of scale * row.
 
-    The part has `num_slots` of the node's slots, from `first_slot` on. `scale_of_source` holds the scale of each node
-    that they may refer to, 1 if it is not there. Rows that use no slot are `default` (plus the constant).
+    The part has `num_slots` of the node's slots, from `first_slot` on. `scale_of_source` holds the scale of a source, 1
+    if the source is missing. Rows without a slot in use are `default` (plus the constant).
     """
 
     num_cols: int
@@ -80,9 +80,10 @@ class GatherPart:
 class SourceNode:
     """One node.
 
-    `operands`: all operands of a KERNEL, the one node that a VIEW looks at; other nodes have none. `num_rows`: None for
-    a value with samples. A PROVIDED value without samples is bound under the name `memory`, and its derivative under
-    `gradient` ("" if nobody wants it); with `accumulates` the derivative is added to what lies there.
+    `operands`: all operands of a KERNEL, the one node seen by a VIEW; empty for nodes of the two remaining kinds.
+    `num_rows`: None for a value with samples. A PROVIDED value without samples is bound under the name `memory`, and
+    its derivative under `gradient` ("" if nobody wants the derivative); with `accumulates` the derivative is added to
+    the memory's contents.
     """
 
     name: str
@@ -123,7 +124,7 @@ class GraphRules(Protocol):
         """Frames of time: what holds at t holds at t + period, but for constant times. None if that is not known."""
 
     def may_use(self, node: int) -> Sequence[int]:
-        """The nodes to which this one may refer at any index (of a GATHERED node, all its slots' sources)."""
+        """The nodes to which a node may refer at any index (of a GATHERED node, the sources of all slots)."""
 
     def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
         """Source nodes (rows, slots) and their indexes (rows, slots, 3), for GATHERED nodes and INDEXED operands.
@@ -133,11 +134,11 @@ class GraphRules(Protocol):
         """
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows that are computable (rows,) and the slots that they use (rows, slots).
+        """Returns the computable rows as a mask (rows,) and the slots that they use (rows, slots).
 
-        `available` (rows, slots) holds for the slots of `slots`; it is asked for GATHERED nodes and for kernels with an
-        INDEXED operand. The rule is monotonic: more slots never make fewer rows computable, and if a row uses the same
-        slots of two sets, one within the other, it uses them of all sets between.
+        `available` (rows, slots) holds for the slots of `slots`. The rule is asked for GATHERED nodes and for kernels
+        with an INDEXED operand. The rule is monotonic: more slots never make fewer rows computable. If a row uses equal
+        slots of two sets, one set within the second, the row uses the same slots of all sets between.
         """
 
 
@@ -153,10 +154,10 @@ class GraphSource(GraphRules, Protocol):
     def precompute(
         self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """Named arrays that a kernel that `needs_indexes` makes of the indexes of its rows; None if it needs none.
+        """Named arrays that a kernel with `needs_indexes` makes of the indexes of its rows; None if it needs none.
 
-        The tables are those after `arrange`. The inputs are those of the INDEXED operand, if there is one; of operands
-        by ROW they are the outputs.
+        The tables are the tables after `arrange`. The inputs are the rows of the INDEXED operand, if a kernel has one;
+        for operands by ROW the inputs are the outputs.
         """
 
 
@@ -165,10 +166,10 @@ class OffersRemedies(Protocol):
     """A GraphSource that can also advise its user, in the user's words, on rows that cannot be computed."""
 
     def remedy(self, node: int, indexes: IndexTable) -> str:
-        """Advice about these rows of a node, "" if there is none.
+        """Advice about rows of a node, "" for no advice.
 
-        They cannot be computed though no input is missing: `computable` refuses them whatever is available, or they
-        belong to a recurrence with no way to start.
+        The rows cannot be computed though no input is missing: `computable` refuses them whatever is available, or the
+        rows belong to a recurrence with no way to start.
         """
 
 
@@ -187,13 +188,13 @@ class RequestedRows:
 
 @dataclass(frozen=True, eq=False)
 class LoweringRequest:
-    """The rows that are given and those that are wanted of a graph.
+    """The given rows and the wanted rows of a graph.
 
     `inputs` may name PROVIDED nodes or, with ready-made values, KERNEL nodes. `outputs` name nodes of any kind.
-    `samples`: the indexes over which ALL_SAMPLES operands run (needed only where there are any).
-    `deriv_times`: the first and the last t at which there are derivatives, None for all (see `live_rows`).
-    `watches_others`: outputs without a derivative are only looked at, and what lies below these alone has none; else
-    its derivative is zero, and is computed.
+    `samples`: the indexes over which ALL_SAMPLES operands run (needed only with such operands). `deriv_times`: the
+    first and the last t with derivatives, None for all (see `live_rows`). `watches_others`: outputs without a
+    derivative are only looked at, and nodes below watched outputs alone have no derivative; else the derivative of such
+    an output is zero, and is computed.
     """
 
     inputs: Sequence[RequestedRows]

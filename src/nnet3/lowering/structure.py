@@ -1,6 +1,6 @@
-"""Structure: what follows from the rules of a graph alone, found once and kept for all requests to it.
+"""Structure: facts that follow from the rules of a graph alone, found once and kept for all requests to the graph.
 
-In h(t) = W (x(t) + h(t-1)) + b the nodes of h need each other: they are one epoch, which looks back one frame.
+In h(t) = W (x(t) + h(t-1)) + b the nodes of h need one another: they are one epoch, and it looks back one frame.
 
 >>> from tests.lowering.examples import loop
 >>> source = loop().source
@@ -36,7 +36,7 @@ _PROBE = Grid(((0, 255),), (0, 1, 2, 3))
 
 @dataclass(frozen=True)
 class Reach:
-    """The distances at which the slots of a recurrence look within it: their sums, and the longest one in time."""
+    """The distances at which the slots of a recurrence look within it: the sums, and the longest distance in time."""
 
     total_t: int
     longest_t: int
@@ -44,7 +44,7 @@ class Reach:
 
 
 class Structure:
-    """`components[k]` are the nodes of epoch k, ascending; they need only each other and nodes of earlier epochs."""
+    """`components[k]` are the nodes of epoch k, ascending; they need only nodes of epoch k and of earlier epochs."""
 
     def __init__(self, source: GraphRules):
         self._source = weakref.ref(source)
@@ -133,7 +133,7 @@ class Structure:
         return self._reach[component]
 
     def _moves(self, node: int, component: int) -> list[tuple[int, int]]:
-        """Returns the greatest distance (t, x) at which each slot of a node looks within its recurrence."""
+        """Returns the greatest distance (t, x) of each slot of a node within the node's recurrence."""
         shape = self.shape(node, _PROBE)
         found = [(abs(s.dt), abs(s.dx)) for s in shape.shifts if self.component_of_node[s.source] == component]
         own = _PROBE.table().astype(np.int64)

@@ -1,6 +1,6 @@
-"""The two sweeps for one request, on a domain that grows until they do not depend on its edge.
+"""The two sweeps for one request, on a domain that grows until the sweeps do not depend on its edge.
 
-h(t) = W (x(t) + h(t-1)) + b is asked for at t = 0..3; the domain of h goes further, what is needed does not:
+h(t) = W (x(t) + h(t-1)) + b is asked for at t = 0..3; the domain of h goes further, the needed rows do not:
 
 >>> from tests.lowering.examples import loop
 >>> each = loop()
@@ -35,10 +35,10 @@ _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 
 
 class Sweeps:
-    """Computability and need for a request; after `run` they are exact.
+    """Computability and need for a request; after `run` the results are exact.
 
-    `ground`: the arrays that they run over. `asked`: the rows (times, xs, classes) that the request asks for, by node.
-    `need`: those of them that are computable, and all that they use.
+    `ground`: the arrays under the sweeps. `asked`: the rows (times, xs, classes) asked for by the request, by node.
+    `need`: the computable rows of `asked`, and all rows that they use.
     """
 
     ground: SweepGround
@@ -104,7 +104,7 @@ class Sweeps:
         return bool(growing)
 
     def outputs_computable(self) -> list[npt.NDArray[np.bool_]]:
-        """Returns for each requested output which of its rows (rows,) are computable; without samples it is one row."""
+        """Returns for each requested output a mask of its computable rows (rows,), of one row without samples."""
         result = []
         for rows in self.request.outputs:
             known, grid = self.known(rows.node), self.ground.domain.grid(rows.node)

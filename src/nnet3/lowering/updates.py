@@ -1,7 +1,8 @@
 """The commands of merged updates.
 
-What a kernel learns, and the derivatives of its operands without samples, come from one Backprop on the rows of all
-pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix:
+A kernel's update, and the derivatives of the kernel's operands without samples, come from one Backprop on the rows of
+all pieces, after the last piece. The rows of one node need no copying, for the node's steps follow one another in one
+matrix:
 
 >>> from tests.lowering.examples import loop
 >>> each = loop()
@@ -85,7 +86,7 @@ class UpdateCode:
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
 
     def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:
-        """Returns one sub-matrix of all the pieces: where they lie, or where they are copied to."""
+        """Returns one sub-matrix of all the pieces: their own place, or the place of their copies."""
         if len(pieces) == 1:
             return storage.block(*pieces[0])
         blocks = [storage.block(*piece) for piece in pieces]

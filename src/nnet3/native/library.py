@@ -1,7 +1,7 @@
-"""The C functions of this room, built when they are first wanted and kept in the user's cache folder.
+"""The C functions of this room, built at the first use and kept in the user's cache folder.
 
-Without a compiler, or without a folder to write to, there are none, and PyTorch computes all, which is said once;
-NNET3_NATIVE=0 in the environment asks for that.
+Without a compiler, or without a folder to write to, PyTorch computes all, and a warning says so once; NNET3_NATIVE=0 in
+the environment asks for PyTorch alone.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _problems: list[str] = []  # why there is none, until that is said
 
 
 def library(*, warns: bool = True) -> ctypes.CDLL | None:
-    """Returns the functions, which are built if nobody has built them; None where that cannot be.
+    """Returns the functions, built if nobody has built them; None where they cannot be built.
 
-    Who asks would gain by them: unless `warns` is False, the first time a warning says why there are none.
+    Callers would gain by the functions: unless `warns` is False, a warning tells the first time why no functions exist.
     """
     with _lock:
         if not _found and os.environ.get("NNET3_NATIVE", "") == "0":
@@ -67,14 +67,14 @@ def library(*, warns: bool = True) -> ctypes.CDLL | None:
 
 @cache
 def is_amd() -> bool:
-    """True on processors of AMD, on which products by panels are faster than those of MKL."""
+    """True on processors of AMD, on which products by panels are faster than products by MKL."""
     return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")
 
 
 def _kept_or_built() -> ctypes.CDLL:
-    """Returns the library that is kept, or builds one and keeps it.
+    """Returns the kept library, or builds and keeps one.
 
-    Raises OSError, SubprocessError, RuntimeError or, for what is wrong with CC, ValueError if there can be none.
+    Raises OSError, SubprocessError, RuntimeError or, for a wrong CC, ValueError if no library can be had.
     """
     compiler = shlex.split(os.environ.get("CC", "")) or _compiler()
     program = shutil.which(compiler[0])
@@ -92,7 +92,7 @@ def _kept_or_built() -> ctypes.CDLL:
 
 
 def _compiler() -> list[str]:
-    """Returns the command of the system's compiler; where there is none, of the one that the package ziglang brings."""
+    """Returns the command of the system's compiler, or else of the compiler in the package ziglang."""
     found = next(filter(shutil.which, _COMPILERS), None)
     ziglang = find_spec("ziglang") if found is None else None
     if ziglang is not None and ziglang.origin is not None:
@@ -143,7 +143,7 @@ def _compiled(compiler: list[str]) -> bytes:
 
 
 def _load(contents: bytes) -> ctypes.CDLL:
-    """Returns the library with these contents. Raises OSError or RuntimeError if it is none of ours."""
+    """Returns the library with the given contents. Raises OSError or RuntimeError for a foreign library."""
     with private_path(contents) as path:
         found = ctypes.CDLL(path)
     try:

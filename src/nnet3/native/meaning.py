@@ -1,6 +1,6 @@
-"""The meaning of operations: equal for operations that do the same, though their numbers differ.
+"""The meaning of operations: equal for operations with equal effects, even if their numbers differ.
 
-A matrix of one row may have any stride, a product may be one operation or two, and of one row the sum is the row.
+A matrix of one row may have any stride, a product may be one operation or two, and the sum of one row is the row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Meaning = tuple[Any, ...]
 
 
 def meanings(operations: Iterable[Row]) -> list[Meaning]:
-    """Returns what each of the operations does that do something, in order; packing belongs to the product after it."""
+    """Returns the meanings of operations in order, without idle ones; packing belongs to the product after it."""
     found: list[Meaning] = []
     packed: Row = ()
     for row in operations:
@@ -55,7 +55,7 @@ def _by_rows(row: Row) -> Meaning:
 
 
 def _product(row: Row, packed: Row, before: list[Meaning]) -> Meaning:
-    """Takes the last one of `before` away if it clears the matrix to which the product is added."""
+    """Drops the last meaning in `before` if its operation clears the matrix to which the product is added."""
     code, rows, columns, inner, bits = row[:5]
     (y, x, weights, addend, *_), (of_y, of_x, step, of_addend, of_x_column, _) = row[ADDRESSES], row[STRIDES]
     of_column, of_inner, of_x_column = (step, 1, 1) if code == PRODUCT else (1, step, of_x_column)

@@ -1,7 +1,7 @@
-"""Operations of native code on matrices, as data: what operations.c runs, which has their formulas.
+"""Operations of native code on matrices, as data: input of operations.c, where the formulas stand.
 
-Each function returns the operations that do what its name says, None where native code does not take such matrices: it
-takes float32 on the CPU, whose columns lie side by side, and no more rows than it is faster with.
+Each function returns operations for the work in its name, None for matrices that native code does not take. Native code
+takes float32 on the CPU, with columns side by side, and no more rows than it is faster with.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def relu_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor 
 
 
 def normalize(dest: Tensor, source: Tensor, target_rms: float) -> Operations | None:
-    """Scales each row to this root mean square."""
+    """Scales each row to the root mean square `target_rms`."""
     return _by_element(_NORMALIZE, dest, source, number=target_rms)
 
 
@@ -126,8 +126,8 @@ def product(
 ) -> Operations | None:
     """dest = addend + factor x weights^T; weights (columns of dest, columns of x), in any order in memory.
 
-    The addend is a vector, a row, or as large as dest. If it `packs`, a large product is two operations: weights are
-    packed into panels, which may be done once for many turns, and multiplied. Else it has few rows.
+    The addend is a vector, a row, or as large as dest. With `packs` a large product is two operations: weights are
+    packed into panels, perhaps once for many turns, and multiplied. Without `packs` a large product has few rows.
     """
     (rows, columns), inner = dest.shape, x.shape[1]
     addend = None if addend is None else addend if addend.shape == dest.shape else _row_for_all(addend)
@@ -151,7 +151,7 @@ def product(
 
 
 def size_of_panels(row: Row, width: int) -> int:
-    """Returns how many floats the panels take that an operation makes, `width` columns each; 0 if it makes none."""
+    """Returns the number of floats in the panels made by an operation, `width` columns a panel; 0 for no panels."""
     code, _, columns, inner = row[:4]
     return -(-columns // width) * width * inner if code == PACK else 0
 

@@ -1,7 +1,7 @@
 """Files that this user alone can write, in a folder that nobody else can write: for code that is to be run.
 
-An open file is looked at and read, so that nothing can be put in its place in between. It begins with the digest of
-what follows: a file that was cut, or written on, is no file.
+A file is opened first, then checked and read, so that no second file can take its place in between. A file begins with
+the digest of its contents: a file cut short, or written on, is no file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[int]:
-    """Yields the descriptor of a folder, which is made if there is none.
+    """Yields the descriptor of a folder, made if it is missing.
 
-    Raises RuntimeError if it belongs to another user or others may write there, OSError if it can be none.
+    Raises RuntimeError if the folder belongs to another user or others may write there, OSError if no folder can be
+    made.
     """
     if os.open not in os.supports_dir_fd:
         raise RuntimeError("this system cannot open files of an open folder")
@@ -57,7 +58,7 @@ def read_own(folder: int, name: str) -> bytes | None:
 
 
 def write_own(folder: int, name: str, contents: bytes) -> None:
-    """Write a file in one step: it is on the disk before it has its name. Raises OSError."""
+    """Write a file in one step: the file is on the disk before it has its name. Raises OSError."""
     temporary = f".{name}.{secrets.token_hex(6)}.tmp"
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
     try:
@@ -76,8 +77,8 @@ def write_own(folder: int, name: str, contents: bytes) -> None:
 def private_path(contents: bytes) -> Iterator[str]:
     """Yields the path of a file with these contents that nobody else can reach, for functions that want a path.
 
-    The file lies in memory where the system has such files. It stays open: a loader that compares names is not to take
-    the next file with this descriptor for this one.
+    The file lies in memory where the system has files in memory. The file stays open: a loader that compares names must
+    not mistake the next file with this descriptor for the first.
     """
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         in_memory = os.memfd_create("nnet3")
@@ -100,7 +101,7 @@ def _with_digest(contents: bytes) -> bytes:
 
 
 def _fault(opened: int) -> str:
-    """Returns why what is open may be the work of somebody else, "" if it cannot be."""
+    """Returns why an open file or folder may be the work of another user, "" if it cannot be."""
     status = os.fstat(opened)
     if status.st_uid != os.geteuid():
         return "belongs to another user"

@@ -1,4 +1,4 @@
-"""Products of float32 matrices by panels.c, which cuts what is multiplied into panels, or is given them."""
+"""Products of float32 matrices by panels.c: panels.c cuts a factor into panels, or takes given panels."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Panels:
         return self._panels.transpose(1, 2).reshape(-1, self.inner)[: self.columns]
 
     def multiply(self, x: Tensor, y: Tensor, addend: Tensor) -> None:
-        """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, or a vector for each row.
+        """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, or a vector for all rows.
 
-        Columns of y lie side by side. A row of y does not depend on how many there are.
+        Columns of y lie side by side. A row of y does not depend on the number of rows.
         """
         rows, inner = x.shape
         if inner != self.inner or y.shape != (rows, self.columns) or addend.shape[-1] != self.columns:
@@ -53,10 +53,10 @@ class Panels:
 def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0) -> None:
     """y = addend + alpha left right for matrices (rows, inner) and (inner, columns), which may lie in any way.
 
-    `addend` is y itself, a matrix (rows, columns), a row for each row, or nothing. Columns of it and of y lie side by
-    side. All tensors are of float32 and on the CPU. Element (i, j) of y depends on row i of `left`, column j of `right`
-    and the addend alone, neither on threads nor on how many rows and columns there are. Raises ValueError for other
-    shapes, RuntimeError where there is no native code.
+    `addend` is y itself, a matrix (rows, columns), one row for all rows, or nothing. Columns of `addend` and of y lie
+    side by side. All tensors are of float32 and on the CPU. Element (i, j) of y depends on row i of `left`, column j of
+    `right` and the addend alone, neither on threads nor on the numbers of rows and columns. Raises ValueError for
+    shapes that do not fit, RuntimeError without native code.
     """
     functions = library()
     if functions is None:

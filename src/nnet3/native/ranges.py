@@ -1,4 +1,4 @@
-"""The memory that operations read and write in the turns of a loop, and a check that it is theirs."""
+"""The memory read and written by operations in the turns of a loop, and a check that it is the program's own."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ for _place in _WRITTEN:
 
 
 def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which sizes the rows and columns of all matrices are, and their strides, (operations, matrices, 2) each.
+    """Returns the sizes of rows and columns of all matrices, by number, and strides, (operations, matrices, 2) each.
 
-    Sizes 1 to 3 are rows, columns and the inner size of the operation, others none of these. A stride is 0 for a matrix
-    of one row, and that of columns is mostly 1.
+    Sizes 1 to 3 are rows, columns and the inner size of the operation; other numbers stand for other sizes. The row
+    stride is 0 for a matrix of one row, and the column stride is mostly 1.
     """
     code = operations[:, 0]
     strides = np.stack([operations[:, STRIDES], np.ones((len(operations), NUM_MATRICES), np.int64)], axis=2)
@@ -61,9 +61,9 @@ def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Ranges:
-    """The memory that operations use, of each of their matrices: made once, asked for each set of addresses and turns.
+    """The memory of the matrices of operations: made once, asked for every set of addresses and turns.
 
-    Operations, moves and tables as operations.c has them.
+    Operations, moves and tables as in operations.c.
     """
 
     def __init__(self, operations: np.ndarray, moves: np.ndarray) -> None:
@@ -82,9 +82,9 @@ class Ranges:
     def __call__(
         self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where the memory of each matrix begins in all turns together, and where it ends; equal for no memory.
+        """Returns the begin and the end of the memory of each matrix in all turns together; equal for no memory.
 
-        `addresses`: those of the operations in the first turn, (operations, matrices).
+        `addresses`: of the operations in the first turn, (operations, matrices).
         """
         begin = addresses[self._number, self._matrix]
         if not self.tables:
@@ -103,7 +103,7 @@ class Ranges:
         return np.where(end > first, first, begin), np.where(end > first, end, begin)
 
     def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
-        """Returns how many bytes each matrix takes from its first number to its last; sizes (matrices, ..., 3)."""
+        """Returns the bytes of each matrix from its first number to its last; sizes (matrices, ..., 3)."""
         rows, columns, inner = np.moveaxis(sizes, -1, 0)
         made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
         one_of, places = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
@@ -113,21 +113,21 @@ class Ranges:
         return FLOAT_BYTES * np.where((shapes > 0).all(axis=-1), floats, 0)
 
     def name_of(self, place: int) -> str:
-        """Returns which matrix of which operation stands at a place."""
+        """Returns a name for the matrix at a place: its number, its operation and the operation's kind."""
         return f"matrix {self._matrix[place]} of operation {self._number[place]} (kind {self._kinds[place]})"
 
 
 class ReachableMemory:
-    """The memory that operations may use: some tensors may be written, others only read."""
+    """The memory that operations may use: some tensors may be written, the rest only read."""
 
     def __init__(self, written: Iterable[Tensor], read: Iterable[Tensor]) -> None:
         written = list(written)
         self._written, self._all = _sorted_stretches(written), _sorted_stretches([*written, *read])
 
     def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int) -> None:
-        """Check that all turns of operations with these addresses use this memory, from the first to the last one.
+        """Check that operations with these addresses use reachable memory, from the first turn to the last.
 
-        Raises ExecutionError for other memory.
+        Raises ExecutionError for memory out of reach.
         """
         if any(len(tables[each]) < num_turns for each in ranges.tables):
             raise ExecutionError(f"a table of rows has fewer than the {num_turns} turns of its loop{_NOT_YOURS}")
@@ -147,7 +147,7 @@ _NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in th
 
 
 def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
-    """Check that all panels lie among so many floats of scratch memory. Raises ExecutionError if some do not."""
+    """Check that all panels lie in so many floats of scratch memory. Raises ExecutionError for panels outside."""
     has_panels = np.isin(operations[:, 0], (native.PACK, native.PANELS))
     columns, inner = operations[has_panels][:, SIZES][:, 1:].T
     begin, changes = operations[has_panels, SCRATCH], moves[has_panels, -2:] >= 0
@@ -164,7 +164,7 @@ def stretch_of(tensor: Tensor) -> tuple[int, int]:
 
 
 def _sorted_stretches(tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where memory begins, in order, and how far what began up to there goes."""
+    """Returns the begins of stretches of memory, in order, and the farthest end of all stretches begun up to there."""
     found = np.array(sorted({(0, 0), *map(stretch_of, tensors)}), np.int64)
     return found[:, 0], np.maximum.accumulate(found[:, 1])
 

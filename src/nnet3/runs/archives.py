@@ -26,9 +26,9 @@ E = TypeVar("E")
 class ArchiveSource(Generic[E]):
     """Data of a run in archives of examples of any kind.
 
-    `prepare` makes a minibatch of a merged example and its key; `change`, if given, makes of an example its form in an
-    epoch (from 0). The examples of an epoch that make minibatches are counted at the beginning, which reads all of them
-    once: schedules depend on the part of them that is done.
+    `prepare` makes a minibatch of a merged example and its key; `change`, if given, turns an example into its form in
+    an epoch (from 0). The examples of an epoch that make minibatches are counted at the beginning, by reading all
+    examples once: schedules depend on the part of the examples done.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ArchiveSource(Generic[E]):
         return {name: count for name, count in counts.items() if count} | {"idle_share": round(self._idle_share, 5)}
 
     def close(self) -> None:
-        """Does nothing: each epoch closes what it has opened."""
+        """Does nothing: each epoch closes its own files."""
 
     def _held_out(self, key: str) -> Generator[Minibatch]:
         tables = getattr(self._section, key)
@@ -110,7 +110,7 @@ class ArchiveSource(Generic[E]):
 
 
 def _for_tables(kind: ExampleKind[E], outputs: Sequence[str], weights: Sequence[float]) -> Callable[[E, int], E] | None:
-    """Returns what makes of an example, by the number of its table, one for that table's output and weight."""
+    """Returns a function that gives an example, by its table's number, the output and the weight of the table."""
     if not outputs and not weights:
         return None
 
@@ -141,7 +141,7 @@ def _naming(key: str) -> Iterator[None]:
 
 
 def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
-    """Returns the minibatch with a key by which its examples can be found."""
+    """Returns the minibatch with a key for finding its examples."""
     return replace(minibatch, key=short(keys))
 
 

@@ -1,4 +1,4 @@
-"""Begins and ends every run: finds where it goes on, writes the first lines of its log, reports its errors."""
+"""Begins and ends every run: finds the place to go on, writes the first lines of the log, reports errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOG = logging.getLogger("nnet3")
 def checkpoint_to_go_on_from(
     checkpoints: Checkpoints, world: World, resume: bool, option: str = "--resume"
 ) -> Checkpoint | None:
-    """Returns the latest checkpoint if the run is to `resume`, to all processes; None if there is none.
+    """Returns the latest checkpoint to all processes if the run is to `resume`; None without a checkpoint.
 
-    Raises Nnet3Error if there is one but it is not; it names the `option` that says so.
+    Raises Nnet3Error if a checkpoint exists and the run is not to `resume`; the message names the `option` to say so.
     """
     found = None
     if world.is_first:

@@ -32,18 +32,18 @@ class JobCounts:
     final: int = 0
 
     def of_process(self, done: float, processes: int) -> int:
-        """Returns how many each process trains, one after the other, when the part `done` of training is over."""
+        """Returns how many models a process trains in turn when the part `done` of training is over."""
         wanted = self.initial + (self.final - self.initial) * done
         return max(1, int(wanted / processes + 0.5))
 
 
 class AveragedModels:
-    """Trains in rounds of so many minibatches of each model, each with a new trainer.
+    """Trains in rounds of so many minibatches per model; every round has a new trainer.
 
-    With J models learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as
-    far as one model would. After the first round, where models have little in common yet, the best one is kept instead.
-    Later on models much worse than the best do not count. Each process trains one, or, as `jobs` says, several one
-    after the other, all from where the round began; the rate is then that of the round's beginning.
+    With J models learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as far
+    as one model would. After the first round, where models have little in common yet, the best model is kept instead.
+    Later on models much worse than the best do not count. A process trains one model, or, with `jobs`, several models
+    in turn, all from the model at the round's beginning; the rate is then the rate at the round's beginning.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class AveragedModels:
 
     @torch.no_grad()
     def _average(self, shares: Sequence[float]) -> None:
-        """Replace parameters and statistics of all models by their sum, each times its share."""
+        """Replace parameters and statistics of all models by the sum of all models, weighted by `shares`."""
         whole = self._nnet.flat_parameters()
         found = statistics(self._nnet)
         values = self._whole([statistic.copy() for statistic in found.values()])
@@ -177,7 +177,7 @@ class AveragedModels:
             statistic.set(value)
 
     def _whole(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Replaces empty values by zeros: this process has not stored them yet if all its minibatches were skipped."""
+        """Replaces empty values by zeros: a process with all minibatches skipped has not stored any yet."""
         sides = iter(self._world.largest(*(side for value in values for side in value.shape)))
         shapes = [[next(sides) for _ in value.shape] for value in values]
         return [value if value.numel() else value.new_zeros(shape) for value, shape in zip(values, shapes, strict=True)]

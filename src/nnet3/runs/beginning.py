@@ -1,4 +1,4 @@
-"""Prepares a run: its folder, model, device and dropout schedule, and checks that it may go on from a checkpoint."""
+"""Prepares a run: folder, model, device and dropout schedule; checks that a run may go on from a checkpoint."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def config_text(settings: RunSettings) -> str | None:
 def load_start(settings: RunSettings, matrices: Mapping[str, np.ndarray] | None = None) -> Nnet | AcousticModel:
     """Returns the model in a file, or a new network from a config. Raises Nnet3Error naming the settings' key.
 
-    `matrices`: those that an xconfig names, by these names; they stand for files.
+    `matrices`: matrices in place of files, by the names of the files in an xconfig.
     """
     name, seed, text = settings.model.file, settings.model.seed, config_text(settings)
     if text is None:
@@ -80,7 +80,7 @@ def contents_digest(name: str) -> str:
 
 
 def choose_device(settings: RunSettings, world: World) -> torch.device:
-    """Returns the device of this process. Raises Nnet3Error for one that is not there."""
+    """Returns the device of this process. Raises Nnet3Error for a missing device."""
     name = settings.training.device
     try:
         device = torch.device(name)
@@ -99,7 +99,7 @@ def choose_device(settings: RunSettings, world: World) -> torch.device:
 
 
 def take_threads(wanted: int, world: World) -> None:
-    """Use so many threads, or as PyTorch chooses if 0, but no more than there are processors: they would only wait."""
+    """Use so many threads, or as PyTorch chooses if 0, but no more than processors: more would only wait."""
     most = os.cpu_count() or 1
     if wanted > most and world.is_first:
         _LOG.warning("[training] threads is %d, but this machine has %d processors: %d are used", wanted, most, most)
@@ -141,10 +141,10 @@ def environment(world_size: int) -> dict[str, Any]:
 
 
 def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any], allow_changes: bool | None) -> None:
-    """Raise Nnet3Error if settings have changed that the parameters depend on, unless that is allowed.
+    """Raise Nnet3Error if settings that parameters depend on have changed, unless changes are allowed.
 
-    Both hold `settings`, `data` and `environment` as JSON values. Changes in the environment only give a warning,
-    except in the number of processes. `allow_changes` is None where there is no such choice.
+    `before` and `now` hold `settings`, `data` and `environment` as JSON values. Changes in the environment only give a
+    warning, except in the number of processes. `allow_changes` is None where the user has no such choice.
     """
     if not all(isinstance(before.get(part), dict) for part in now):
         raise ModelFormatError(f"its run.json is damaged: expected the sections {', '.join(now)}", path)
@@ -172,7 +172,7 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
 
 
 def check_same_everywhere(world: World, own: Mapping[str, Any]) -> None:
-    """Raise TrainingError in all processes unless they begin with the same facts: they would fall out of step."""
+    """Raise TrainingError in all processes unless all begin with equal facts: they would fall out of step."""
     complaint = None
     for rank, theirs in enumerate(world.gather(own)):
         for name, of_first, is_theirs in _differences(own, theirs):
@@ -196,7 +196,7 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 @contextlib.contextmanager
 def run_folder(folder: Path) -> Iterator[None]:
-    """Makes the folder of a run, and keeps other processes out of it; if nothing is written there it goes again."""
+    """Makes the folder of a run, and keeps other processes out of it; a new folder left empty goes again."""
     is_new = not folder.exists()
     prepare_folder(folder)
     with locked(folder):
@@ -210,9 +210,9 @@ def run_folder(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from locking the folder; the lock goes when this process ends, however it does.
+    """Keep other processes from locking the folder; the lock goes when this process ends in any way.
 
-    Raises Nnet3Error if another process has it. File systems without locks are left alone.
+    Raises Nnet3Error if another process has the lock. File systems without locks are left alone.
     """
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)

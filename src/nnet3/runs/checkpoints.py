@@ -1,4 +1,4 @@
-"""Checkpoints: folders with a model and all else that a run needs to go on with the same bits."""
+"""Checkpoints: folders with a model and everything else for going on with equal bits."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ States = dict[str, tuple[str, Tensors]]
 
 
 def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` write files into a new folder beside `target`, then give it that name in one step.
+    """Let `fill` write files into a new folder beside `target`, then rename the folder to `target` in one step.
 
-    Every file is on the disk before the folder has its name. A folder that has the name already is replaced. An
-    interruption leaves the old state or the new one, and at most a folder with a name that `remove_leftovers` knows.
+    Every file is on the disk before the folder has its name. An older folder `target` is replaced. An interruption
+    leaves the old or the new state, and at most a folder with a name known to `remove_leftovers`.
     """
     temporary = _beside(target)
     temporary.mkdir()
@@ -57,7 +57,7 @@ def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder: it loses its name first, so that nobody takes a half-removed one for a whole one."""
+    """Remove a folder: the name goes first, so that nobody takes a half-removed folder for a whole one."""
     doomed = _beside(path)
     os.rename(path, doomed)
     shutil.rmtree(doomed, ignore_errors=True)
@@ -94,7 +94,7 @@ class Checkpoint:
     facts: dict[str, Any]
 
     def has(self, name: str) -> bool:
-        """Returns true if there is a state of this name."""
+        """Returns true if the checkpoint has a state of this name."""
         return f"{name}.safetensors" in self.facts["files"]
 
     def parts(self, name: str) -> tuple[str, Tensors]:
@@ -103,13 +103,13 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of a run, in a folder with one folder for each, named by the number of minibatches done."""
+    """The checkpoints of a run, in a folder with a folder per checkpoint, named by the number of minibatches done."""
 
     def __init__(self, folder: Path, keep: int):
         self.folder, self.keep = folder, keep
 
     def prepare(self) -> None:
-        """Make the folder and remove what interrupted writes have left there."""
+        """Make the folder and remove leftovers of interrupted writes."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder)
@@ -117,7 +117,7 @@ class Checkpoints:
             raise Nnet3Error(f"{self.folder}: checkpoints cannot be written here: {error.strerror}") from None
 
     def latest(self) -> Checkpoint | None:
-        """Returns the newest whole one, or None. A damaged one is passed over with a warning."""
+        """Returns the newest whole checkpoint, or None. Damaged checkpoints are passed over with a warning."""
         paths = self._paths()
         for path in reversed(paths):
             try:
@@ -131,9 +131,9 @@ class Checkpoints:
     def save(
         self, step: int, facts: Mapping[str, Any], states: Mapping[str, Any], save_model: Callable[[Path], None]
     ) -> Path:
-        """Write one, then remove old ones. `save_model` writes the model's own file into a folder.
+        """Write one checkpoint, then remove old checkpoints. `save_model` writes the model's own file into a folder.
 
-        Raises Nnet3Error, with the older ones as they were, if that fails.
+        Raises Nnet3Error, with older checkpoints left unchanged, if writing fails.
         """
         target = self.folder / f"{step:0{_DIGITS}d}"
 
@@ -165,7 +165,7 @@ class Checkpoints:
 
 
 def _read(path: Path) -> Checkpoint:
-    """Check that all files are as they were written. Raises ModelFormatError."""
+    """Check that all files are as written. Raises ModelFormatError."""
     try:
         facts = read_json((path / _FACTS).read_bytes())
         if facts["format"] != _FORMAT:
@@ -190,9 +190,9 @@ def _checksum(path: Path) -> int:
 
 
 def join_states(world: World, own: Any) -> States:
-    """Returns the states of all processes, in the first one; the others get nothing. Called by all processes.
+    """Returns the states of all processes, in the first process; nothing in other processes. Called by all processes.
 
-    The first process's state is whole; of the others there is what differs from it.
+    The first process's state is whole; a later process's state has only the differences from the first.
     """
     tree, tensors = take_apart(own)
     if world.size == 1:
@@ -204,11 +204,11 @@ def join_states(world: World, own: Any) -> States:
 
 
 def own_state(world: World, checkpoint: Checkpoint) -> Any:
-    """Returns the state that this process gave, or that of the first one if this one was not there yet.
+    """Returns the state given by this process, or the first process's state if this process gave none.
 
-    Raises ModelFormatError for a state that is damaged.
+    Raises ModelFormatError for a damaged state.
 
-    The first one reads for all, since others may not see its files.
+    The first process reads for all, since the checkpoint's files may be out of sight of other processes.
     """
     tree, tensors = world.tell(checkpoint.parts(_FIRST) if world.is_first else None)
     for rank in range(1, world.size):

@@ -24,7 +24,7 @@ class Display:
 
     @contextlib.contextmanager
     def showing(self, done: float) -> Iterator[None]:
-        """Shows updates within it; `done`: the part of the run that is over already."""
+        """Shows updates within it; `done`: the part of the run already over."""
         self._started, self._first_done, self._frames = time.perf_counter(), done, 0
         if not (self._is_first and self._console.is_terminal):
             yield
@@ -57,7 +57,7 @@ class Display:
                 self._console.print(Text(text, style=_STYLES.get(event, "")), soft_wrap=True)
 
     def update(self, done: float, frames: int, epoch: str, objective: float | None) -> None:
-        """Counts a minibatch of so many frames and moves the bar; `done`: the part of the run that is over."""
+        """Counts a minibatch of so many frames and moves the bar; `done`: the finished part of the run."""
         self._frames += frames
         if self._progress is None:
             return

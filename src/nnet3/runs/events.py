@@ -61,7 +61,7 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
 
 
 def _until(events: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
-    """Returns the events up to the line of this step's checkpoint; without that line, those of steps up to it."""
+    """Returns the events up to the line of the step's checkpoint; without such a line, the events up to `step`."""
     written = [n for n, event in enumerate(events) if event["event"] == "checkpoint" and event.get("step") == step]
     return events[: written[-1] + 1] if written else [event for event in events if event.get("step", 0) <= step]
 

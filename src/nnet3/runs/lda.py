@@ -1,4 +1,4 @@
-"""Estimates the LDA-like transform that an xconfig wants from a file that is not there."""
+"""Estimates the LDA-like transform that an xconfig wants from a missing file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nnet3.xconfig import expand_xconfig, is_xconfig
 
 @dataclass(frozen=True)
 class WantedTransform:
-    """`path`: the file that an xconfig names; `dim`: the rows of its matrix; `nnet`: what it transforms, `output`."""
+    """`path`: the file named by an xconfig; `dim`: rows of its matrix; `nnet`: its `output` is to be transformed."""
 
     path: str
     dim: int
@@ -34,7 +34,7 @@ class WantedTransform:
 
 
 def wanted_transform(settings: RunSettings) -> WantedTransform | None:
-    """Returns the transform that the xconfig of a run lacks, if there is one."""
+    """Returns the transform missing in the xconfig of a run, None for none."""
     text, source = config_text(settings), settings.model.file
     if text is None or not is_xconfig(text):
         return None
@@ -48,9 +48,9 @@ def wanted_transform(settings: RunSettings) -> WantedTransform | None:
 
 
 def estimated_matrices(settings: RunSettings, kind: DataKind, world: World, *, goes_on: bool) -> dict[str, np.ndarray]:
-    """Returns the transform that the xconfig lacks by the name of its file, or nothing.
+    """Returns the transform missing in the xconfig, by the name of its file, or nothing.
 
-    The first process estimates it and writes it into the run's folder, where a run that goes on finds it.
+    The first process estimates the transform and writes it into the run's folder, where a resumed run finds it.
     """
     wanted = wanted_transform(settings) if settings.lda.estimate and settings.data.train else None
     if wanted is None:
@@ -64,7 +64,7 @@ def estimated_matrices(settings: RunSettings, kind: DataKind, world: World, *, g
 
 
 def identity(matrices: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Returns a digest of each matrix, by a name that a checkpoint keeps."""
+    """Returns a digest of each matrix, by its name in a checkpoint."""
     return {
         f"model.{path}": hashlib.blake2b(matrix.tobytes(), digest_size=8).hexdigest()
         for path, matrix in matrices.items()
@@ -88,7 +88,7 @@ def _estimated(settings: RunSettings, kind: DataKind, wanted: WantedTransform) -
 
 
 def _statistics(settings: RunSettings, kind: DataKind, nnet: Nnet) -> LdaStats:
-    """Returns statistics of the first examples of each output node, whose classes are apart from those of others."""
+    """Returns statistics of the first examples of every output node; classes of different nodes are kept apart."""
     section, found, left = settings.lda, dict[str, LdaStats](), dict[str, int]()
     for output, examples in kind.labelled(settings.data, nnet):
         most = left.get(output, section.examples)

@@ -1,4 +1,4 @@
-"""NnetRun: a run that trains a network of components, or that of an acoustic model."""
+"""NnetRun: a run that trains a network of components, or the network of an acoustic model."""
 
 from __future__ import annotations
 

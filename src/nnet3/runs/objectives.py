@@ -17,7 +17,7 @@ from nnet3.train.objectives import ObjectiveByNode, objective_name
 
 
 class ByNodeKind:
-    """The objective that each output node of the network names."""
+    """The objective named by each output node of the network."""
 
     def make(self, section: ByNodeSection, nnet: Nnet) -> RunObjectives:
         objective = ObjectiveByNode(nnet)

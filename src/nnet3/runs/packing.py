@@ -38,7 +38,7 @@ def take_apart(state: Any) -> tuple[str, Tensors]:
 
 
 def put_together(tree: str, tensors: Tensors) -> Any:
-    """Returns the state that `take_apart` was given. Raises ValueError for a tree that it has not made."""
+    """Returns the state given to `take_apart`. Raises ValueError for a tree not made by `take_apart`."""
     try:
         return _from_tree(read_json(tree), tensors)
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -46,10 +46,10 @@ def put_together(tree: str, tensors: Tensors) -> Any:
 
 
 def check_alike(state: Any, example: Any, place: str = "") -> None:
-    """Raise ValueError unless a state has values of the types that an example has, where both have some.
+    """Raise ValueError unless a state's values have the types of an example's values, where both have a value.
 
-    Dicts may have other keys, lists other lengths, tensors other shapes and floats of other sizes: who takes them over
-    says what is wrong with these. None in the example stands for any value.
+    Dicts may have different keys, lists different lengths, tensors different shapes and floats different sizes: the new
+    owner of the state tells about errors in these. None in the example stands for any value.
     """
     kinds: Any = (int, float) if type(example) is float else (type(example),)
     if example is None:
@@ -64,7 +64,7 @@ def check_alike(state: Any, example: Any, place: str = "") -> None:
 
 
 def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
-    """Write what `take_apart` gave. Raises OSError if that fails."""
+    """Write the tree and the tensors of `take_apart`. Raises OSError if writing fails."""
     path.touch()
     mode = path.stat().st_mode & 0o777  # that of an ordinary file: safetensors would let nobody else read it
     try:

@@ -32,14 +32,14 @@ class Parallel(Protocol):
         """
 
     def train_minibatch(self, minibatch: Any, rate: float) -> StepResult:
-        """Takes one step of this process. `rate` is the learning rate that one process alone would have."""
+        """Takes one step of this process. `rate` is the learning rate for a single process."""
 
     def after_minibatch(self, step: int) -> None:
         """Called after step number `step`, from 1; by default nothing is done."""
         return
 
     def finish(self) -> None:
-        """Called after the last step; makes all models the same if they are not."""
+        """Called after the last step; makes all models equal."""
         return
 
     def state(self) -> Any:
@@ -49,7 +49,7 @@ class Parallel(Protocol):
         """Goes on where `state` was made."""
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
-        """Sums each step's statistics over all processes; a minibatch that the processes share is counted once."""
+        """Sums each step's statistics over all processes; a minibatch shared by processes is counted once."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ def sum_over_processes(world: World, numbers: Sequence[float]) -> list[float]:
 
 
 class SharedSteps(Parallel):
-    """Makes every minibatch one step of all processes: their rows together are one minibatch. Also for a process alone.
+    """Makes every minibatch one step of all processes: the rows of all are one minibatch. Also for a process alone.
 
-    Each process has the same model at any time. The trainer adds up over processes.
+    All processes have equal models at any time. The trainer adds up over processes.
     """
 
     models_agree = True
     jobs = 1
 
     def __init__(self, trainer: MinibatchTrainer[Any], rounds: TrainingRounds | None = None):
-        """`rounds`: by default each minibatch is one."""
+        """`rounds`: by default every minibatch is a round."""
         self._trainer, self._rounds = trainer, rounds or TrainingRounds(1)
 
     def begin_minibatch(self, step: int, done: float) -> bool:

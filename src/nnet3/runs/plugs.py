@@ -32,8 +32,8 @@ class SettingError(TrainingError):
 class Placed:
     """A minibatch, and the reader's position after it.
 
-    The minibatch is one of the kind that the run's network learns from. `position`, of JSON values, is all that is
-    needed to go on; `done` is the part of the epoch that is over, 0 to 1; `keys` are those of its examples.
+    The minibatch is of the kind from which the run's network learns. `position`, of JSON values, is all that is needed
+    to go on; `done` is the finished part of the epoch, 0 to 1; `keys` are the keys of the minibatch's examples.
     """
 
     minibatch: Any
@@ -44,7 +44,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Share:
-    """This process's part of the data: one of `size`, numbered from 0.
+    """This process's part of the data: one part of `size`, numbered from 0.
 
     `num_halved`: the first so many minibatches of each process are to have half the size.
     """
@@ -58,13 +58,13 @@ class DataSource(Protocol):
     """Opened data of a run. Readers of it may work in the background."""
 
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
-        """Yields the minibatches of an epoch (from 0), or those after a position in it; equal calls, equal ones."""
+        """Yields the minibatches of an epoch (from 0), from a position in it on; equal calls, equal minibatches."""
 
     def validation(self) -> Iterable[Any]:
         """Returns held-out minibatches to watch; none if there are none."""
 
     def combination(self) -> Iterable[Any]:
-        """Returns minibatches by which the final model is chosen; none if there are none."""
+        """Returns minibatches for the choice of the final model; perhaps none."""
 
     def identity(self) -> dict[str, Any]:
         """Returns JSON values that change when the data change: sizes of files, say."""
@@ -77,7 +77,7 @@ class DataSource(Protocol):
 
 
 class DataKind(Protocol):
-    """A kind of data, which opens what a section of settings names."""
+    """A kind of data; opens the data named by a section of settings."""
 
     def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
         """Returns opened data. Raises SettingError, or another Nnet3Error for data that is damaged or does not fit."""
@@ -90,8 +90,8 @@ class DataKind(Protocol):
 class RunObjectives:
     """The objectives of a run, for all networks of the same structure.
 
-    `train` is maximised; `compare` is the part of it by which networks are watched and compared; `statistics` looks at
-    all output nodes that batch-norm lies before. `gives_posteriors`: the node `output` is trained to give
+    `train` is maximised; `compare` is the part of `train` by which networks are watched and compared; `statistics`
+    looks at all output nodes behind batch-norm. `gives_posteriors`: the node `output` is trained to give
     log-probabilities of pdfs.
     """
 
@@ -105,10 +105,10 @@ class ObjectiveKind(Protocol):
     """A kind of objective, made as a section of settings describes it."""
 
     def make(self, section: Any, nnet: Nnet) -> RunObjectives:
-        """Returns objectives. Raises SettingError, or another Nnet3Error for one that does not fit the network."""
+        """Returns objectives. Raises SettingError, or another Nnet3Error for objectives unfit for the network."""
 
     def identity(self, section: Any) -> dict[str, Any]:
-        """Returns JSON values that change when files change that the section names."""
+        """Returns JSON values that change when files named by the section change."""
 
 
 K = TypeVar("K")
@@ -116,7 +116,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Entry(Generic[K]):
-    """A kind: the options of its section, and a function that returns it and may import what it needs."""
+    """A kind: the options of its section, and a function that returns the kind and may import modules for it."""
 
     section: type[Options]
     kind: Callable[[], K]
@@ -124,7 +124,7 @@ class Entry(Generic[K]):
 
 @dataclass(frozen=True)
 class Kinds:
-    """The kinds of data and objectives that settings may name; the first ones are the defaults."""
+    """The kinds of data and objectives that settings may name; the first kinds are the defaults."""
 
     data: Mapping[str, Entry[DataKind]]
     objective: Mapping[str, Entry[ObjectiveKind]]

@@ -33,16 +33,16 @@ def can_draw() -> bool:
 
 
 def points(events: Iterable[dict[str, Any]], event: str, value: str) -> Points:
-    """Returns steps and values of all events of a kind that have this value."""
+    """Returns steps and values of all events of a kind that have the value."""
     found = [(float(e["step"]), float(e[value])) for e in events if e["event"] == event and e.get(value) is not None]
     return [step for step, _ in found], [number for _, number in found]
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a run for what is told: the objective, what is told beside it, and the panels of curves.
+    """The words of a run for its reports: the objective, the values told beside it, and the panels of curves.
 
-    What is told beside it is told if it has at least so many names. `curves`: titles by the names of values.
+    Values beside the objective are told if they have at least so many names. `curves`: titles by the names of values.
     """
 
     objective: str = "objective"
@@ -55,7 +55,7 @@ class Words:
 
 
 def draw_curves(events: list[dict[str, Any]], path: Path, titles: Mapping[str, str] = Words().curves) -> None:
-    """Write a PNG with the curves that have titles, and the learning rate, as far as they are there."""
+    """Write a PNG with the curves that have titles, and the learning rate, as far as the log has values."""
     from matplotlib.figure import Figure  # an extra, and slow to import
 
     found = [(title, [(kind, points(events, kind, value)) for kind in _NAMES]) for value, title in titles.items()]
@@ -103,7 +103,7 @@ class Reports:
         self._drawn = time.monotonic()
 
     def event(self, name: str, **values: Any) -> None:
-        """Reports one event, with its values by name."""
+        """Reports one event, with values by name."""
         if self._log is not None:
             self.display.line(name, self._log.write(name, **values))
 
@@ -117,7 +117,7 @@ class Reports:
     ) -> None:
         """Reports averages of an objective (`kind`: train or valid), and other numbers that belong to them.
 
-        `tasks`: what is told beside it, by name, such as the objectives of output nodes if several were looked at.
+        `tasks`: values told beside the objective, by name, such as the objectives of several output nodes.
         """
         values: dict[str, Any] = {self.words.objective: stats.average, self.words.weight: stats.weight}
         if stats.auxiliary:
@@ -138,7 +138,7 @@ class Reports:
         return found
 
     def draw(self, *, at_once: bool = False) -> None:
-        """Draw the curves, unless that was done a moment ago. A picture that cannot be drawn stops nothing."""
+        """Draw the curves, unless they were drawn a moment ago. A picture that cannot be drawn stops nothing."""
         if not self._draws or not (at_once or time.monotonic() - self._drawn > _SECONDS_BETWEEN_DRAWINGS):
             return
         self._drawn = time.monotonic()

@@ -1,4 +1,4 @@
-"""Reads and checks settings files: every mistake is one error with the place, what was expected and what was got."""
+"""Reads and checks settings files: every mistake is one error with the place, the expected and the actual value."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _toml(value: object) -> str:
 
 
 def _plugged(text: SettingsText, name: str, kinds: Mapping[str, type[Options]]) -> tuple[str, Any]:
-    """Returns the kind that a section names (by default the first), and the section as that kind reads it."""
+    """Returns the kind named by a section (by default the first), and the section as the kind reads it."""
     kind = text.sections.get(name, {}).get("kind", next(iter(kinds)))
     if not isinstance(kind, str) or kind not in kinds:
         hint = did_you_mean(str(kind), kinds) or "known: " + ", ".join(kinds)

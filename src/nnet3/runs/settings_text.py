@@ -33,7 +33,7 @@ else:
             return self.DEFAULT_SCALAR_TAG if is_number and ":" in value else tag
 
         def fetch_flow_collection_start(self, kind: type) -> None:
-            """Refuses brackets that are nested deep: for each token PyYAML looks at all that are open."""
+            """Refuses deeply nested brackets: PyYAML looks at all open brackets for every token."""
             if self.flow_level == _MOST_BRACKETS:
                 raise yaml.scanner.ScannerError(None, None, _TOO_DEEP, self.get_mark())
             super().fetch_flow_collection_start(kind)

@@ -13,8 +13,8 @@ from nnet3.errors import Nnet3Error
 class Snapshots:
     """Keeps models at `models` equal distances in the last `part` of a run, the end included.
 
-    They are files that Kaldi reads, named by the number of minibatches done. The final combination reads these files
-    and nothing else, so that it gives the same even if the run was cut short meanwhile.
+    Models are files readable by Kaldi, named by the number of minibatches done. The final combination reads these files
+    and nothing else, so that the result is equal even if the run was cut short meanwhile.
     """
 
     folder: Path
@@ -30,7 +30,7 @@ class Snapshots:
             raise Nnet3Error(f"{self.folder}: models cannot be kept here: {error.strerror}") from None
 
     def are_due(self, before: float, after: float) -> bool:
-        """Returns true if a minibatch that takes the run from one part done to another passes such a point."""
+        """Returns true if a minibatch takes the run past such a point, from part `before` to part `after`."""
         return self._passed(after) > self._passed(before)
 
     def path(self, step: int) -> Path:
@@ -41,7 +41,7 @@ class Snapshots:
         return [self.path(step) for step in sorted(steps, reverse=True)]
 
     def remove_others(self, steps: list[int]) -> None:
-        """Removes models that this run has not made, or will make again."""
+        """Removes models not made by this run, or to be made again."""
         kept = {self.path(step) for step in steps}
         for path in self.folder.glob("*.raw"):
             if path not in kept:

@@ -59,9 +59,9 @@ def train_model(
 ) -> int:
     """Run to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
 
-    `resume`: go on from the latest checkpoint, if there is one; after torchrun has restarted the processes this is the
-    default. `allow_changes`: also with settings that lead to other parameters. `stop`: who listens to signals already.
-    Raises Nnet3Error for all that cannot go on; checkpoints stay as they are.
+    `resume`: go on from the latest checkpoint, if any; the default after torchrun has restarted the processes.
+    `allow_changes`: also with settings that lead to different parameters. `stop`: a listener to signals already at
+    work. Raises Nnet3Error for a run that cannot go on; checkpoints stay unchanged.
     """
     check_can_save()
     stop, distributed = stop or StopRequest(), settings.distributed
@@ -185,8 +185,10 @@ def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
 
 
 def finish_run(run: NnetRun) -> None:
-    """Write `final.raw` or `final.mdl`. It depends on the last checkpoint and on files only, so that it can be repeated
-    after a sudden end."""
+    """Write `final.raw` or `final.mdl`.
+
+    The file depends on the last checkpoint and on files only, so that writing can be repeated after a sudden end.
+    """
     if not run.world.is_first:
         return
     final = _final_network(run)

@@ -1,4 +1,4 @@
-"""Runs epochs of minibatches, with all that happens between them: schedules, reports, snapshots, checkpoints."""
+"""Runs epochs of minibatches, with all events between minibatches: schedules, reports, snapshots, checkpoints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nnet3.train.trainer import StepResult
 
 @dataclass
 class Progress:
-    """The progress of one process, as a checkpoint says it in JSON; all but `position` and sums are the same in all."""
+    """The progress of one process, in a checkpoint as JSON; all but `position` and sums are equal in all processes."""
 
     step: int = 0  # minibatches done, by this process
     epoch: int = 0  # from 0
@@ -87,9 +87,9 @@ class LoopSettings:
 
 @dataclass(kw_only=True)
 class TrainingRun:
-    """The parts of a run, which goes on in the same way for all kinds of networks; a kind says what it does.
+    """The parts of a run, which goes on alike for all kinds of networks; a kind implements the steps.
 
-    `facts`: what every checkpoint says besides the progress. Without `checkpoints` nothing is kept.
+    `facts`: facts in every checkpoint besides the progress. Without `checkpoints` nothing is kept.
     """
 
     loop: LoopSettings
@@ -113,7 +113,7 @@ class TrainingRun:
         raise NotImplementedError
 
     def told(self, minibatch: Any, result: StepResult) -> tuple[ObjectiveStats, dict[str, ObjectiveStats]]:
-        """Returns the statistics of a step that are told: the objective, and others by name."""
+        """Returns the statistics of a step for reports: the objective, and other statistics by name."""
         raise NotImplementedError
 
     def num_frames(self, minibatch: Any) -> int:
@@ -151,7 +151,7 @@ class TrainingRun:
         raise NotImplementedError
 
     def save_snapshot(self, path: Path) -> None:
-        """Writes a model that may be part of the final one."""
+        """Writes a model, perhaps a part of the final model."""
         raise NotImplementedError
 
     def own_state(self) -> Any:
@@ -159,7 +159,7 @@ class TrainingRun:
         return None
 
     def load_own_state(self, state: Any) -> None:
-        """Goes on there."""
+        """Goes on from this process's state."""
 
     # ---- the run ----
 
@@ -183,7 +183,7 @@ class TrainingRun:
         return True
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was written. Raises ModelFormatError for one that is damaged."""
+        """Goes on from the checkpoint. Raises ModelFormatError for a damaged checkpoint."""
         own = own_state(self.world, checkpoint)
         with naming_damage(checkpoint):
             check_alike(own, self._own())
@@ -196,7 +196,7 @@ class TrainingRun:
         self.saved_at = checkpoint.step
 
     def save_checkpoint(self) -> None:
-        """Writes a checkpoint of this step, unless there is one, or nobody could go on from it."""
+        """Writes a checkpoint of this step, unless one exists, or nobody could go on from it."""
         is_within = self.loop.only_whole_epochs and self.progress.position is not None
         if self.checkpoints is None or is_within or self.saved_at == self.progress.step:
             return
@@ -207,7 +207,7 @@ class TrainingRun:
             self.reports.event("checkpoint", step=self.progress.step, path=str(path))
 
     def _own(self) -> dict[str, Any]:
-        """Returns the state that a checkpoint keeps of this process."""
+        """Returns this process's state for a checkpoint."""
         return {"progress": self.progress.to_json(), "parallel": self.parallel.state(), "own": self.own_state()}
 
     # ---- minibatches ----
@@ -244,7 +244,7 @@ class TrainingRun:
         self._between_minibatches(before, after, rate)
 
     def _count_skipped(self, placed: Placed, reason: str | None) -> None:
-        """Counts the minibatches of this step that processes have skipped; `reason`: why, if this process has."""
+        """Counts the minibatches of this step skipped by processes; `reason`: why, if this process has skipped."""
         number = int(self.parallel.sum_of([reason is not None])[0])
         if number == 0:
             return
@@ -299,10 +299,10 @@ class TrainingRun:
     def end_epoch(
         self, stats: ObjectiveStats, tasks: Mapping[str, ObjectiveStats], held_out: Mapping[str, ObjectiveStats]
     ) -> None:
-        """Called after each epoch with the statistics of all its minibatches, and of those held out."""
+        """Called after each epoch with the statistics of all its minibatches, and of held-out minibatches."""
 
     def _look_at_patience(self, held_out: Mapping[str, ObjectiveStats]) -> None:
-        """Ends the run if it was not better for too long. The first process, which has validated, decides."""
+        """Ends the run after too long without a better epoch. The first process, having validated, decides."""
         progress = self.progress
         value = self.world.tell(self.total(held_out).average if held_out else None)
         if value is None:
@@ -340,7 +340,7 @@ class TrainingRun:
         return {name: self._summed(found.get(name, ObjectiveStats())) for name in self.task_names}
 
     def _validate(self, epoch: int) -> dict[str, ObjectiveStats]:
-        """Evaluates in the first process alone: the others wait for it at the next minibatch."""
+        """Evaluates in the first process alone: the other processes wait at the next minibatch."""
         if not self.world.is_first:
             return {}
         found = self.evaluate()

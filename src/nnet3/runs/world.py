@@ -1,4 +1,4 @@
-"""Connects the processes of a run: one, or those that torchrun has started."""
+"""Connects the processes of a run: one process, or all processes started by torchrun."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _CALLERS_SHOWN = 3
 class World:
     """This process among `size`: number `rank`, number `local_rank` on its machine. All processes call its methods.
 
-    All that processes say to each other goes through here. It is a `RowReduction` for sums over the rows of a minibatch
-    that processes share. With `checks` each call is compared first: if processes are about to make different calls,
-    which would mix up numbers, an error says what each was about to do.
+    All messages between processes go through here. A World is a `RowReduction` for sums over the rows of a minibatch
+    shared by processes. With `checks` each call is compared first: if processes are about to make different calls,
+    which would mix up numbers, an error names the call of every process.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, *, checks: bool = False):
@@ -41,12 +41,12 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """True for the process that writes."""
+        """True for the writing process."""
         return self.rank == 0
 
     @property
     def was_restarted(self) -> bool:
-        """True if torchrun has started the processes again after one of them ended badly."""
+        """True if torchrun has started the processes again after one process ended badly."""
         return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
     def largest(self, *numbers: int) -> list[int]:
@@ -66,7 +66,7 @@ class World:
         return value if self.size == 1 else self._together("telling of an object", partial(self._tell, value))
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by the sum of all processes' tensors; those of one dtype and device travel together."""
+        """Replace each tensor by the sum of all processes' tensors; tensors of one dtype and device travel together."""
         if self.size == 1:
             return
         groups: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
@@ -96,7 +96,7 @@ class World:
         return values[0]
 
     def _together(self, what: str, call: Callable[[], T]) -> T:
-        """Returns the result of a call that all processes make. Raises LostError if one does not."""
+        """Returns the result of a call made by all processes. Raises LostError if a process does not call."""
         try:
             if self.checks:
                 self._check_in_step(f"{what} in {_callers(3)}")
@@ -118,16 +118,16 @@ class World:
 
 
 def _callers(depth: int) -> str:
-    """Returns the functions that have called the one `depth` calls further out than this, the innermost first."""
+    """Returns the callers of the function `depth` calls further out, the innermost first."""
     frames = islice(traceback.walk_stack(sys._getframe(depth)), _CALLERS_SHOWN)
     return " < ".join(f"{Path(f.f_code.co_filename).stem}.{f.f_code.co_name}:{line}" for f, line in frames)
 
 
 @contextlib.contextmanager
 def joined_world(device: str, meeting_timeout: float, timeout: float, *, checks: bool = False) -> Iterator[World]:
-    """Connects the processes that torchrun has started; this process alone if it was not started by torchrun.
+    """Connects the processes started by torchrun; without torchrun, this process alone.
 
-    They wait `meeting_timeout` seconds until all have begun, and `timeout` seconds for each other from then on.
+    Processes wait `meeting_timeout` seconds until all have begun, and `timeout` seconds for one another from then on.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:

@@ -1,4 +1,4 @@
-"""The nodes that do what components do, a family a file."""
+"""The ONNX nodes of components, a family a file."""
 
 # every family, so that its types are registered
 from nnet3.export.emitters import affine, columns, elementwise, gates, times, windows

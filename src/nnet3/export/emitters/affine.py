@@ -41,8 +41,8 @@ def product(
 ) -> OnnxValue:
     """Returns x W + b for W (inputs, outputs).
 
-    What all rows have in common is multiplied once, not for each row. Parts that are wider than the output have
-    products of their own, which take less time than putting them side by side.
+    Parts of x common to all rows are multiplied once, not row by row. Parts wider than the output have products of
+    their own, in less time than putting the parts side by side takes.
     """
     graph = about.graph
     ends = np.cumsum([0, *x.widths]).tolist()

@@ -1,4 +1,4 @@
-"""Types that treat columns one by one: nonlinearities, scales, offsets, dropout in test mode."""
+"""Types that treat every column alone: nonlinearities, scales, offsets, dropout in test mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOFTMAX_FLOOR = 1e-20
 
 
 def _register(type_names: Sequence[str], op_type: str, weight: str = "") -> None:
-    """Register types that are one operator on their input, and on one weight if there is one."""
+    """Register types made of one operator on the input, and on one weight where the type has a weight."""
 
     def emit_op(about: Emission, component: Any, x: ir.Value) -> ir.Value:
         weights = [about.weight(weight, lambda: getattr(component, weight))] if weight else []

@@ -1,4 +1,4 @@
-"""The table of emitters: for each component type the nodes that do what its forward pass does in test mode."""
+"""The table of emitters: for each component type the nodes for the forward pass of the type in test mode."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from nnet3.ir.kernel import named_part
 
 @dataclass(frozen=True)
 class Emission:
-    """One use of a component: where its nodes go, its name, its number of output rows, what it precomputed of rows.
+    """One use of a component: the graph for its nodes, a name, the number of output rows, precomputed arrays.
 
-    `members` has these arrays for one length, or for the first three where the length is free.
+    `members` has the arrays for one length, or for the first three lengths where the length is free.
     """
 
     graph: GraphBuilder
@@ -93,7 +93,7 @@ def emitter(*type_names: str) -> Callable[[Emitter], Emitter]:
 
 
 def row_emitter(*type_names: str) -> Callable[[RowEmitter], RowEmitter]:
-    """Registers a function of tensors (batch, rows, columns) that treats each row alike."""
+    """Registers a function of tensors (batch, rows, columns) that treats all rows alike."""
 
     def register(function: RowEmitter) -> RowEmitter:
         def emit_rows(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:

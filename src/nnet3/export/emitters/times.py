@@ -63,7 +63,7 @@ def _sum(about: Emission, values: Sequence[OnnxValue]) -> OnnxValue:
 
 @emitter("TdnnComponent")
 def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """One product of rows put side by side, or a sum of one for each offset: that is faster for wide rows."""
+    """One product of rows put side by side, or a sum of products, one per offset: the sum is faster for wide rows."""
     blocks = sorted(_blocks(about), key=lambda block: block.offset)
     x = _without_padding(about, x)
     bias = (lambda: component.bias_params) if component.has_bias else None
@@ -93,7 +93,7 @@ def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
 
 @emitter("TimeHeightConvolutionComponent")
 def time_height_convolution(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """One Conv over rows and heights where offsets in time move rows alike, else one over heights for each of them."""
+    """One Conv over rows and heights where offsets in time move rows alike, else one Conv over heights per offset."""
     graph, model = about.graph, component.model
     x = graph.value(graph.whole(_without_padding(about, x)), x.rows, x.columns)
     blocks = sorted(_blocks(about), key=lambda block: block.offset)
@@ -119,7 +119,7 @@ def time_height_convolution(about: Emission, component: Any, x: OnnxValue) -> On
 
 
 def _row_step(about: Emission, x: OnnxValue, blocks: Sequence[RowBlock], num_offsets: int) -> int | None:
-    """Returns the rows by which neighbouring offsets in time are apart; None if that is not one number."""
+    """Returns the rows between neighbouring offsets in time; None for unequal distances."""
     shifts: list[int] = []
     for block in blocks:
         shift = block.input_start - block.output_start

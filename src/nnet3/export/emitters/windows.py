@@ -17,7 +17,7 @@ _SIZES, _ROWS, _STARTS = (f"inputs_of_output.{name}" for name in ("sizes", "rows
 
 
 def _sums(about: Emission, x: OnnxValue) -> OnnxValue:
-    """Returns for each output row the sum of the input rows that belong to it."""
+    """Returns for each output row the sum of its input rows."""
     graph = about.graph
     if all(len(arrays[_SIZES]) <= _FEW_GROUPS for arrays in about.members):
         return _sums_of_few(about, x)
@@ -37,7 +37,7 @@ def _sums(about: Emission, x: OnnxValue) -> OnnxValue:
 
 
 def _sums_of_few(about: Emission, x: OnnxValue) -> OnnxValue:
-    """Returns the same for few output rows, each of which may have as many members as there are frames."""
+    """Returns the sums of `_sums` for few output rows, with up to as many members as frames."""
     graph, sums = about.graph, []
     for group in range(len(about.members[0][_SIZES])):
 
