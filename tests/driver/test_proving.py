@@ -184,6 +184,6 @@ def test_kernels_with_indexes_of_a_bridge_look_at_their_own_rows() -> None:
     lstm = "input dim=2 name=input\nfast-lstm-layer name=a cell-dim=2 delay=-1\noutput-layer name=output dim=2"
     bridged = cn.from_nnet(nnet3.Nnet.from_xconfig(lstm, seed=1))
     net = cn.Network(None, dict(bridged.outputs), cache=nnet3.ComputationCache())
-    with lowering_proved() as proved:
+    with lowering_proved(each=True) as proved:
         net.evaluate(next(iter(net.outputs)), {"input": batch(2, (3, 2))})
     assert proved
