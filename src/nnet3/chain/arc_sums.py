@@ -60,9 +60,7 @@ class SegmentSums:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some rows of the result: sums of rows of one matrix over each group, times rows of the second matrix, summed by
-    row.
-    """
+    """Some rows of the result: sums of one matrix's rows over each group, times rows of the other, added up by row."""
 
     rows: slice
     to_group: SegmentSums

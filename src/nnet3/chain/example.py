@@ -147,9 +147,7 @@ def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: s
 
 
 def labelled_by_pdf(nnet: Nnet) -> Callable[[str, ChainExample], Labelled]:
-    """Returns a function from an example of one sequence to the rows of `output` to compute,
-    and their pdfs' weights.
-    """
+    """Returns a function from an example of one sequence to the rows of `output` to compute and their pdf weights."""
 
     def labelled(key: str, example: ChainExample) -> Labelled:
         if len(example.outputs) != 1:

@@ -187,9 +187,7 @@ class ChainTarget:
 
 
 def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
-    """Merges targets of one sequence each: sequence n comes from target n. ModelFormatError for targets that do not
-    fit.
-    """
+    """Merges targets of one sequence each: target n gives sequence n. ModelFormatError for targets that do not fit."""
     first, count = targets[0], len(targets)
     if count == 1:
         return first

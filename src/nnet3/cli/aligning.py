@@ -120,9 +120,7 @@ def report(tally: AlignmentTally, options: AlignmentOptions) -> None:
 def utterances_to_align(
     graphs: Iterable[tuple[str, G]], inputs: ComputedTables, waiting: WaitingToAlign[G], tally: AlignmentTally
 ) -> Iterator[Utterance]:
-    """Yields the utterances to compute, in the order of the graphs, which wait meanwhile with
-    their numbers of frames.
-    """
+    """Yields the utterances to compute, in the order of the graphs, which wait with their numbers of frames."""
     features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs.ivectors)
 
     def utterance(key: str, graph: G) -> Utterance:

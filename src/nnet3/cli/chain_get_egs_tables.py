@@ -104,9 +104,7 @@ def _weights(normalization: str, scale: float) -> NormalizationWeights:
 
 
 def _utterances(ivectors: str | None, deriv_weights: str | None = None) -> Callable[[str, GeneralMatrix], Utterance]:
-    """Returns a function from key and features to an utterance. The function raises
-    TrainingError for missing entries.
-    """
+    """Returns a function from key and features to an utterance, with TrainingError for missing entries."""
     ivector_table = random_access_matrices(ivectors) if ivectors else None
     weight_table = random_access_vectors(deriv_weights) if deriv_weights else None
 

@@ -114,12 +114,12 @@ class ComputeSettings:
 
 
 def load(path: str, settings: ComputeSettings) -> Runner:
-    """Returns a batch computer by the model in a file. Raises Nnet3Error for missing priors and priors of 0."""
+    """Returns a runner for the model in a file. Raises Nnet3Error for missing priors and priors of 0."""
     return batch_runner(*load_scored(path, settings.device, settings.precision, settings.scores), settings)
 
 
 def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Runner:
-    """Returns a batch computer for a network on its device."""
+    """Returns a runner for a network on its device."""
     chunks = settings.chunks
     if settings.whole_if_same and is_the_same_in_pieces(nnet):
         chunks = replace(chunks, frames_per_chunk=0)

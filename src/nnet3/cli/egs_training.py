@@ -42,7 +42,7 @@ class ChainFiles:
     """Denominator graphs: `den_fst` is a file with the graph of all outputs, or, `by_language`, a folder.
 
     A folder has LANG.den.fst for the output output-LANG. Keys of examples such as `merged-1-64?lang=fr` name the
-    language of the examples' `output`; the language without a name is `default` (Kaldi: nnet3-chain-train2).
+    language of the examples' `output`; without a name the language is `default` (Kaldi: nnet3-chain-train2).
     """
 
     den_fst: str

@@ -1,6 +1,4 @@
-"""Makes tables of features from features: deltas, splices and so on, statistics, and
-features normalised by statistics.
-"""
+"""Makes tables of features from features: deltas, splices and so on, statistics, and normalised features."""
 
 from __future__ import annotations
 
@@ -116,8 +114,7 @@ def write_by_speaker(
     change: Callable[[str, np.ndarray, S | None], tuple[np.ndarray, S]],
     report: str,
 ) -> int:
-    """Writes the features changed by `change`, from an utterance's key, its features and the speaker's state before, if
-    any.
+    """Writes features, changed by `change` from key, features and the speaker's state before, if any.
 
     `change` returns the state behind the utterance too. The last message is the `report`, with the numbers of written
     and left out utterances put in. Returns 1, an exit status, if none is written.

@@ -119,9 +119,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
 
 
 def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
-    """Makes a folder `graph` of a folder `lang` and a model's folder: HCLG.fst, its words, and recognizers' other
-    files.
-    """
+    """Makes a folder `graph` of a folder `lang` and a model's folder: HCLG.fst, its words, recognizers' files."""
     source = Path(lang)
     tree = load_tree(str(Path(model) / "tree"))
     transitions = load_transitions(str(Path(model) / "final.mdl"))

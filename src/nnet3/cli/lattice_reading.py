@@ -53,11 +53,10 @@ def write_best_paths(
 def write_linear(
     lattices: str, output: str, n: int | None, acoustic_scale: float, lm_scale: float, word_ins_penalty: float
 ) -> None:
-    """Writes the best path of each lattice as a lattice; with `n`, the `n` best paths, whose keys go on with their
-    number.
+    """Writes each lattice's best path as a lattice; with `n`, the `n` best paths, whose keys go on with their number.
 
-    As in Kaldi, a penalty below 0 is none, and paths with numbers have an arc for each word and its followers, and
-    begin with an empty arc if `n` is above 1.
+    As in Kaldi, a penalty below 0 is none, and paths with numbers have an arc for each word and the wordless arcs
+    behind it, and begin with an empty arc if `n` is above 1.
     """
     found = _paths(lattices, n or 1, lm_scale, acoustic_scale, max(word_ins_penalty, 0.0), compact=n is None)
     _write_paths(found, output, numbered=n is not None, several=n is not None and n > 1)

@@ -66,8 +66,7 @@ def decode_tables(
     num_threads: int = 1,
     **search: Any,
 ) -> None:
-    """Decodes all utterances; a failed utterance is left out, with a warning. Errors are the errors of
-    `compute_tables`.
+    """Decodes all utterances; leaves failed utterances out, with a warning. Errors are those of `compute_tables`.
 
     `search` are the fields of an `UtteranceDecoder` without a parameter here.
     """

@@ -40,9 +40,7 @@ class LeftOut:
         self.failed, self._warning = 0, warning
 
     def made(self, key: str, make: Callable[..., M], *given: Any) -> M | None:
-        """Returns the result of `make` on the arguments; if `make` raises Nnet3Error, None, and the
-        entry is left out.
-        """
+        """Returns the result of `make`; None, and the entry is left out, if `make` raises Nnet3Error."""
         try:
             return make(*given)
         except Nnet3Error as error:

@@ -20,9 +20,7 @@ _MOST_AT_ONCE = 1 << 28  # bytes of a pipe in a format that is read whole
 
 
 def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
-    """Yields the recordings of a table or the recording of a file, or errors in their place. A pipe's recording is read
-    later.
-    """
+    """Yields a table's recordings or a file's recording, or errors in their place. A pipe is read later."""
     key = "stdin" if name == "-" else Path(name).stem
     try:
         if is_table(name):

@@ -79,9 +79,7 @@ def _byte_sizes(places: Mapping[str, tuple[str, int]]) -> dict[str, int]:
 
 
 def shares(sizes: Mapping[str, int], number: int) -> list[set[str]]:
-    """Returns the keys of `number` shares of nearly equal size: an entry goes to the smallest share, largest entries
-    first.
-    """
+    """Returns the keys of `number` shares of nearly equal size: largest entries first, into the smallest share."""
     found: list[set[str]] = [set() for _ in range(number)]
     loads = [(0, share) for share in range(number)]
     for key in sorted(sizes, key=lambda key: -sizes[key]):

@@ -105,8 +105,7 @@ _LINES_AROUND = 1
 def show_passes(
     computation: NnetComputation, disabled: Collection[str], level: int, max_lines: int | None
 ) -> NnetComputation:
-    """Run the passes; print commands, calls and memory before and after each pass, and at most `max_lines` of its
-    changes.
+    """Run the passes; print commands, calls and memory before and after each, and at most `max_lines` of its changes.
 
     Changes are lines of commands: `-` for a removed command, `+` for a new command. Returns the optimized computation.
     """

@@ -40,9 +40,7 @@ def transcribe(
     channel: int | None,
     graph: str | None,
 ) -> None:
-    """Writes transcripts of recordings. Raises Nnet3Error if no recording could be read, or
-    a transcript not written.
-    """
+    """Writes transcripts of recordings. Raises Nnet3Error if none could be read, or one could not be written."""
     is_named = len(recordings) > 1 or is_table(recordings[0])
     if is_named and output_format in ("srt", "vtt") and output_dir is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
@@ -123,7 +121,7 @@ class _Interrupt:
 def _heard(
     recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress, interrupt: _Interrupt
 ) -> Iterator[SpokenText]:
-    """Yields the words of each segment with speech."""
+    """Yields the spoken text of each segment with speech."""
     now = 0.0
     for part in interrupt.until(recording.pieces(_PIECE_SECONDS)):
         seconds = len(part) / recording.rate

@@ -65,9 +65,7 @@ class _Collapser:
                 self._merge_node(number)
 
     def _merge_node(self, number: int) -> None:
-        """Merges P's component into the node's component if the node sees only node P, and looks
-        at P's input instead.
-        """
+        """Merges P's component into the node's if the node sees only node P, and looks at P's input instead."""
         node, hidden = self.nodes[number], self.nodes[number - 1]
         assert isinstance(node, ComponentNode)
         assert isinstance(hidden, DescriptorNode)

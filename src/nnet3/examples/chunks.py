@@ -139,9 +139,7 @@ class ChunkSplitter:
 
 
 def duration(split: Sequence[int], overlap: float) -> float:
-    """Returns the ideal length of an utterance for chunk lengths; neighbours share the `overlap` part of the shorter
-    chunk.
-    """
+    """Returns an utterance's ideal length for chunk lengths; neighbours share `overlap` of the shorter chunk."""
     return sum(split) - overlap * sum(map(min, split[:-1], split[1:]))
 
 

@@ -55,9 +55,7 @@ def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stret
 
 @dataclass
 class XvectorStatistics:
-    """Counts of utterances and of their stretches: stretches of `unlisted` utterances are unknown,
-    `short` is left out.
-    """
+    """Counts of utterances and their stretches: stretches of `unlisted` ones are unknown, `short` is left out."""
 
     utterances: int = 0
     unlisted: int = 0

@@ -233,9 +233,7 @@ def _kind(nnet: Nnet, group: NodeGroup, in_cycle: bool) -> str:
 
 
 def collect_arcs(nnet: Nnet, groups: list[NodeGroup], group_of: dict[str, int]) -> dict[tuple[int, int], Readings]:
-    """Returns the references of each group to other groups, by the numbers of source and user; `group_of` is by names
-    of nodes.
-    """
+    """Returns the references between groups by the numbers of source and user; `group_of` is by names of nodes."""
     arcs: dict[tuple[int, int], Readings] = {}
     for number, group in enumerate(groups):
         first = group.nodes[0]

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
 
 
 def what_is_simple(nnet: Nnet) -> str:
-    """Returns the end of a message that refuses a network as not simple: its inputs and outputs, and how to rename
-    them.
-    """
+    """Returns the end of a message that refuses a network as not simple: inputs, outputs, and how to rename them."""
     inputs, outputs = nnet.input_names, nnet.output_names
     others = [name for name in inputs if name != "ivector"]
     only = others if len(others) == 1 else []

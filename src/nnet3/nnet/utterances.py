@@ -39,7 +39,7 @@ class RunsUtterances:
         network. Safe with threads; a program compiled for a length serves the other lengths.
 
         Raises ExecutionError for matrices of the wrong size or that are not finite, NetworkError for a network that
-        is not simple or missing priors, NotComputableError for a network that needs more input.
+        is not simple or missing priors, NotComputableError for a network that needs more than such input.
         """
         runner: Any = importlib.import_module(_RUNNER)
         rows: Tensor = runner.compute_utterance(self, features, ivector, online_ivectors, use_priors, **options)

@@ -177,9 +177,7 @@ def estimate_transform(stats: LdaStats, options: FeatureTransformOptions) -> Fea
 
 
 def _cholesky(within: np.ndarray) -> np.ndarray:
-    """Returns the lower factor of a covariance; a matrix that is not positive definite gets a
-    little on its diagonal.
-    """
+    """Returns the lower factor of a covariance; unless positive definite, the matrix gets a little on its diagonal."""
     smoothing = 0.001 * np.trace(within) / len(within)
     try:
         return np.linalg.cholesky(within)
@@ -192,9 +190,7 @@ def _cholesky(within: np.ndarray) -> np.ndarray:
 
 
 def _with_ceiling(matrix: np.ndarray, ceiling: float, log: list[str]) -> np.ndarray:
-    """Returns the matrix with its singular values cut, and says so, if a singular value is above the ceiling, itself
-    above 0.
-    """
+    """Returns the matrix with its singular values cut, and says so, if any is above a ceiling above 0."""
     if ceiling <= 0:
         return matrix
     left, values, right = np.linalg.svd(matrix, full_matrices=False)

@@ -166,7 +166,7 @@ class MinibatchComputers:
 def naming(minibatch: Minibatch) -> Iterator[None]:
     """Turn each error in the `with` block into a TrainingError that names the minibatch, if the minibatch has a key.
 
-    An error about a lost process stays as it is: the minibatch has nothing to do with the loss.
+    An error about a lost process stays as it is: the minibatch is not to blame.
     """
     try:
         yield

@@ -177,9 +177,7 @@ def _described(kind: tuple[tuple[int, ...], torch.dtype]) -> str:
 
 
 def add_up_statistics(nnet: HasComponents, before: dict[str, Tensor], reduction: RowReduction) -> None:
-    """Set the statistics to their values `before` (by name; equal in all processes) plus the sums of all processes'
-    additions.
-    """
+    """Set the statistics to values `before` (by name; equal in all processes) plus all processes' additions."""
     found = statistics(nnet)
     added = {name: statistic.copy() for name, statistic in found.items()}
     for name, value in before.items():

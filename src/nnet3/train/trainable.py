@@ -83,14 +83,10 @@ class Trainable(Protocol[M_contra]):
         """Returns copies of all that the next step depends on, besides `contents`."""
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state. The names are the names of this model's state, the sizes may differ: raises TrainingError
-        then.
-        """
+        """Go on from a state with the names of this model's state; for other sizes raises TrainingError."""
 
     def contents(self) -> dict[str, Any]:
         """Returns copies of parameters and statistics, as a checkpoint keeps them."""
 
     def load_contents(self, contents: dict[str, Any]) -> None:
-        """Goes back to earlier contents; parameters stay the same tensors. Raises TrainingError for contents of another
-        network.
-        """
+        """Goes back to earlier contents; parameters stay the same tensors. TrainingError for another network's."""

@@ -149,9 +149,7 @@ class MinibatchTrainer(Generic[M]):
         return self.options.backstitch_training_scale > 0 and number % interval == self.backstitch_phase % interval
 
     def _seed(self, number: int) -> int:
-        """Returns the seed of a minibatch's random numbers: a continued run draws the numbers
-        of an uninterrupted run.
-        """
+        """Returns the seed of a minibatch's random numbers, equal in a continued and an uninterrupted run."""
         return (self.first_seed + number) * 1_000_003
 
     def _count_skipped(self, minibatch: M, reason: str) -> None:
@@ -191,9 +189,7 @@ class MinibatchTrainer(Generic[M]):
         return self.model.contents()
 
     def load_contents(self, contents: dict[str, Any]) -> None:
-        """Goes back to earlier contents; parameters stay the same tensors. Raises TrainingError for contents of another
-        network.
-        """
+        """Goes back to earlier contents; parameters stay the same tensors. TrainingError for another network's."""
         self.model.load_contents(contents)
 
 

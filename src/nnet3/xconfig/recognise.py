@@ -1,6 +1,4 @@
-"""Layers in a network: proposed from names and settings of nodes and components, believed if they expand to the
-network.
-"""
+"""Layers in a network: proposed by names and settings of nodes and components, believed if they expand to it."""
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ Integers = npt.NDArray[np.integer]
 
 
 def with_states(fst: Fst, states: Integers) -> Fst:
-    """Keeps only `states`, numbered in the given order, and the arcs between them; `states`, if not empty, has the
-    start.
-    """
+    """Keeps only `states` (the start among them, unless empty), numbered in the given order, and the arcs between."""
     number = np.full(fst.num_states, -1, np.int64)
     number[states] = np.arange(len(states))
     arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))

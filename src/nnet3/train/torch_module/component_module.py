@@ -20,8 +20,8 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 class ComponentModule(nn.Module):
-    """A module that shares its parameters' memory with a component. `align` restores the sharing when either gets new
-    memory.
+    """A module that shares its parameters' memory with a component. `align` restores the sharing after a move of
+    either.
 
     Buffers are the component's own tensors: constants, and running statistics (float64 for every dtype of the module).
     `training` is the mode of the component, if the component has modes. A call computes the component on rows
@@ -45,10 +45,10 @@ class ComponentModule(nn.Module):
         self._count = SharedCount()
 
     def attach(self, component: Component, parameters: dict[int, nn.Parameter], *, is_part: bool = False) -> None:
-        """Become the module of a component; `parameters` has the parameters of tensors met before, by the tensor's id.
+        """Become the module of a component; `parameters` has the parameters of tensors met before, by a tensor's id.
 
-        In a copy, parameters of other names stay unchanged, and every parameter's `requires_grad` too; tensors taken
-        away by a parametrization stay away.
+        In a copy, parameters of other names stay unchanged, and so does every `requires_grad`; tensors taken away by a
+        parametrization stay away.
         """
         if self.component is None:
             self._is_part = is_part

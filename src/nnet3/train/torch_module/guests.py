@@ -27,9 +27,7 @@ _ONE_CALL = threading.RLock()  # parameters are put into a module for the time o
 
 @dataclass(frozen=True)
 class Guest:
-    """A module in the place of a component. `leaves`: its parameters by name, with their
-    numbers among all parameters.
-    """
+    """A module in the place of a component. `leaves`: its parameters by name, with numbers among all parameters."""
 
     module: nn.Module
     leaves: tuple[tuple[str, int], ...]

@@ -50,8 +50,7 @@ class Folder(nn.Module):
 def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, ModulePath]:
     """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
-    Returns the places of the modules. Name parts with another use in a module, such as "forward", get an underscore
-    behind.
+    Returns the modules' places. Name parts with another use in a module, such as "forward", get an underscore behind.
     """
     tied: dict[int, nn.Parameter] = {}
     places: dict[str, ModulePath] = {}
@@ -94,9 +93,7 @@ def flat_components(components: Mapping[str, Component], prefix: str = "") -> It
 
 
 def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str, str]]]:
-    """Returns groups of parameters with a common tensor; a parameter is the names of a component
-    and of its parameter.
-    """
+    """Returns groups of parameters with a common tensor; a parameter is a component's name and its own."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for name, component in flat_components(components):
         if not parts_of(component):
