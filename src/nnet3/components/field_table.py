@@ -195,7 +195,7 @@ def obsolete(kind: Kind, *tokens: str) -> tuple[Field, ...]:
 
 @dataclass(frozen=True)
 class Summary:
-    """A line of info about a tensor: a function of a name and the tensor that gives `, name-rms=...` or so."""
+    """A part of info about a tensor: a function of a name and the tensor that gives `, name-rms=...` or so."""
 
     function: Callable[[str, Tensor], str]
     attribute: str

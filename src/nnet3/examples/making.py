@@ -96,8 +96,7 @@ def examples_of(
     counts: MakingStatistics,
     short: str = "its %d frames are too few for a chunk",
 ) -> Iterator[tuple[str, E]]:
-    """Yields the examples that `make` makes of the utterances in a table; an unusable utterance is left out with a
-    warning.
+    """Yields the examples that `make` makes of a table's utterances; leaves unusable utterances out with a warning.
 
     `short`: the warning about too few frames for an example.
     """

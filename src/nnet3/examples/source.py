@@ -66,8 +66,7 @@ class SourceOptions:
 class Prepared(Generic[M]):
     """A minibatch, its key, the keys of its examples, and the position of training after it.
 
-    `examples_done`: the number of examples of the epoch then seen by all processes together; a minibatch made already
-    counts 1.
+    `examples_done`: the epoch's examples then seen by all processes together; a minibatch made already counts 1.
     """
 
     minibatch: M
