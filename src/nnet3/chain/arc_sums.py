@@ -7,9 +7,9 @@ of the three sums of a frame,
     beta(i)   = sum over i -> j of p beta+(j) x(n)
     gamma(n)  = sum over transitions with pdf n of p alpha(i) beta+(j), times x(n),
 
-adds, for each transition, the product of a row of one matrix and a row of another to a row of the result. Sequences lie
-side by side, so that whole rows are fetched. They are fetched into `room` (rows, sequences), which the caller keeps for
-all frames: asking the system for memory each time takes longer than the arithmetic.
+adds, for each transition, the product of two rows of two matrices to a row of the result. Sequences lie
+side by side, so that whole rows are fetched, into `room` (rows, sequences), which the caller keeps for
+all frames: asking the system for memory in every frame takes longer than the arithmetic.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SegmentSums:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some rows of the result: sums of rows of one matrix over each group, then those times rows of the other."""
+    """Some rows of the result: sums of one matrix's rows over each group, times rows of the other, added up by row."""
 
     rows: slice
     to_group: SegmentSums
@@ -78,7 +78,7 @@ class _Block:
 
 @dataclass(frozen=True, eq=False)
 class SumsThenProducts:
-    """sum over groups of other[.] * (sum over the group of weight * one[.]); a group shares its row of `other`."""
+    """sum over groups of other[.] * (sum over the group of weight * one[.]); a group has one row of `other`."""
 
     num_rows: int
     one_is_first: bool
@@ -104,7 +104,7 @@ class SumsThenProducts:
 
 @dataclass(frozen=True, eq=False)
 class ProductsThenSums:
-    """The product of each pair of rows that occurs, then their weighted sums."""
+    """The product of every occurring pair of rows, then weighted sums of the products."""
 
     first_of_pair: Tensor
     second_of_pair: Tensor
@@ -134,8 +134,8 @@ def arc_sums(
 ) -> ArcSums:
     """Returns result[row[k]] += weights[k] * one[first[k]] * other[second[k]] over all k, in its cheapest form.
 
-    Terms that have two of the three numbers in common are added up (over the third) once. In graphs made of phones most
-    transitions into a state have the same pdf, so that two numbers make few groups; with nothing in common each term is
+    Terms with two of the three numbers in common are added up (over the third) once. In graphs made of phones most
+    transitions into a state have equal pdfs, so that two numbers make few groups; with nothing in common each term is
     a group. `blocks`: the result is made of pieces whose groups fit into a cache.
     """
     by_second, by_first, by_both = (_Groups(*pair) for pair in ((row, second), (row, first), (first, second)))

@@ -34,21 +34,22 @@ def chain_loss(
     deriv_weights: np.ndarray | Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """LF-MMI as a loss: the log-probability of all sequences minus that of those that the supervision allows.
+    """LF-MMI as a loss: the log-probability of all sequences minus the log-probability of the sequences allowed by the
+    supervision.
 
-    `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax, it
-    may take any values (float32 inside for lower precisions). `supervision`: one for all sequences, or a list with one
-    for each of them, which may then differ in length.
+    `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax,
+    any values (float32 inside for lower precisions). `supervision`: one for all sequences, or a list with a supervision
+    for each sequence, possibly of different lengths.
 
-    `lengths` (batch,): the frames of each sequence of a padded batch. They are needed where an end-to-end supervision
-    does not say them and a list does not; rows beyond have no influence, and no gradient. `xent_output`:
-    log-probabilities of the same shape; `xent_regularize` times their cross-entropy to the numerator's posteriors is
-    added. `deriv_weights`: (frames * batch,) factors >= 0 of the gradient's rows, which do not change the value.
-    `reduction`: "mean" divides by the number of frames times the supervision's weight, "sum" does not.
+    `lengths` (batch,): the frames of each sequence of a padded batch. They are needed with an end-to-end supervision
+    without lengths, unless given as a list; rows beyond have no influence, and no gradient. `xent_output`:
+    log-probabilities in the shape of `output`; `xent_regularize` times their cross-entropy to the numerator's
+    posteriors is added. `deriv_weights`: (frames * batch,) factors >= 0 of the gradient's rows; the value stays
+    unchanged. `reduction`: "mean" divides by the number of frames times the supervision's weight, "sum" does not.
 
-    A warning names outputs beyond -30 .. 30: a network that learns well has no such scores. The loss does not cut them
-    off (Kaldi does, in the denominator alone). It adds out_of_range_regularize / 2 times the sum of squares of the
-    excess; the gradient of this term is the mean of the pull that Kaldi applies at random.
+    A warning names outputs beyond -30 .. 30: a network that learns well has no such scores. The loss does not cut
+    scores off (Kaldi does, in the denominator alone). The loss adds out_of_range_regularize / 2 times the sum of
+    squares of the excess; the gradient of this term is the mean of the pull that Kaldi applies at random.
 
     If nothing can be computed, for instance because the output has a NaN, the loss is 10 per frame and its gradient 0.
     Raises TrainingError if output, supervision and denominator do not fit together.
@@ -79,7 +80,7 @@ def chain_loss(
 def _of_batch(
     supervision: Supervision | Sequence[Supervision], lengths: Any, output: Tensor
 ) -> tuple[Supervision, np.ndarray | None]:
-    """Returns one supervision for all sequences of the output, and their frames if they differ from the output's."""
+    """Returns one supervision for all sequences of the output, and their frames where different from the output's."""
     known: np.ndarray | None = None
     if isinstance(supervision, list | tuple) and supervision:
         for each in supervision:

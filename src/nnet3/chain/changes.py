@@ -51,7 +51,7 @@ def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
 
 
 def language_of_key(key: str, default: str = "default") -> str:
-    """Returns fr of a key such as merged-1-64?lang=fr, and `default` of one that names no language (as in Kaldi)."""
+    """Returns fr of a key such as merged-1-64?lang=fr, and `default` of a key without a language (as in Kaldi)."""
     _, mark, query = key.rpartition("?")
     found = [value.removeprefix(_LANG) for value in query.split("&") if value.startswith(_LANG)] if mark else []
     return found[0] if found else default
@@ -64,7 +64,7 @@ def key_with_language(key: str, example: ChainExample) -> str:
 
 
 def named_by_key(key: str, example: ChainExample) -> ChainExample:
-    """Returns the example with its first output as that of the language which its key names, if it names one."""
+    """Returns the example with its first output named for the language in the key; unchanged without a language."""
     language = language_of_key(key, "")
     if not language:
         return example
@@ -73,7 +73,7 @@ def named_by_key(key: str, example: ChainExample) -> ChainExample:
 
 
 def in_language(example: ChainExample, language: str) -> ChainExample:
-    """Returns the example with `output`, if it has that, as the output of a language, output-LANG."""
+    """Returns the example with `output`, if present, renamed to the output of a language, output-LANG."""
     if all(target.name != _OUTPUT for target in example.outputs):
         return example
     return renamed(example, f"{_OUTPUT}-{language}")

@@ -71,8 +71,9 @@ class DenominatorGraph:
 
     @classmethod
     def from_fst(cls, fst: Fst, num_pdfs: int) -> DenominatorGraph:
-        """Returns the graph in a `den.fst`, whose labels are pdf-id + 1. Raises TrainingError if it cannot be one for
-        so many pdfs."""
+        """Returns the graph in a `den.fst`, whose labels are pdf-id + 1. Raises TrainingError for an FST that is no
+        denominator graph of so many pdfs.
+        """
         if fst.num_states == 0:
             raise TrainingError("the denominator graph is empty")
         if not fst.is_acceptor or (fst.ilabel == 0).any():
@@ -89,8 +90,8 @@ class DenominatorGraph:
 def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, start: int) -> np.ndarray:
     """Returns the probabilities that a chunk of a sequence begins in a state, (states,) float32: the mean of 100 steps.
 
-    A step goes along the transitions, divided by the sum of what leaves each state (its final probability included),
-    and is then scaled to sum to one.
+    A step goes along the transitions, divided by the total probability of leaving a state (its final probability
+    included), and is then scaled to sum to one.
     """
     if not 0 <= start < graph.num_states:
         raise TrainingError(f"the start state of the denominator graph is {start}, it has {graph.num_states} states")
@@ -138,7 +139,7 @@ def _check_range(what: str, numbers: np.ndarray, limit: int, question: str = "")
 
 
 class Belonging:
-    """Refuses a graph that lacks the sequences whose denominator it is to be."""
+    """Refuses a denominator graph that lacks the sequences of the supervisions."""
 
     def __init__(self, graph: DenominatorGraph, *, insist: bool = False, supervisions: int = 20):
         """Only the first so many supervisions are looked at. `insist`: only warn."""
@@ -174,10 +175,10 @@ class Belonging:
         )
 
     def has_sequences_of(self, supervision: Supervision) -> bool:
-        """Returns true if the graph has the labels of a path of the first sequence, from any of its states on, as far
-        as the first frames tell.
+        """Returns true if the graph has the labels of a path of the first sequence, from any of the graph's states on,
+        as far as the first frames tell.
 
-        That holds for every supervision that got its weights from the normalization graph of this denominator.
+        True for every supervision weighted by the normalization graph of this denominator.
         """
         fst, graph = supervision.fsts[0], self.graph
         there = np.flatnonzero(graph.initial > 0)  # pairs of a state of the graph and one of the supervision

@@ -31,7 +31,7 @@ class ChainExample:
     outputs: tuple[ChainTarget, ...]
 
     def input(self, name: str) -> NnetIo | None:
-        """The first input of this name, if there is one."""
+        """The first input of a name; None without one."""
         return next((io for io in self.inputs if io.name == name), None)
 
 
@@ -147,7 +147,7 @@ def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: s
 
 
 def labelled_by_pdf(nnet: Nnet) -> Callable[[str, ChainExample], Labelled]:
-    """Returns what makes of an example of one sequence the rows of `output` to compute, and their pdfs' weights."""
+    """Returns a function from an example of one sequence to the rows of `output` to compute and their pdf weights."""
 
     def labelled(key: str, example: ChainExample) -> Labelled:
         if len(example.outputs) != 1:

@@ -39,7 +39,7 @@ class Utterance:
 
 
 class ChainExampleMaker:
-    """Makes the examples of one utterance after the other. `splitter` counts what it has cut.
+    """Makes the examples of utterance after utterance. `splitter` counts its cuts.
 
     With `weights` supervision is composed with the normalization graph. With `transitions` supervision must be of
     transition-ids, and the times inside chunks are left free.
@@ -87,8 +87,8 @@ class ChainExampleMaker:
     def make_end_to_end(self, utterance: Utterance, graph: Fst, num_pdfs: int) -> ChainExample:
         """Returns the example of a whole utterance with the training graph of its transcript, labels pdf + 1.
 
-        Its length must be within a few frames of one of `num_frames`, to which it is cut or extended. TrainingError if
-        it is not, or if the transcript does not fit.
+        The utterance is cut or extended to the length of `num_frames` within a few frames of its own. TrainingError
+        without such a length, or if the transcript does not fit.
         """
         options, factor = self.options, self.options.chunks.frame_subsampling_factor
         num_frames = utterance.features.shape[0]

@@ -32,8 +32,9 @@ def make_trellis(
 
 
 def _of_sequences(supervision: Supervision, device: torch.device | str, lengths: np.ndarray) -> Trellis:
-    """Puts all FSTs side by side. Every state may be there at every frame, so that all frames have the same arcs; where
-    a sequence is at its end its arcs lead nowhere."""
+    """Puts all FSTs side by side. A state may be occupied at every frame, so that all frames have equal arcs; where
+    a sequence is at its end its arcs lead nowhere.
+    """
     fsts, sequences, labels = supervision.fsts, supervision.num_sequences, supervision.label_dim
     for number, fst in enumerate(fsts):
         if fst.start != 0:
@@ -102,10 +103,10 @@ def _of_frames(supervision: Supervision, device: torch.device | str, lengths: np
 
 
 def state_times(fst: Fst, num_frames: int) -> np.ndarray:
-    """Returns the number of arcs that lead to each state, (states,).
+    """Returns the time of each state, (states,): the number of arcs on every path from the start.
 
-    TrainingError unless that is one number, at the ends `num_frames`. States must be numbered by it, so that the arcs
-    of a frame lead to the states of the next one.
+    Raises TrainingError if paths to a state differ in length, or if paths to an end have not `num_frames` arcs. States
+    must be numbered by time, so that the arcs of a frame lead to the states of the next frame.
     """
     expected = f"every path of {num_frames} arcs, states numbered along them from 0 on"
     if fst.start != 0:
@@ -150,7 +151,7 @@ def _ends(
 
 
 def _rank_within(levels: np.ndarray) -> np.ndarray:
-    """Returns the number of each item among those of its level, in order."""
+    """Returns the rank of every item within its level, in order."""
     order = np.argsort(levels, kind="stable")
     firsts = np.cumsum(np.bincount(levels)) - np.bincount(levels)
     rank = np.empty(len(levels), np.int64)

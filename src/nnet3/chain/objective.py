@@ -61,12 +61,12 @@ def chain_value(
 ) -> ChainValue:
     """Returns the objective for `output` (frames * sequences, pdfs), all sequences of a frame together.
 
-    `lengths` (sequences,): the frames of each, if they differ; outputs beyond must be 0, and have no derivatives.
-    `clipped`: the denominator cuts outputs off at -30 and 30, the numerator does not.
+    `lengths` (sequences,): the frames of sequences of different lengths; outputs beyond must be 0, and have no
+    derivatives. `clipped`: the denominator cuts outputs off at -30 and 30, the numerator does not.
 
     Where numerator or denominator fail (an output that is NaN, say), derivatives are zero and the objective is -10 per
     frame; an l2 term acts all the same. Raises TrainingError if sizes differ, or if the denominator does not have the
-    sequences of the first supervisions, because it is that of other examples.
+    sequences of the first supervisions, because it belongs to other examples.
     """
     rows, columns = output.shape
     if rows != supervision.num_frames or columns != supervision.label_dim:
@@ -162,14 +162,14 @@ class ChainObjective:
         return results
 
     def with_second_outputs(self, nnet: Nnet, name: str = OUTPUT) -> ChainObjective:
-        """Returns an objective that looks at the output NAME-xent too, if the network has one."""
+        """Returns an objective for the output NAME-xent too, if the network has NAME-xent."""
         if f"{name}-xent" not in nnet.output_names:
             return self
         return ChainObjective(self.denominator, ChainOptions(xent_regularize=1.0))
 
 
 class ChainObjectives:
-    """LF-MMI for several outputs, each with a denominator of its own: languages, say."""
+    """LF-MMI for several outputs, such as languages, with a denominator for each."""
 
     def __init__(self, by_output: Mapping[str, ChainObjective]) -> None:
         self.by_output = dict(by_output)
@@ -183,7 +183,7 @@ class ChainObjectives:
         return self._own(target).evaluate(target, outputs, rng=rng, with_derivs=with_derivs)
 
     def with_second_outputs(self, nnet: Nnet) -> ChainObjectives:
-        """Returns objectives that look at the outputs NAME-xent too, where the network has them."""
+        """Returns objectives for the outputs NAME-xent too, where the network has NAME-xent."""
         return ChainObjectives({name: own.with_second_outputs(nnet, name) for name, own in self.by_output.items()})
 
     def _own(self, target: Target) -> ChainObjective:

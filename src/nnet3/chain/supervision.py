@@ -20,9 +20,9 @@ _LARGEST = 2**31 - 1
 class Supervision:
     """Sequences of equal length, as acceptors whose labels are pdf-id + 1 (Kaldi: chain::Supervision).
 
-    weight: scales the objective. num_sequences, frames_per_sequence: in output frames. label_dim: the largest label
-    there may be, the number of pdfs. fsts: if not `end_to_end` one FST of all sequences, one after the other, in which
-    every path has num_sequences * frames_per_sequence arcs; if `end_to_end` one for each sequence, which may have
+    weight: scales the objective. num_sequences, frames_per_sequence: in output frames. label_dim: the largest possible
+    label, the number of pdfs. fsts: if not `end_to_end` one FST of all sequences in a row, with
+    num_sequences * frames_per_sequence arcs on every path; if `end_to_end` an FST for each sequence, possibly with
     cycles. alignment_pdfs: one pdf a frame, or none.
     """
 
@@ -103,9 +103,9 @@ def _check_equal(what: str, values: list[float]) -> None:
 
 
 def concatenate(fsts: Sequence[Fst]) -> Fst:
-    """Returns the paths of the first FST, each followed by those of the second, and so on; states breadth-first.
+    """Returns the paths of the first FST, each followed by the paths of the second, and so on; states breadth-first.
 
-    Where a path of one may end, copies of the next one's first arcs leave, with the cost of ending added. The arcs of
+    Where a path may end, copies of the next FST's first arcs leave, with the cost of ending added. The arcs of
     every state are in reverse order: OpenFst's removal of epsilons leaves them so.
     """
     if any(fst.num_states == 0 for fst in fsts):
@@ -147,7 +147,7 @@ class ChainTarget:
     """The supervision of an output node, with its rows (Kaldi: NnetChainSupervision).
 
     `indexes` (rows, 3): for each frame t = t0, t0 + step, ... all sequences n = 0 .. S - 1, with x = 0.
-    `deriv_weights`: one number >= 0 for each row, by which derivatives may be scaled; or none.
+    `deriv_weights`: one number >= 0 a row to scale derivatives; or none.
     """
 
     name: str
@@ -187,7 +187,7 @@ class ChainTarget:
 
 
 def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
-    """Merges targets of one sequence each: sequence n is the n-th of them. ModelFormatError if they do not fit."""
+    """Merges targets of one sequence each: target n gives sequence n. ModelFormatError for targets that do not fit."""
     first, count = targets[0], len(targets)
     if count == 1:
         return first

@@ -11,10 +11,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Arcs from the states of one frame boundary to those of the next; all tensors are (arcs,).
+    """Arcs from the states of a frame boundary to the states of the next; all tensors are (arcs,).
 
-    `before` and `after`: numbers of states within their boundary. `cost`: float64. `place`: the element of the output,
-    as one long row, that is the arc's score.
+    `before` and `after`: numbers of states within their boundary. `cost`: float64. `place`: the arc's score as an
+    element of the output, counted along one long row.
     """
 
     before: Tensor
@@ -53,8 +53,8 @@ class Trellis:
 class PathSums:
     """`log_probs` (sequences,) float64: log of the sum over paths of exp(scores - costs).
 
-    `posteriors` float64 and `places`, both (arcs of all frames,): the share of its sequence's paths that goes through
-    each arc, and the element of the output that it is about; an element may occur often.
+    `posteriors` float64 and `places`, both (arcs of all frames,): the share of a sequence's paths through
+    each arc, and the arc's element of the output; an element may occur often.
     """
 
     log_probs: Tensor

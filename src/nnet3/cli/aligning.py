@@ -60,7 +60,7 @@ def compile_graphs(
 
 
 class WaitingToAlign(deque[tuple[G, int]]):
-    """The transcripts of the utterances that are being computed, each with its number of frames."""
+    """The transcripts of utterances in computation, with their numbers of frames."""
 
 
 class AlignmentTally(LeftOut):
@@ -120,7 +120,7 @@ def report(tally: AlignmentTally, options: AlignmentOptions) -> None:
 def utterances_to_align(
     graphs: Iterable[tuple[str, G]], inputs: ComputedTables, waiting: WaitingToAlign[G], tally: AlignmentTally
 ) -> Iterator[Utterance]:
-    """Yields what is to be computed, in the order of the graphs, which wait meanwhile with their numbers of frames."""
+    """Yields the utterances to compute, in the order of the graphs, which wait with their numbers of frames."""
     features, ivectors = random_access_matrices(inputs.features), Ivectors(inputs.ivectors)
 
     def utterance(key: str, graph: G) -> Utterance:
@@ -148,7 +148,7 @@ def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, 
 
 
 def scores_of(rows: Tensor | Nnet3Error) -> np.ndarray:
-    """Returns computed scores, (rows, columns). Raises the error that is in their place."""
+    """Returns computed scores, (rows, columns). Raises the error in their place."""
     if isinstance(rows, Nnet3Error):
         raise rows
     return np.asarray(rows.float().cpu())

@@ -50,9 +50,9 @@ def _naming(source: str, key: str) -> Iterator[None]:
 
 
 def _made(source: str, make: Callable[[np.ndarray], T]) -> Iterator[tuple[str, T]]:
-    """Yields what is made of each alignment of a table, and says at the end how many there were.
+    """Yields the results of `make` for a table's alignments, and says their number at the end.
 
-    Errors of `make` say of which utterance.
+    Errors of `make` name the utterance.
     """
     count = 0
     with open_int_vector_table(source) as table:
@@ -65,7 +65,7 @@ def _made(source: str, make: Callable[[np.ndarray], T]) -> Iterator[tuple[str, T
 
 
 def to_phones(model: str, alignments: str, output: str, per_frame: bool, lengths: bool) -> None:
-    """Writes the phones of alignments: one each, one a frame, or with their numbers of frames."""
+    """Writes the phones of alignments: one a phone, one a frame, or with their numbers of frames."""
     transitions = load_transitions(model)
     if lengths:
         with pair_writer(output) as pairs:

@@ -76,11 +76,11 @@ def write_online_ivectors(
     spk2utt: str, features: str, output: str, files: IvectorFiles, options: IvectorOptions, repeat: bool,
     frame_weights: str, tolerance: int,
 ) -> int:  # fmt: skip
-    """Writes the ivectors of utterances, one every `ivector_period` frames, or one for each frame if `repeat`.
+    """Writes the ivectors of utterances, an ivector every `ivector_period` frames, or for every frame if `repeat`.
 
-    What is known of a speaker goes on from one utterance to the next. `frame_weights` is a table of how much each frame
-    counts; "" for 1. Lengths may differ by `tolerance`: frames without a weight count nothing. Features with three
-    columns too many are taken for those with pitch, which is left away. Returns 1, an exit status, if none is written.
+    The speaker's state goes on from one utterance to the next. `frame_weights` is a table of weights of frames; "" for
+    1. Lengths may differ by `tolerance`: frames without a weight count nothing. Features with three columns too many
+    are taken for features with pitch, which is left away. Returns 1, an exit status, if none is written.
     """
     model = files.load(options)
     weights_of = random_access_vectors(frame_weights) if frame_weights else None
@@ -97,7 +97,7 @@ def write_online_ivectors(
 
 
 def _fitting(weights: np.ndarray | None, frames: int, tolerance: int) -> np.ndarray:
-    """Returns weights of so many frames, zeros for those that have none."""
+    """Returns weights of so many frames, zeros for frames without a weight."""
     if weights is None:
         raise Nnet3Error("there are no weights for it")
     if abs(len(weights) - frames) > tolerance:

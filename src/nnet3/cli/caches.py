@@ -12,7 +12,7 @@ from nnet3.kaldi_io.files import check_can_write
 
 @contextlib.contextmanager
 def kept_cache(read: str | None, write: str | None) -> Iterator[ComputationCache]:
-    """A cache with what the file `read` holds, if it can be read; in the end it goes to the file `write`."""
+    """A cache with the contents of the file `read`, if readable; in the end it goes to the file `write`."""
     if write:
         check_can_write(write)
     cache = ComputationCache()

@@ -104,7 +104,7 @@ def _weights(normalization: str, scale: float) -> NormalizationWeights:
 
 
 def _utterances(ivectors: str | None, deriv_weights: str | None = None) -> Callable[[str, GeneralMatrix], Utterance]:
-    """Returns what puts together an utterance of its key and its features. It raises TrainingError for what lacks."""
+    """Returns a function from key and features to an utterance, with TrainingError for missing entries."""
     ivector_table = random_access_matrices(ivectors) if ivectors else None
     weight_table = random_access_vectors(deriv_weights) if deriv_weights else None
 

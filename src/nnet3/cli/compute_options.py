@@ -1,4 +1,4 @@
-"""Options that verbs share which run a network over tables of features, and objects made of them."""
+"""Common options of verbs that run a network over tables of features, and objects made of the options."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Features(Protocol):
 
 
 class ResultWriter(Protocol):
-    """Takes results; it has the members of TableWriter that are used here."""
+    """Takes results; has the members of TableWriter in use here."""
 
     count: int
 
@@ -114,12 +114,12 @@ class ComputeSettings:
 
 
 def load(path: str, settings: ComputeSettings) -> Runner:
-    """Returns what computes by the model in a file. Raises Nnet3Error for priors that are not there or are 0."""
+    """Returns a runner for the model in a file. Raises Nnet3Error for missing priors and priors of 0."""
     return batch_runner(*load_scored(path, settings.device, settings.precision, settings.scores), settings)
 
 
 def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Runner:
-    """Returns what computes by a network that is on its device."""
+    """Returns a runner for a network on its device."""
     chunks = settings.chunks
     if settings.whole_if_same and is_the_same_in_pieces(nnet):
         chunks = replace(chunks, frames_per_chunk=0)
@@ -176,7 +176,7 @@ def compute_tables(tables: ComputedTables, run: Worker) -> None:
 
 
 def compute_share(tables: ComputedTables, run: Worker, share: Container[str] | None = None) -> UtteranceTally:
-    """Computes all utterances, or those of these keys, and returns how many there were."""
+    """Computes all utterances, or the utterances with the given keys, and returns their number."""
     ivectors = Ivectors(tables.ivectors)
     finished = finished_matrices(tables.output) if tables.resume else None
     with tables.opened(tables.features) as features:
@@ -246,7 +246,7 @@ def _utterances(
     tally: UtteranceTally,
     lengths: deque[int],
 ) -> Iterator[Utterance]:
-    """Yields what is to be computed, and notes its length; what cannot be read is left out."""
+    """Yields the utterances to compute, and notes their lengths; an unreadable utterance is left out."""
     while True:
         try:
             entry = next(features, None)
@@ -294,7 +294,7 @@ class Ivectors:
         self._speakers = random_access_tokens(tables.utt2spk) if tables.utt2spk else None
 
     def of(self, key: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """One ivector, or online ones, or neither."""
+        """An ivector, or online ivectors, or neither."""
         speaker = _look_up(self._speakers, key, "no speaker for it in --utt2spk") or key
         missing = "no ivector for it" if speaker == key else f"no ivector for its speaker '{speaker}'"
         return _look_up(self._single, speaker, missing), _look_up(self._online, key, missing)

@@ -1,4 +1,4 @@
-"""The options that `copy` and `am-copy` share, and what they make of them."""
+"""The common options of `copy` and `am-copy`, and their conversion."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from nnet3.options import Option, Options, declared
 
 
 def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) -> Decorator:
-    """Decorator: adds the options that a class declares, but those omitted; the verb gets one object of the class.
+    """Decorator: adds the options declared by a class, except omitted options; the verb gets one object of the class.
 
-    A field that holds options of another class adds these too.
+    A field with options of another class adds the options of the other class too.
     """
     items = [item for item in _all_declared(options) if item.name not in omit]
 
@@ -32,7 +32,7 @@ def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) ->
 
 
 def one(options: type[Options], name: str, parameter: str = "", *names: str, **changes: Any) -> Decorator:
-    """Decorator: adds one option that a class declares; the verb gets its value as `parameter`, by default `name`.
+    """Decorator: adds one option of a class; the verb gets its value as `parameter`, by default `name`.
 
     `names` take the place of its name on command lines. `changes` are made to its declaration, as
     `program_default=0.5`.

@@ -11,8 +11,8 @@ from nnet3.errors import Nnet3Error
 def choose_device(device: str | None, use_gpu: str | None) -> str:
     """The name of the device.
 
-    `device` prevails. `use_gpu`: "yes" and "wait" must have a GPU, "optional", the default, takes one if there is
-    one. Raises Nnet3Error if it is not there.
+    `device` prevails. `use_gpu`: "yes" and "wait" must have a GPU, "optional", the default, takes a GPU if there is
+    any. Raises Nnet3Error for a missing device.
     """
     if device is not None:
         return _checked(device)

@@ -35,9 +35,10 @@ def merge(
     options: MergingOptions,
     languages: tuple[Callable[[str, E], E], Callable[[str, E], str]] | None = None,
 ) -> None:
-    """Merge examples into minibatches, and say what became of them.
+    """Merge examples into minibatches, and report the result.
 
-    `languages`: what names an example by its key before, and what makes the key of a minibatch by its name then.
+    `languages`: a function that names an example by its key before merging, and a function that makes a minibatch's key
+    by its name after merging.
     """
     sizes = MinibatchSizes.parse(options.minibatch_size)
     statistics = MergingStatistics()
@@ -77,9 +78,10 @@ def copy(
     weights: str | None,
     outputs: str | None,
 ) -> None:
-    """Copy examples in turn or at random; `change` may change them or leave them out (None).
+    """Copy examples in turn or at random; `change` may change examples or leave them out (None).
 
-    Before that the supervision of `output` is multiplied by a table of weights, after it renamed by one of words.
+    Before the change the supervision of `output` is multiplied by a table of weights, after the change renamed by a
+    table of words.
     """
     weight_of = random_access_reals(weights) if weights else None
     name_of = random_access_tokens(outputs) if outputs else None
@@ -102,7 +104,7 @@ def copy(
 def write_to_several(
     kind: ExampleKind[E], outputs: Sequence[str], examples: Iterable[tuple[int, str, E]], source: str, hint: object = ""
 ) -> int:
-    """Writes examples, each to the output of its number; returns their number. Nnet3Error if there were none."""
+    """Writes examples to the numbered outputs; returns the number of examples. Nnet3Error without examples."""
     check_different(*outputs)
     with ExitStack() as stack:
         writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
@@ -114,7 +116,7 @@ def write_to_several(
 
 
 def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], hint: object = "") -> int:
-    """Writes examples with their keys; returns their number. Nnet3Error, with `hint`, if there were none."""
+    """Writes examples with their keys; returns the number of examples. Nnet3Error, with `hint`, without examples."""
     with example_writer(output, kind) as writer:
         for key, example in examples:
             writer.write(key, example)

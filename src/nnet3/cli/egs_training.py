@@ -28,7 +28,7 @@ _SUFFIX = ".den.fst"
 
 
 class PlainFiles:
-    """Plain examples, whose objective is what the output nodes say."""
+    """Plain examples, with the objective of the output nodes."""
 
     def objective(self, nnet: Nnet) -> None:
         return None
@@ -39,10 +39,10 @@ class PlainFiles:
 
 @dataclass(frozen=True)
 class ChainFiles:
-    """Denominator graphs: `den_fst` is a file with that of all outputs, or, `by_language`, a folder.
+    """Denominator graphs: `den_fst` is a file with the graph of all outputs, or, `by_language`, a folder.
 
     A folder has LANG.den.fst for the output output-LANG. Keys of examples such as `merged-1-64?lang=fr` name the
-    language of what they call `output`; without that it is `default` (Kaldi: nnet3-chain-train2).
+    language of the examples' `output`; without a name the language is `default` (Kaldi: nnet3-chain-train2).
     """
 
     den_fst: str
@@ -65,7 +65,7 @@ class ChainFiles:
         return ChainObjectives({name: self._objective(path, nnet, name) for name, path in found.items()})
 
     def minibatches(self, rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
-        """Yields each (merged) example of a table as a minibatch for this network."""
+        """Yields the (merged) examples of a table as minibatches for the network."""
         inputs = nnet.input_dims
 
         def prepare(example: ChainExample, key: str) -> Minibatch:
@@ -93,7 +93,7 @@ def train(
 ) -> None:
     """Trains a raw network on merged examples, and writes it.
 
-    Raises TrainingError, when the network is written as it was, if there is no minibatch to train on.
+    Raises TrainingError, after writing the unchanged network, if there is no minibatch to train on.
     """
     check_can_save(output)
     nnet = load_network_to(given_device(), model)

@@ -1,4 +1,4 @@
-"""Verbs that treat all kinds of training examples alike, one each for plain and chain examples; their options."""
+"""Verbs for all kinds of training examples, in pairs for plain and chain examples; their options."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ copying_options = all_of(
 
 @dataclass(frozen=True)
 class EgsKind:
-    """A kind of training examples, as command lines speak of it: `prefix` begins the names of verbs and tables.
+    """A kind of training examples in the words of command lines: `prefix` begins the names of verbs and tables.
 
-    `languages`: makes of options of merging what `egs_tables.merge` is given as such; None: there are none.
+    `languages`: makes the argument `languages` of `egs_tables.merge` from options of merging; None: no languages.
     """
 
     prefix: str
@@ -50,7 +50,7 @@ class EgsKind:
     def verb(
         self, action: str, summary: str, help: str, options: type[Options], *more: Decorator
     ) -> Callable[[Callable[..., Any]], Verb]:
-        """Decorator: the verb that does this to examples. It gets the two tables and the options."""
+        """Decorator: a verb for examples of the kind. It gets the two tables and the options."""
         name = f"{self.prefix}{action}-egs"
         words = {"adjective": self.adjective, "table": self.table, "verb": name}
         made = verb(summary.format(**words), program=f"nnet3-{name}", name=name, help=help.format(**words))

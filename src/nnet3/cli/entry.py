@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def kaldi_program() -> NoReturn:
-    """One of Kaldi's programs, such as `nnet3-copy`: the one by whose name this process was called."""
+    """A program of Kaldi, such as `nnet3-copy`: the program under whose name the process was called."""
     name = os.path.basename(sys.argv[0])
     _run_process(name.removesuffix(".exe").removesuffix(".py"))
 
@@ -43,7 +43,7 @@ def _run_process(program: str) -> NoReturn:
 
 
 def _signals(*names: str) -> list[signal.Signals]:
-    """Returns those of these signals that the system has: Windows has fewer."""
+    """Returns the signals known to the system, among the given: Windows has fewer."""
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 

@@ -34,7 +34,7 @@ def write_page(name: str, page: str | None, port: int | None, **options: Any) ->
 
 @contextlib.contextmanager
 def serving_run(folder: str, port: int) -> Iterator[None]:
-    """Serves the page of a run within it, from a thread; the page is made anew each time that it is asked for."""
+    """Serves the page of a run inside the block, from a thread; the page is made anew for every request."""
     with page_server(lambda: run_page(folder), port) as server:
         say(f"the page of the run is at {server.url}")
         thread = threading.Thread(target=server.serve_forever, daemon=True)

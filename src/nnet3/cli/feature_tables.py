@@ -1,4 +1,4 @@
-"""Makes tables of features of other ones: deltas, splices and so on, statistics, and features normalised by these."""
+"""Makes tables of features from features: deltas, splices and so on, statistics, and normalised features."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def write_changed(
     empty: bool = False,
     needs_some: bool = True,
 ) -> int:
-    """Writes changed features of all utterances that can be changed, those of no frames only if `empty`.
+    """Writes changed features of all changeable utterances, utterances of no frames only if `empty`.
 
     The last message begins with the word `done`. Returns 1, an exit status, if all were left out, or, if it
     `needs_some`, there were none.
@@ -114,10 +114,10 @@ def write_by_speaker(
     change: Callable[[str, np.ndarray, S | None], tuple[np.ndarray, S]],
     report: str,
 ) -> int:
-    """Writes what `change` makes of each utterance, by its key, its features and the speaker's state before, if any.
+    """Writes features, changed by `change` from key, features and the speaker's state before, if any.
 
-    It returns the state behind them too. The last message is the `report`, into which the numbers of those that are
-    written and left out are put. Returns 1, an exit status, if none is written.
+    `change` returns the state behind the utterance too. The last message is the `report`, with the numbers of written
+    and left out utterances put in. Returns 1, an exit status, if none is written.
     """
     left_out = LeftOut()
     with matrix_writer(output) as writer:
@@ -200,7 +200,7 @@ class _Statistics(LeftOut):
         self.done = 0
 
     def add(self, key: str, matrix: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
-        """Returns the statistics with those of an utterance; where that fails it is warned of, and left out."""
+        """Returns the statistics plus an utterance's; a failing utterance is left out with a warning."""
         sums = self.made(key, self._sums, key, matrix, before)
         self.done += sums is not None
         return before if sums is None else sums
@@ -225,7 +225,7 @@ def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) 
 
 
 def by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
-    """Yields each speaker with the utterances that there are; without `spk2utt` each utterance is a speaker's."""
+    """Yields speakers with their existing utterances; without `spk2utt` every utterance is a speaker's."""
     if not spk2utt:
         with open_matrix_table(features) as table:
             for key, matrix in table:

@@ -94,7 +94,7 @@ def arpa_to_fst(
 
 
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:
-    """Writes a tree that no data have grown, and its transition model; of pairs of phones if there are sequences."""
+    """Writes a tree grown without data, and its transition model; of pairs of phones if there are sequences."""
     check_can_save(tree, model)
     topo = read_topology(open_file(topology))
     if sequences:
@@ -119,7 +119,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
 
 
 def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -> None:
-    """Makes a folder `graph` of a folder `lang` and one of a model: HCLG.fst, its words, what recognizers need."""
+    """Makes a folder `graph` of a folder `lang` and a model's folder: HCLG.fst, its words, recognizers' files."""
     source = Path(lang)
     tree = load_tree(str(Path(model) / "tree"))
     transitions = load_transitions(str(Path(model) / "final.mdl"))
@@ -165,7 +165,7 @@ def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
 
 
 def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
-    """A denominator graph, and the normalization graph that belongs to it."""
+    """A denominator graph, and its normalization graph."""
     check_can_save(denominator, normalization)
     transitions = load_transitions(model)
     fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))

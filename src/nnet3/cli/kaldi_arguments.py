@@ -70,7 +70,7 @@ class KaldiArguments:
 
 
 def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArguments:
-    """Make a command line ready. Options of config files come first, so that those of the command line prevail.
+    """Make a command line ready. Options of config files come first, so that options of the command line prevail.
 
     Raises Nnet3Error for a config file that cannot be read, UsageError for an internal option without a value.
     """

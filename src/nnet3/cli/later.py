@@ -1,6 +1,6 @@
-"""Modules that need PyTorch, each imported when a verb first uses it: help and wrong usage need none.
+"""Modules that need PyTorch, imported at a verb's first use: help and wrong usage need none.
 
-Their names and places stand in later.pyi, for type checkers and for this module.
+Names and places of the modules stand in later.pyi, for type checkers and for this module.
 """
 
 import ast

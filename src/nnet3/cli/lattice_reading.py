@@ -27,7 +27,7 @@ def write_best_paths(
     lm_scale: float,
     word_symbol_table: str | None,
 ) -> None:
-    """Writes words and alignments of the best path of each lattice, and says what it costs."""
+    """Writes words and alignments of the best path of each lattice, and says its cost."""
     check_different(words, alignments)
     symbols = None if word_symbol_table is None else load_symbols(word_symbol_table)
     graph = acoustic = 0.0
@@ -53,17 +53,17 @@ def write_best_paths(
 def write_linear(
     lattices: str, output: str, n: int | None, acoustic_scale: float, lm_scale: float, word_ins_penalty: float
 ) -> None:
-    """Writes the best path of each lattice as a lattice; with `n`, so many, whose keys go on with their number.
+    """Writes each lattice's best path as a lattice; with `n`, the `n` best paths, whose keys go on with their number.
 
-    As in Kaldi, a penalty below 0 is none, and paths with numbers have an arc for each word and what follows it, and
-    begin with one of nothing where there may be several.
+    As in Kaldi, a penalty below 0 is none, and paths with numbers have an arc for each word and the wordless arcs
+    behind it, and begin with an empty arc if `n` is above 1.
     """
     found = _paths(lattices, n or 1, lm_scale, acoustic_scale, max(word_ins_penalty, 0.0), compact=n is None)
     _write_paths(found, output, numbered=n is not None, several=n is not None and n > 1)
 
 
 def write_random(lattices: str, output: str, n: int, seed: int) -> None:
-    """Writes so many random paths of each lattice as lattices without costs, whose keys go on with their number."""
+    """Writes `n` random paths of each lattice as lattices without costs, whose keys go on with their number."""
     rng = np.random.default_rng(seed)
     free = ((key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in _read(lattices, compact=False))
     _write_paths(_with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free)), output, numbered=True)
@@ -110,8 +110,8 @@ def write_changed(
     compact: bool = True,
     chosen: Callable[[str], bool] = lambda key: True,
 ) -> int:
-    """Writes each lattice whose key is chosen with a change, as a transducer from transition-ids if it is not to be
-    compact. Returns how many those are.
+    """Writes chosen lattices with a change, as transducers from transition-ids if not compact. Returns the number of
+    lattices chosen.
     """
     with lattice_writer(output) as writer:
         for key, lattice in _read(lattices, compact):
@@ -121,9 +121,9 @@ def write_changed(
 
 
 def copy(lattices: str, output: str, write_compact: bool, include: str, exclude: str, ignore_missing: bool) -> int:
-    """Copies lattices: all, those with keys of the file `include`, or those without keys of the file `exclude`.
+    """Copies lattices: all, or lattices with keys of the file `include`, or without keys of the file `exclude`.
 
-    Returns 1, an exit status, if there are none.
+    Returns 1, an exit status, without lattices.
     """
     lines = read_text(include or exclude).split("\n") if include or exclude else []
     keys = {fields[0] for line in lines if (fields := words_of(line))}
@@ -144,7 +144,7 @@ def _paths(
 
 
 def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple[str, list[LatticePath]]]:
-    """Yields what has paths, and says what has none."""
+    """Yields entries with paths, and says which entries have none."""
     for key, paths in found:
         if paths:
             yield key, paths

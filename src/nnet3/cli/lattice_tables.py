@@ -66,9 +66,9 @@ def decode_tables(
     num_threads: int = 1,
     **search: Any,
 ) -> None:
-    """Decodes all utterances; one that fails is left out, with a warning. Errors are those of `compute_tables`.
+    """Decodes all utterances; leaves failed utterances out, with a warning. Errors are those of `compute_tables`.
 
-    `search` are the fields of an `UtteranceDecoder` that are not named here.
+    `search` are the fields of an `UtteranceDecoder` without a parameter here.
     """
     check_different(tables.lattices, tables.words, tables.alignments)
     acoustic = load_acoustic_model(model)
@@ -93,12 +93,12 @@ def decode_tables(
 
 
 def _one_graph(graph: SearchGraph) -> Graphs:
-    """Returns what gives all utterances the same graph."""
+    """Returns a function that gives all utterances one graph."""
     return lambda _: lambda: graph
 
 
 class _GraphedFeatures:
-    """The features of utterances that have graphs, in the order of these."""
+    """The features of utterances with graphs, in the order of the graphs."""
 
     def __init__(self, graphs: str, features: str, column_of_label: np.ndarray):
         self._graphs, self._features = open_fst_table(graphs), random_access_matrices(features)
@@ -122,7 +122,7 @@ class _GraphedFeatures:
         return key, features
 
     def graph(self, key: str) -> Callable[[], SearchGraph]:
-        """Returns what makes the graph of an utterance; those before it, which were left out, are forgotten."""
+        """Returns a function that makes the graph of an utterance; earlier utterances, left out, are forgotten."""
         while True:
             of, fst = self._read.popleft()
             if of == key:

@@ -1,6 +1,6 @@
-"""Modules that are imported when they are first used: those that need PyTorch.
+"""Modules imported at their first use: modules that need PyTorch.
 
-A verb's file declares options and says what it does; help and wrong usage need only the former.
+A verb's file declares options and does the work; help and wrong usage need only the declarations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERRUPTED = 130  # exit status after Ctrl-C
 
 
 def import_quickly(name: str) -> ModuleType:
-    """Import a module of the package and what it needs."""
+    """Import a module of the package and its needs."""
     if name in sys.modules:
         return sys.modules[name]
     with ending_at_once():

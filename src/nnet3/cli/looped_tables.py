@@ -29,7 +29,7 @@ class LoopedRunner:
         compile_options: CompileOptions | None = None,
         debug: bool = False,
     ) -> None:
-        """Prepare a network that is on its device. Raises Nnet3Error for one that cannot be run in streams."""
+        """Prepare a network on its device. Raises Nnet3Error for a network that cannot be run in streams."""
         self._scoring = scoring
         self._streams = StreamComputer(
             nnet, **options.values(), device=device, compile_options=compile_options, debug=debug

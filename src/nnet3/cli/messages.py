@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger("nnet3")
 
 
 def say(message: str, prefix: str = "nnet3: ") -> None:
-    """One message. It may quote a file, and what files hold must not steer the terminal.
+    """One message. It may quote a file, and contents of files must not steer the terminal.
 
     A message that cannot be written is lost: nothing depends on it.
     """
@@ -33,14 +33,14 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 
 class LeftOut:
-    """Counts in `failed` the entries that are left out since something is wrong with them, and warns of each."""
+    """Counts faulty entries in `failed`, leaves them out, and warns of each."""
 
     def __init__(self, warning: str = "utterance '{}' left out: {}") -> None:
         """`warning` takes a key and an error."""
         self.failed, self._warning = 0, warning
 
     def made(self, key: str, make: Callable[..., M], *given: Any) -> M | None:
-        """Returns what `make` makes of what is given; None, and the entry is left out, if it raises Nnet3Error."""
+        """Returns the result of `make`; None, and the entry is left out, if `make` raises Nnet3Error."""
         try:
             return make(*given)
         except Nnet3Error as error:
@@ -49,7 +49,7 @@ class LeftOut:
             return None
 
     def each(self, entries: Iterable[tuple[str, T]], make: Callable[[str, T], M]) -> Iterator[tuple[str, M]]:
-        """Yields what `make` makes of each key and entry, but those that are left out."""
+        """Yields the results of `make` for keys and entries, without left out entries."""
         for key, entry in entries:
             made = self.made(key, make, key, entry)
             if made is not None:

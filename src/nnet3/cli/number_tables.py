@@ -1,4 +1,4 @@
-"""Copies tables of matrices and vectors, tells their sizes, and sums them."""
+"""Copies tables of matrices and vectors, tells sizes, and sums tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def copy_features(
     lengths: str,
     read: Callable[[Reader], np.ndarray] | None = None,
 ) -> None:
-    """Copies a table of matrices, or the one in a file or the part of it that a range names; with a `method` they
+    """Copies a table of matrices, or the matrix in a file or a range of it; with a `method` matrices
     become compressed, else full.
 
     `read` reads the matrices of another toolkit.
@@ -100,7 +100,7 @@ def part_of_file(name: str) -> GeneralMatrix:
 
 
 def write_lengths(source: str, output: str) -> int:
-    """Writes the number of rows of each matrix to a table, if one is named; returns their sum."""
+    """Writes the number of rows of each matrix to a table, if named; returns the sum of rows."""
     with open_general_matrix_table(source) as table:
         counts = {key: matrix.shape[0] for key, matrix in table}
     if output:

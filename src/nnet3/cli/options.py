@@ -1,4 +1,4 @@
-"""Options and arguments of verbs: the kinds that there are, and those that several verbs share."""
+"""Options and arguments of verbs: their kinds, and options of several verbs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.text.values import ANY, Integer, Number, Rule, at_least, within
 
 
 class _IntegerType(click.IntRange):
-    """An integer that keeps inclusive bounds, which help shows, and fits its bits."""
+    """An integer within inclusive bounds, shown by help, and within its bits."""
 
     def __init__(self, kind: values.Integer):
         super().__init__(_whole(kind.rule.minimum), _whole(kind.rule.maximum))
@@ -38,7 +38,7 @@ class _ValueType(click.ParamType):  # type: ignore[type-arg]
 
 
 def click_type(kind: values.Value) -> click.ParamType[Any]:
-    """The type of a command-line option that takes values of this kind."""
+    """The type of a command-line option for values of a kind."""
     if isinstance(kind, values.Boolean):
         return click.BOOL
     if isinstance(kind, values.Integer) and kind.rule is not values.ANY:
@@ -50,7 +50,7 @@ def click_type(kind: values.Value) -> click.ParamType[Any]:
 
 
 def integer(minimum: float | None = None, bits: int = 32) -> click.ParamType[Any]:
-    """The type of an option that takes integers of so many bits."""
+    """The type of an option for integers of so many bits."""
     return click_type(values.Integer(values.ANY if minimum is None else values.at_least(minimum), bits))
 
 
@@ -80,14 +80,14 @@ flag = partial(click.option, type=KALDI_BOOL, default=False)
 
 
 def number(*names: str, rule: Rule = ANY, **settings: Any) -> Decorator:
-    """An option that takes a number which keeps the rule; help shows its default."""
+    """An option for a number within the rule; help shows its default."""
     return click.option(
         *names, type=click_type(Number(rule)), show_default=settings.pop("show_default", True), **settings
     )
 
 
 def whole_number(*names: str, least: int | None = None, bits: int = 32, **settings: Any) -> Decorator:
-    """An option that takes an integer of so many bits; help shows its default."""
+    """An option for an integer of so many bits; help shows its default."""
     return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
 
 
@@ -102,9 +102,10 @@ def ignored(*names: str, kind: click.ParamType[Any] = KALDI_BOOL) -> Decorator:
 
 
 def refused(*names: str, why: str, unless: float | None = None) -> Decorator:
-    """Decorator: options of a program of Kaldi that are not supported; the value that changes nothing is taken.
+    """Decorator: unsupported options of a program of Kaldi; only the neutral value is taken.
 
-    That is `unless`, a number, or for texts only to leave them out. Any other one raises UsageError, which says `why`.
+    The neutral value is `unless`, a number, or for texts the option's absence. Any other value raises UsageError, which
+    says `why`.
     """
 
     def check(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -123,9 +124,9 @@ def port_option(name: str, *, help: str) -> Decorator:
 
 
 def arguments(**metavars: str) -> Decorator:
-    """The arguments of a verb, in order, by the words with which usage shows them.
+    """The arguments of a verb, in order, by the words shown by usage.
 
-    One in brackets may be left out, and is "" then; one of several words, or with dots, takes one or more.
+    A word in brackets may be left out, and is "" then; an argument of several words, or with dots, takes one or more.
     """
     return all_of(*(_argument(name, metavar) for name, metavar in metavars.items()))
 
@@ -139,7 +140,7 @@ def _argument(name: str, metavar: str) -> Decorator:
 
 
 def all_of(*decorators: Decorator) -> Decorator:
-    """One decorator that does what all of them do, the first one outermost."""
+    """A decorator that applies all `decorators`, the first outermost."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in reversed(decorators):
@@ -181,7 +182,7 @@ max_evaluations_option = whole_number("--max-objective-evaluations", least=1, de
 
 
 def test_mode_options(*, batchnorm: bool) -> Decorator:
-    """Decorator: the modes in which to compute an objective; `batchnorm` is the default of that one."""
+    """Decorator: the modes in which to compute an objective; `batchnorm` is the default of batch-norm's mode."""
     return all_of(
         flag("--batchnorm-test-mode", default=batchnorm, show_default=True, help="Batch-norm by stored statistics."),
         flag("--dropout-test-mode", default=True, show_default=True, help="Without dropout."),

@@ -1,4 +1,4 @@
-"""Tables of training examples: as minibatches, the outputs that networks have for them, statistics of these for LDA."""
+"""Tables of training examples: as minibatches, networks' outputs for the examples, statistics of outputs for LDA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ E = TypeVar("E")
 
 
 def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
-    """Each (merged) example of a table as a minibatch for this network."""
+    """Yields the (merged) examples of a table as minibatches for the network."""
     inputs, outputs = nnet.input_dims, nnet.output_dims
     return minibatches_of(rspecifier, EXAMPLES, lambda example, key: to_minibatch(example, inputs, outputs, key))
 
@@ -35,7 +35,7 @@ def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
 def minibatches_of(
     rspecifier: str, kind: ExampleKind[E], prepare: Callable[[E, str], Minibatch]
 ) -> Iterator[Minibatch]:
-    """Each example of a table with what `prepare` makes of it and its key. Its errors say which one it is."""
+    """Yields the minibatches that `prepare` makes of a table's examples and keys. Errors name the table and the key."""
     with ExampleReader(rspecifier, kind) as examples:
         for key, example in examples:
             try:
@@ -46,7 +46,7 @@ def minibatches_of(
 
 
 def report_gradient(gradient: Nnet | None, output: str) -> None:
-    """Prints the norms of a gradient, if there is one, and writes it if `output` is a name."""
+    """Prints the norms of a gradient, if any, and writes the gradient if `output` is a name."""
     if gradient is None:
         return
     for line in gradient_lines(gradient):
@@ -56,9 +56,9 @@ def report_gradient(gradient: Nnet | None, output: str) -> None:
 
 
 def write_outputs(device: str, model: str, examples: str, output: str, node: str, exponentiate: bool) -> None:
-    """Writes the rows of an output node for each example, of an empty table an empty one.
+    """Writes the rows of an output node for each example, for an empty table an empty table.
 
-    Raises Nnet3Error if an example has no such output.
+    Raises Nnet3Error if an example lacks the output.
     """
     nnet = load_network_to(device, model)
     if node not in nnet.output_names:

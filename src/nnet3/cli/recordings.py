@@ -20,7 +20,7 @@ _MOST_AT_ONCE = 1 << 28  # bytes of a pipe in a format that is read whole
 
 
 def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
-    """Yields the recordings of a table or the one of a file, or why there is none. One out of a pipe is read later."""
+    """Yields a table's recordings or a file's recording, or errors in their place. A pipe is read later."""
     key = "stdin" if name == "-" else Path(name).stem
     try:
         if is_table(name):
@@ -33,8 +33,9 @@ def recordings_of(name: str, opened: OpenRecording) -> Iterator[tuple[str, Audio
 
 
 def recordings_of_table(name: str, opened: OpenRecording) -> Iterator[tuple[str, AudioSource | Nnet3Error]]:
-    """Yields the recordings of a table, or why there is none. Files and pipes of a script may be of any kind that
-    `opened` reads; an archive has WAV files one after the other. Raises Nnet3Error if there is no such table."""
+    """Yields the recordings of a table, or errors in their place. Files and pipes of a script may be of any kind that
+    `opened` reads; an archive has WAV files in a row. Raises Nnet3Error for a missing table.
+    """
     script = parse_rspecifier(name).script
 
     def read(reader: Reader) -> AudioSource:
@@ -81,7 +82,7 @@ def _opened_source(file: FileName, name: str, opened: OpenRecording) -> Iterator
 
 
 def _wave_size(reader: Reader) -> int:
-    """Returns the bytes of the WAV file that begins here, which are all there. ModelFormatError if there is none."""
+    """Returns the bytes of the complete WAV file that begins here. ModelFormatError without a WAV file."""
     reader.need(_RIFF_HEADER, "the header of a WAV file")
     header = bytes(reader.data[reader.position : reader.position + _RIFF_HEADER])
     size = int.from_bytes(header[4:], "little")

@@ -1,6 +1,6 @@
-"""The verbs, found where they are: in the files of verbs/, one for each family. Only what is asked for is imported.
+"""The verbs, found in the files of verbs/, one for each family. Only files of verbs in use are imported.
 
-A verb is all that such a file defines by a name that does not begin with an underscore; its name is that name.
+A file defines a verb by a name without an underscore in front; the name is the verb's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFINED = re.compile(r"^(?:def )?([a-z]\w*)(?: = |\()", re.MULTILINE)
 
 @cache
 def _file_of_verb() -> dict[str, str]:
-    """The file that defines each verb, which is not imported for that; verbs in alphabetical order."""
+    """The defining file of each verb, found without an import; verbs in alphabetical order."""
     folder = Path(verbs.__path__[0])
     texts = {file: (folder / f"{file}.py").read_text(encoding="utf-8") for file in FAMILIES}
     found = {name.replace("_", "-"): file for file, text in texts.items() for name in _DEFINED.findall(text)}
@@ -44,14 +44,14 @@ def verb_names() -> tuple[str, ...]:
 
 
 def find_verb(name: str) -> Verb:
-    """The verb of a name that there is."""
+    """The verb of a known name."""
     module = importlib.import_module(f"{verbs.__name__}.{_file_of_verb()[name]}")
     verb: Verb = getattr(module, name.replace("-", "_"))
     return verb
 
 
 def find_program(program: str) -> Verb | None:
-    """The verb that does what a program of Kaldi does, if there is one."""
+    """The verb for a program of Kaldi; None without one."""
     name = program.removeprefix("nnet3-")
     found = find_verb(name) if name in verb_names() else None
     return found if found is not None and found.program == program else None

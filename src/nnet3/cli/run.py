@@ -139,7 +139,7 @@ def _no_such_verb(word: str) -> str:
 
 
 def _drop_unwritten() -> None:
-    """Drops output that cannot be written, about which Python would complain again when it ends."""
+    """Drops output that cannot be written, to keep Python from complaining again at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

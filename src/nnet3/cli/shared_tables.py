@@ -1,7 +1,7 @@
-"""Shares the utterances of a table among processes that torchrun has started.
+"""Shares the utterances of a table among processes started by torchrun.
 
-Each process writes an archive of its own, which grows entry by entry; the first one writes the script of all at the
-end. Processes that torchrun has started again go on from what is in the archives.
+A process writes an archive of its own, which grows entry by entry; the first process writes the script of all at the
+end. Processes restarted by torchrun go on from the entries in the archives.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def compute_shared(tables: ComputedTables, run: Runner) -> None:
 
 
 def table_sizes(rspecifier: str) -> dict[str, int]:
-    """Returns the size of each entry of a table of features: its bytes, where a script says these, or its frames.
+    """Returns the sizes of the entries of a table of features: in bytes, where a script has places, else in frames.
 
     Raises TableError for a table that cannot be read twice.
     """
@@ -70,7 +70,7 @@ def table_sizes(rspecifier: str) -> dict[str, int]:
 
 
 def _byte_sizes(places: Mapping[str, tuple[str, int]]) -> dict[str, int]:
-    """Returns the bytes from the position of each entry to that of the next one in its file, or to the end."""
+    """Returns the bytes from the position of each entry to the next entry in its file, or to the end."""
     ends: dict[str, list[int]] = {}
     for name, offset in places.values():
         ends.setdefault(name, [os.path.getsize(name) if os.path.isfile(name) else offset + 1]).append(offset)
@@ -79,7 +79,7 @@ def _byte_sizes(places: Mapping[str, tuple[str, int]]) -> dict[str, int]:
 
 
 def shares(sizes: Mapping[str, int], number: int) -> list[set[str]]:
-    """Returns the keys of so many shares of nearly equal size: each goes to the smallest one, the largest first."""
+    """Returns the keys of `number` shares of nearly equal size: largest entries first, into the smallest share."""
     found: list[set[str]] = [set() for _ in range(number)]
     loads = [(0, share) for share in range(number)]
     for key in sorted(sizes, key=lambda key: -sizes[key]):
@@ -96,7 +96,7 @@ def _part(name: str, number: int) -> str:
 
 
 def _parts(name: str) -> list[Path]:
-    """Returns the files of all processes that are there."""
+    """Returns the existing files of all processes."""
     found: list[Path] = []
     for number in count():
         path = Path(_part(name, number))
@@ -113,7 +113,7 @@ def _lines(scripts: Iterable[Path]) -> dict[str, bytes]:
 
 
 def _say_all(tables: ComputedTables, numbers: list[tuple[int, ...]], tally: UtteranceTally) -> None:
-    """Says how many utterances all processes had; `tally` is that of this one."""
+    """Says how many utterances all processes had; `tally` is the local process's."""
     done, failed, damaged, resumed, frames = (
         sum(each) - own for each, own in zip(zip(*numbers, strict=True), numbers[0], strict=True)
     )

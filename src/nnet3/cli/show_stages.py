@@ -37,9 +37,9 @@ def grouped_commands(
     max_commands: int | None = None,
     seconds: Mapping[int, float] | None = None,
 ) -> str:
-    """Prints matrices, then commands in groups, each after its time in microseconds if `seconds` has it.
+    """Prints matrices, then commands in groups, after their times in microseconds where `seconds` has them.
 
-    `max_commands`: print only so many commands, and the number of those left out.
+    `max_commands`: the largest number of commands printed; the number of commands left out follows.
     """
     lines = [summary(computation), *introductions(computation)]
     backward = any(io.deriv for io in (*computation.inputs, *computation.outputs))
@@ -84,7 +84,7 @@ def _subject(computation: NnetComputation, command: Command) -> tuple[str, bool]
 
 
 def _comment(nnet: Nnet, name: str, is_deriv: bool) -> str:
-    """A node's name and what it is."""
+    """A node's name and description."""
     what = f"derivative of {name}" if is_deriv else name
     if name not in nnet.node_number:
         return what
@@ -107,7 +107,7 @@ def show_passes(
 ) -> NnetComputation:
     """Run the passes; print commands, calls and memory before and after each, and at most `max_lines` of its changes.
 
-    Changes are lines of commands: `-` for one that has gone, `+` for a new one. Returns the optimized computation.
+    Changes are lines of commands: `-` for a removed command, `+` for a new command. Returns the optimized computation.
     """
     before, sizes = computation, plan(computation)
 
@@ -140,7 +140,7 @@ def _sizes(before: NnetComputation, old: Plan, after: NnetComputation, new: Plan
 
 
 def _changes(before: NnetComputation, after: NnetComputation) -> Iterator[str]:
-    """Yields the commands that go and come, with a line around them, without their numbers."""
+    """Yields the removed and new commands, with a line of context, without their numbers."""
     old, new = ([format_command(each, command) for command in each.commands] for each in (before, after))
     found = difflib.unified_diff(old, new, n=_LINES_AROUND, lineterm="")
     return (line for number, line in enumerate(found) if number > 1 and not line.startswith("@@"))
@@ -223,7 +223,7 @@ def request_of_times(
     backward: bool,
     frames: int = _FRAMES,
 ) -> ComputationRequest:
-    """The request for these texts NAME=FIRST:LAST[:STEP], or for so many frames of each output and what they need."""
+    """The request for texts NAME=FIRST:LAST[:STEP], or for `frames` frames of each output and the inputs needed."""
     wanted = _all_times("--output", outputs) or {name: np.arange(frames) for name in nnet.output_names}
     given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
     rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))

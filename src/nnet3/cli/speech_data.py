@@ -62,7 +62,7 @@ class SpeechData:
         return found
 
     def utterances(self, keys: Collection[str]) -> Iterator[Spoken]:
-        """Yields these utterances in the order of their recordings; names those that cannot be read."""
+        """Yields the given utterances in the order of their recordings; names utterances that cannot be read."""
         left = {key: self.transcripts[key] for key in keys}
         parts = self._parts
         for recording, source in recordings_of_table(f"scp:{self.recordings}", open_audio):

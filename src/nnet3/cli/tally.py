@@ -14,9 +14,9 @@ _SECONDS_BETWEEN_LINES = 30.0
 
 
 class UtteranceTally:
-    """Counts utterances: in one line on a terminal, now and then in a new one elsewhere.
+    """Counts utterances: in one line on a terminal, now and then in a new line elsewhere.
 
-    `failed` are left out, `damaged` those of them that could not be read, `resumed` were there already.
+    `failed` are left out, among them the `damaged`, which could not be read; `resumed` were there already.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:

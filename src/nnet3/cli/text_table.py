@@ -1,4 +1,4 @@
-"""Plain tables: columns as wide as what is in them, the last one folded, no blanks at the end of a line."""
+"""Plain tables: columns as wide as their contents, the last column folded, no blanks at the end of a line."""
 
 from __future__ import annotations
 

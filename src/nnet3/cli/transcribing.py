@@ -1,4 +1,4 @@
-"""Transcribes recordings one after the other, and goes on behind those that cannot be read."""
+"""Transcribes recording after recording, and goes on behind unreadable recordings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def transcribe(
     channel: int | None,
     graph: str | None,
 ) -> None:
-    """Writes what is heard in each recording. Raises Nnet3Error if none could be read, or one could not be written."""
+    """Writes transcripts of recordings. Raises Nnet3Error if none could be read, or one could not be written."""
     is_named = len(recordings) > 1 or is_table(recordings[0])
     if is_named and output_format in ("srt", "vtt") and output_dir is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
@@ -83,7 +83,7 @@ def transcribe(
 
 
 class _Interrupt:
-    """Keeps Ctrl-C until audio is waited for, so that what was heard till then is whole; a second one ends all."""
+    """Keeps Ctrl-C until audio is waited for, so that the transcript till then is whole; a second Ctrl-C ends all."""
 
     def __init__(self) -> None:
         self.came, self._is_waiting = False, False
@@ -121,7 +121,7 @@ class _Interrupt:
 def _heard(
     recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress, interrupt: _Interrupt
 ) -> Iterator[SpokenText]:
-    """Yields what is heard in each segment in which something is said."""
+    """Yields the spoken text of each segment with speech."""
     now = 0.0
     for part in interrupt.until(recording.pieces(_PIECE_SECONDS)):
         seconds = len(part) / recording.rate

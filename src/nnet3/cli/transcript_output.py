@@ -1,4 +1,4 @@
-"""Writes transcripts: to standard output as they come, or each into a file of its own."""
+"""Writes transcripts: to standard output as they come, or into a file for each recording."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _BEGIN, _BETWEEN, _END = '{"results" : [\n', ",\n", "\n]}\n"  # of a JSON docume
 
 
 class TranscriptError(Nnet3Error):
-    """A transcript that cannot be written: no other one could be, or a recording would be lost."""
+    """An unwritable transcript: all others would fail too, or a recording would be lost."""
 
 
 class TranscriptOutput:
-    """Writes what is heard in one recording after the other.
+    """Writes transcripts of recording after recording.
 
     `output_format`: txt, ctm, srt, vtt, json or jsonl. JSON on standard output is one document for all, which ends
-    when this is left. With a `folder` each recording has a file, when it is whole; of `recordings`, names as on a
+    with the `with` block. With a `folder` each recording has a file, when it is whole; of `recordings`, names as on a
     command line, none is replaced.
     """
 
@@ -74,7 +74,7 @@ class TranscriptOutput:
                 click.echo(text, nl=False)
 
     def _new_name(self, key: str) -> str:
-        """Returns a name for a file that no recording before this one has, and says so if it is not the recording's."""
+        """Returns an unused name for a recording's file, and says so if the name is not the recording's."""
         plain = name = key.replace("/", "_")
         number = 1
         while name in self._names:

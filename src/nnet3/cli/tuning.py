@@ -38,8 +38,8 @@ def tune(
 ) -> int:
     """Writes the folder of a tuned model; returns the exit status, which is not 0 if a signal has stopped training.
 
-    `held_out`: data to compare both models on, "" for a share of `data`. `work`: a new folder for what is made on the
-    way, "" for one that goes at the end.
+    `held_out`: data to compare both models on, "" for a share of `data`. `work`: a new folder for intermediate
+    files, "" for a temporary folder.
     """
     check_can_save()
     device = choose_device(device_name, take_use_gpu())
@@ -72,7 +72,7 @@ def tune(
 
 @contextlib.contextmanager
 def _work_folder(name: str, beside: Path) -> Iterator[Path]:
-    """Yields a folder that stays, if it has a name, or one beside another folder that goes."""
+    """Yields a folder that stays, if named, or a temporary folder beside another folder."""
     if not name:
         with tempfile.TemporaryDirectory(prefix=f"{beside.stem}.", suffix=".tmp", dir=beside.parent) as folder:
             yield Path(folder)
@@ -103,7 +103,7 @@ def _drawn(keys: list[str], options: TuningOptions) -> tuple[list[str], list[str
 
 
 def _told(tuned: Tuned) -> Iterator[str]:
-    """Yields lines about both models on what was held out."""
+    """Yields lines about both models on the held out data."""
     if tuned.before is None or tuned.after is None:
         yield "nothing was held out: whether the model is better is not known"
         return

@@ -78,10 +78,10 @@ def _names_in(word: str) -> set[str]:
 def verb(
     summary: str, program: str = "", program_defaults: dict[str, Any] | None = None, name: str = "", **others: Any
 ) -> Callable[[Callable[..., Any]], Verb]:
-    """Decorator: makes a function that click options decorate a verb, with the function's name unless another is given.
+    """Decorator: makes a verb of a function decorated by click options, with the function's name by default.
 
-    `program` is Kaldi's program that does the same; `program_defaults` are options that differ when it is called so.
-    The help is the function's docstring; its last paragraph, command lines as one types them, is shown as examples.
+    `program` is Kaldi's equivalent program; `program_defaults` are the options with other defaults under Kaldi's name.
+    The help is the function's docstring; its last paragraph, command lines as typed, is shown as examples.
     """
 
     def decorate(function: Callable[..., Any]) -> Verb:
@@ -95,7 +95,7 @@ def verb(
 
 
 def _with_examples(help: str) -> str:
-    """Returns a help whose last paragraph, if it is command lines, is marked for click: it is not to be wrapped."""
+    """Returns a help whose last paragraph, if of command lines, is marked for click: not to be wrapped."""
     text, _, commands = help.rpartition("\n\n")
     if not commands.startswith("nnet3 "):
         return help
@@ -105,20 +105,20 @@ def _with_examples(help: str) -> str:
 
 
 def take_internal(name: str, default: Any) -> Any:
-    """The value of an option that steers Kaldi's internals, or the default; who asks for it acts on it."""
+    """The value of an option that steers Kaldi's internals, or the default; the caller acts on it."""
     internals: dict[str, Any] = click.get_current_context().meta[_INTERNALS]
     return internals.pop(name, default)
 
 
 def take_use_gpu() -> str | None:
-    """The value of `--use-gpu`, if it was given; who asks for it acts on it."""
+    """The value of `--use-gpu`, if given; the caller acts on it."""
     value: str | None = click.get_current_context().meta.pop(_USE_GPU, None)
     click.get_current_context().meta[_USE_GPU] = None
     return value
 
 
 def run_on_cpu() -> None:
-    """Say of a verb that it computes on the CPU. Raises click.UsageError if it must use a GPU."""
+    """Say of a verb that it computes on the CPU. Raises click.UsageError if the user demands a GPU."""
     value = take_use_gpu()
     if value in ("yes", "wait"):
         raise click.UsageError(f"--use-gpu={value}: what this verb computes runs on the CPU: leave that out")

@@ -70,7 +70,7 @@ def write_word_times(
 
 
 def _lexicon(model: str, lexicon: str, phones: str, silence: str, silence_probability: float, unknown: str) -> Lexicon:
-    """Returns a lexicon with the model's phones, by default phones.txt beside it. Nnet3Error if that is not there."""
+    """Returns a lexicon with the model's phones, by default phones.txt beside it. Nnet3Error for a missing file."""
     phones = phones or str(Path(model).parent / "phones.txt")
     if not Path(phones).is_file():
         raise Nnet3Error(f"{phones}: no such file: say with --phones where the names of the model's phones are")
@@ -80,7 +80,7 @@ def _lexicon(model: str, lexicon: str, phones: str, silence: str, silence_probab
 
 
 def _factor_beside(model: str) -> int:
-    """Returns what the file `frame_subsampling_factor` beside a model says, 0 if there is none."""
+    """Returns the number in the file `frame_subsampling_factor` beside a model, 0 without the file."""
     path = Path(model).parent / "frame_subsampling_factor"
     text = path.read_bytes().strip() if path.is_file() else b"0"
     factor = whole_number(text)

@@ -205,12 +205,12 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def updatable(self) -> UpdatableComponent | None:
-        """This component, if it has parameters: it has learning rates then."""
+        """The component itself, if it has parameters, and so learning rates."""
         return None
 
     @property
     def dropout_proportion(self) -> float | None:
-        """The proportion that is zeroed, None for components that are no dropout."""
+        """The zeroed proportion; None for components without dropout."""
         return None
 
     @property
@@ -223,20 +223,20 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
         return None
 
     def without_repeats(self) -> Component | None:
-        """A new component that does the same with a copy of the parameters for each use; None if no type can."""
+        """A new equivalent component with a copy of the parameters for each use; None if no type can."""
         return None
 
     @property
     def inference_only(self) -> str:
-        """The reason why there is no backward pass, and what to do; empty if there is one."""
+        """The reason for a missing backward pass, and a remedy; empty for a component with a backward pass."""
         return ""
 
     def in_low_precision(self, products: torch.dtype) -> Component | None:
-        """A new component for inference that does the same with products of int8 or bfloat16; None if no type can.
+        """A new equivalent component for inference with products of int8 or bfloat16; None if no type can.
 
         For float32 its weights are packed for speed; None if packing gains nothing.
 
-        Raises ComponentError if this one's numbers do not allow it.
+        Raises ComponentError if the component's numbers do not allow it.
         """
         return None
 
@@ -266,7 +266,7 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
         self.backward(x, output, output_deriv, memo, to_update, input_derivs[0] if input_derivs else None, indexes)
 
     def replay_state(self) -> list[object] | None:
-        """Returns all that `forward` depends on besides the contents of its tensors; None if it draws numbers."""
+        """Returns all that `forward` depends on besides its tensors' contents; None if it draws numbers."""
         return list(vars(self).values())
 
     # ---- native code ----
@@ -275,9 +275,9 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
     is_native: bool = False
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
-        """Returns operations that do as `forward` does, of tensors that are attributes; None if there are none.
+        """Returns operations equivalent to `forward`, on tensors that are attributes; None without such operations.
 
-        What a type inherits holds for the `forward` that stands beside it, and not for one that overrides that.
+        An inherited `native` holds for the `forward` beside it, and not for an overriding `forward`.
         """
         return None
 
@@ -301,7 +301,7 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def rules_period(self) -> int | None:
-        """The frames of time after which the index rules are the same again; None if that is not known."""
+        """The period, in frames, of the index rules; None if not known."""
         return 1 if self.identity_indexes else None
 
     #: True if `forward` must be given the result of `precompute_indexes`.
@@ -311,9 +311,9 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def indexes_go_on(self) -> bool:
-        """True if periods of rows that repeat add alike to the arrays of `precompute_indexes`, or each as much more.
+        """True if repeating periods of rows add equal or equally growing parts to the arrays of `precompute_indexes`.
 
-        Then these do not look at how many rows there are, and contain absolute times as they are if at all.
+        The arrays then ignore the number of rows, and contain absolute times unchanged if at all.
         """
         return False
 
@@ -332,7 +332,7 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns which outputs are computable (rows,) and which inputs they use (rows, slots).
 
-        `available` (rows, slots) says which of the wanted inputs there are.
+        `available` (rows, slots): the available inputs among the wanted inputs.
         """
         return np.asarray(available.all(axis=1)), available
 
@@ -344,9 +344,9 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
         return inputs, outputs
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays | None:
-        """Returns what forward and backward need to know of the rows, from their index tables after reordering.
+        """Returns the facts about rows needed by forward and backward, from the rows' index tables after reordering.
 
-        None if they need nothing. Else it is data that can be saved: NumPy arrays of integers or truth values by name,
+        None if nothing is needed. Else it is data that can be saved: NumPy arrays of integers or truth values by name,
         numbers as arrays without axes. Called only if `needs_indexes` is set.
         """
         raise ComponentError(f"{self.type_name} has needs_indexes, but defines no precompute_indexes")

@@ -2,8 +2,8 @@
 
 A row holds all heights of one time; column h F + f is filter f at height h. For one time offset, an output height
 mostly reads neighbouring heights: one stretch of columns of the row. A `HeightPiece` collects output heights whose
-stretches have the same length and move by a constant step. As a strided view these are a batch of matrices, one for
-each output height, without any copying.
+stretches have equal lengths and move by a constant step. As a strided view the stretches are a batch of matrices, one
+for each output height, without any copying.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TimeTaps:
     """The weights of one time offset, as two lists of pieces.
 
     Forward, taps are the height offsets in rising order, sources are input heights and targets output heights.
-    Backward, `backward_order` lists the same taps so that output heights which read one input height are neighbours.
+    Backward, `backward_order` lists the taps so that output heights with a common input height are neighbours.
     """
 
     first_column: int  # of these taps in linear_params, in units of num_filters_in
@@ -102,7 +102,7 @@ class ConvolutionModel:
 
     @cached_property
     def taps(self) -> tuple[TimeTaps, ...]:
-        """One for each of `time_offsets`."""
+        """The taps of every time offset in `time_offsets`."""
         result, first = [], 0
         for time in self.time_offsets:
             heights = np.array([height for t, height in self.offsets if t == time])
@@ -200,7 +200,7 @@ class ConvolutionModel:
         return None
 
     def _served(self, height_offsets: Iterable[int]) -> list[tuple[int, int]]:
-        """First and last output height that has its input within range, for each offset that has any."""
+        """First and last output height with an input in range, for each offset with such heights."""
         step = self.height_subsample_out
         ranges = []
         for offset in height_offsets:

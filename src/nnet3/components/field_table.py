@@ -129,7 +129,7 @@ class Field:
 
     @property
     def label(self) -> str:
-        """The config key, or what it would be."""
+        """The config key; without one the would-be key."""
         return self.name.replace("_", "-") if self.key in (None, "-") else str(self.key)
 
     @property
@@ -138,7 +138,7 @@ class Field:
         return f"<{self.name.title().replace('_', '')}>" if self.token == "<>" else str(self.token)
 
     def parse(self, line: ConfigLine, values: dict[str, Any]) -> None:
-        """Take the value from a config line, unless there is one or there is no key."""
+        """Take the value from a config line, unless the value is given or the field has no key."""
         if self.key is None or self.name in values:
             return
         default = {} if self.default is REQUIRED else {"default": _resolve(self.default, values.__getitem__)}
@@ -189,13 +189,13 @@ class Field:
 
 
 def obsolete(kind: Kind, *tokens: str) -> tuple[Field, ...]:
-    """Values that old files have, which mean nothing now."""
+    """Values of old files, without a meaning now."""
     return tuple(Field("", kind, None, token, optional=True, saved=False) for token in tokens)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Something that info says of a tensor: a function of a name and the tensor that gives `, name-rms=...` or so."""
+    """A part of info about a tensor: a function of a name and the tensor that gives `, name-rms=...` or so."""
 
     function: Callable[[str, Tensor], str]
     attribute: str
@@ -226,7 +226,7 @@ def show(component: Any, fields: Sequence[Field], shown: Shown) -> str:
 
 
 def read_fields(reader: Reader, fields: Sequence[Field]) -> dict[str, Any]:
-    """The values by name, of fields one after the other."""
+    """The values of consecutive fields, by name."""
     values: dict[str, Any] = {}
     for field in fields:
         field.read(reader, values)
@@ -239,7 +239,7 @@ def write_fields(writer: Writer, component: Any, fields: Sequence[Field]) -> Non
 
 
 def divisor_of(name: str) -> Check:
-    """The check that a value divides another one."""
+    """The check that a value divides another value."""
 
     def check(value: Any, values: Values) -> str:
         whole = values[name]
@@ -249,7 +249,7 @@ def divisor_of(name: str) -> Check:
 
 
 def at_most(name: str) -> Check:
-    """The check that a value is not greater than another one."""
+    """The check that a value is not greater than another value."""
 
     def check(value: Any, values: Values) -> str:
         most = values[name]
@@ -259,7 +259,7 @@ def at_most(name: str) -> Check:
 
 
 def packed(values: Values, parts: type[Any], name: str) -> dict[str, Any]:
-    """The values with those that are the fields of a dataclass put together, as one of it."""
+    """The values, with the values for fields of a dataclass put together in an object of the dataclass."""
     names = {part.name for part in dataclass_fields(parts)}
     others = {key: value for key, value in values.items() if key not in names}
     return {**others, name: parts(**{key: value for key, value in values.items() if key in names})}

@@ -16,7 +16,7 @@ from nnet3.text import ConfigLine
 
 
 class ComponentForm:
-    """The part of a component that knows its form; a subclass sets `fields`, and `register` its `type_name`."""
+    """The form of a component; a subclass sets `fields`, and `register` its `type_name`."""
 
     type_name: ClassVar[str] = ""
     #: What config lines and files hold, in the order of the file.

@@ -270,9 +270,9 @@ _TDNN: dict[torch.dtype, type[InferenceAffine]] = {
 def low_precision(
     products: torch.dtype, linear: Tensor, bias: Tensor | None = None, time_offsets: Sequence[int] | None = None
 ) -> InferenceAffine | None:
-    """Returns the component that computes y = x W^T + b, at time offsets if given, with such products.
+    """Returns the component for y = x W^T + b, at time offsets if given, with products of the given type.
 
-    For float32 weights are packed. None if there are no such products for these sizes, or slower ones. Raises
+    For float32 weights are packed. None if products for these sizes are missing, or slower. Raises
     ComponentError for weights that are not finite, if they are rounded, and for int8 on another device than the CPU.
     """
     kinds = _AFFINE if time_offsets is None else _TDNN
@@ -325,7 +325,7 @@ class _Scratch(threading.local):
         self._buffers: dict[torch.dtype, Tensor] = {}
 
     def matrix(self, dtype: torch.dtype, like: Tensor) -> Tensor:
-        """Returns a matrix of this size, whose memory the next call for the same dtype uses again."""
+        """Returns a matrix of a size, in memory used again by the next call for the dtype."""
         buffer = self._buffers.get(dtype)
         if buffer is None or buffer.numel() < like.numel():
             with torch.inference_mode(False):

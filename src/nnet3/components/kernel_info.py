@@ -9,7 +9,7 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 
 
 def kernel_info(name: str, component: Component, num_inputs: int, *, has_parts: bool = True) -> KernelInfo:
-    """Returns the promises of a component that has this many inputs, one or none, as it is now.
+    """Returns the present promises of a component with the given number of inputs, one or none.
 
     With `has_parts` it may be computed in parts if the component can.
     """

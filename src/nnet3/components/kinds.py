@@ -23,7 +23,7 @@ _MOST_FRAMES = 1 << 24
 def too_wide(num_inputs: int, num_frames: int) -> str:
     """Returns why an output cannot look at `num_inputs` inputs within `num_frames`, "" if it can.
 
-    Memory is taken for each of them, so a damaged file must not ask for any number.
+    Memory is taken for every input, so a damaged file must not ask for any number.
     """
     if num_inputs > _MOST_INPUTS or num_frames > _MOST_FRAMES:
         wide = f"{num_inputs} inputs over {num_frames} frames"
@@ -196,7 +196,7 @@ class BooleanKind(Kind):
 
 @dataclass(frozen=True)
 class Flag(BooleanKind):
-    """A truth value that is its token alone in a file, for True; use it with an `absent` of False."""
+    """A truth value, in a file its token alone, for True; use it with an `absent` of False."""
 
     def read(self, reader: Reader, what: str, values: Values) -> bool:
         return True

@@ -1,9 +1,9 @@
-"""Rules that put two components, one applied after the other, into one with the same result.
+"""Rules that put two components, one applied after the other, into one component with the same result.
 
-Each takes the first component and the second, whose input holds the first one's output once or several times side by
+A rule takes the first component and the second, whose input holds the first's output once or several times side by
 side. It returns a new component, the second itself if the first does nothing, or None if the pair does not fit.
 Products are made in float64. A copy of a component keeps its rates and limits of training. Any other new component has
-the defaults, as in Kaldi; only a linear component that got a bias keeps its learning rate.
+the defaults, as in Kaldi; only a linear component with a new bias keeps its learning rate.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from nnet3.components.row_sums import sum_and_count, sum_over_processes_, take_t
 
 @dataclass(frozen=True)
 class Directions:
-    """A preconditioned matrix X_hat = X - H W in factors, which is all that some products with it need."""
+    """A preconditioned matrix X_hat = X - H W in factors, which suffice for some products with X_hat."""
 
     x: RowMatrix  # (rows, columns)
     has_ones: bool  # whether X is x with a column of ones appended
@@ -72,10 +72,10 @@ class NaturalGradientState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class OnlineNaturalGradient:
-    """Preconditioner of "directions", the rows of the matrices that `precondition` is called with.
+    """Preconditioner of "directions", the rows of the matrices given to `precondition`.
 
-    All those matrices must have the same number of columns. The state is made at the first call, follows dtype and
-    device of what it is given, is copied with the component and never written to a file. While `frozen` is set the
+    All matrices must have equally many columns. The state is made at the first call, follows dtype and
+    device of the matrices, is copied with the component and never written to a file. While `frozen` is set the
     estimate is used but does not change. `rank` is reduced to dim - 1 at the first call if it is not less than dim.
     """
 
@@ -106,7 +106,7 @@ class OnlineNaturalGradient:
         self._calls, self.rank, self._rho, self._d, self._w = state
 
     def fresh(self) -> OnlineNaturalGradient:
-        """A new one with the same settings."""
+        """A new preconditioner with equal settings."""
         return replace(self)
 
     def precondition(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -226,8 +226,8 @@ class OnlineNaturalGradient:
 def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Eigenvalues, the largest first, and eigenvectors in columns, computed in `dtype` and given in float64.
 
-    In float32 the rounding of the largest eigenvalue is what the smallest ones consist of; the estimate shows that in
-    Kaldi, so more precision here would agree less. They are NaN if z is not finite.
+    In float32 the smallest eigenvalues consist of the rounding of the largest; the estimate shows the rounding in
+    Kaldi, so more precision here would agree less. All are NaN if z is not finite.
     """
     if not z.isfinite().all():
         return torch.full_like(z[0], math.nan), torch.full_like(z, math.nan)
@@ -237,7 +237,7 @@ def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
 
 
 def _orthonormal_rows(basis: Tensor) -> Tensor:
-    """Make rows that should be orthonormal so, each keeping its direction off the span of those before it."""
+    """Make rows orthonormal; each row keeps its direction off the span of the rows before it."""
     gram = basis @ basis.t()
     identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     if (gram - identity).abs().max() <= 1e-3:

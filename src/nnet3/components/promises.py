@@ -18,5 +18,5 @@ class PromisesToProofs:
 
     @property
     def counts_backward(self) -> bool:
-        """True if the backward pass counts what it does to derivatives, in the component that it updates."""
+        """True if the backward pass counts its changes to derivatives, in the component to update."""
         return False

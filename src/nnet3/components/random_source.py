@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class RandomSource:
-    """Scalars come from a Python generator, tensors from a CPU torch one, so that every device sees the same draws."""
+    """Scalars come from a Python generator, tensors from a CPU torch generator: draws are equal on all devices."""
 
     def __init__(self, seed: int):
         self._seed = seed
@@ -25,7 +25,7 @@ class RandomSource:
         return self._generators()[0].random()
 
     def integer(self, low: int, high: int) -> int:
-        """One integer, both ends included."""
+        """An integer between two bounds, both included."""
         return self._generators()[0].randint(low, high)
 
     def uniform_tensor(self, *shape: int, like: Tensor) -> Tensor:

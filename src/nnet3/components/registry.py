@@ -17,7 +17,7 @@ C = TypeVar("C", bound=type[Component])
 
 
 def register(cls: C) -> C:
-    """Class decorator: make the type known under its name, which is its `type_name` from now on."""
+    """Class decorator: make the type known under its name, from now on its `type_name`."""
     cls.type_name = cls.__name__
     COMPONENT_TYPES[cls.type_name] = cls
     return cls
@@ -52,7 +52,7 @@ def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
 
 
 def _suggest_type(name: str) -> str:
-    """The type that is meant; a name may lack its Component."""
+    """The type meant by a name, possibly without its Component."""
     for known in COMPONENT_TYPES:
         if known.lower() == f"{name.lower()}component":
             return f"did you mean '{known}'?"
@@ -64,12 +64,12 @@ def _suggest_type(name: str) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> Component:
-    """Read a file that holds one component, text or binary (it is detected). Raises ModelFormatError."""
+    """Read a file of one component, text or binary (detected). Raises ModelFormatError."""
     return Reader.open(path).whole(read_from)
 
 
 def read_from(reader: Reader) -> Component:
-    """Read one component, its opening token included."""
+    """Read a component, its opening token included."""
     token = reader.token()
     type_name = token[1:-1] if token.startswith("<") and token.endswith(">") else ""
     if type_name not in COMPONENT_TYPES:

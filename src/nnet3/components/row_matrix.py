@@ -1,4 +1,4 @@
-"""A matrix that is only multiplied with others, so that it need not exist as one."""
+"""A matrix used in products alone, which need not exist as a tensor."""
 
 from __future__ import annotations
 

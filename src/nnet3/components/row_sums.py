@@ -1,8 +1,8 @@
-"""Sums over the rows of a minibatch, which several processes may share.
+"""Sums over the rows of a minibatch, possibly shared by several processes.
 
-Natural gradient and batch-norm depend on all rows of a minibatch together. What they sum over rows goes through here:
-alone it stays as it is; within `summed_by(reduction)` it becomes the sum over all processes, so that these do together
-what one would do with all rows. Each process must ask for the same sums in the same order.
+Natural gradient and batch-norm depend on all rows of a minibatch together. Their sums over rows go through here: a
+single process keeps its sums; within `summed_by(reduction)` sums run over all processes, so that together the processes
+do the work of one process with all rows. All processes must ask for equal sums in equal order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RowReduction(Protocol):
         """The number of processes."""
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its sum over all processes, in place, to the same bits in each."""
+        """Replace all tensors by their sums over all processes, in place, to the same bits in every process."""
 
 
 _REDUCTION: ContextVar[RowReduction | None] = ContextVar("row reduction", default=None)
@@ -38,7 +38,7 @@ _REDUCTION: ContextVar[RowReduction | None] = ContextVar("row reduction", defaul
 
 @contextmanager
 def summed_by(reduction: RowReduction | None) -> Iterator[None]:
-    """Makes sums over rows within it those over the processes of `reduction` (None: over the rows that are here)."""
+    """Makes sums over rows inside the block sums over the processes of `reduction` (None: over local rows)."""
     token = _REDUCTION.set(reduction)
     try:
         yield
@@ -47,19 +47,19 @@ def summed_by(reduction: RowReduction | None) -> Iterator[None]:
 
 
 def rows_are_divided() -> bool:
-    """Returns True if other processes have rows of this minibatch."""
+    """Returns True if other processes have rows of the minibatch."""
     return _REDUCTION.get() is not None
 
 
 def sum_over_processes_(*tensors: Tensor) -> None:
-    """Replaces each by its sum over all processes."""
+    """Replaces tensors by their sums over all processes."""
     reduction = _REDUCTION.get()
     if reduction is not None:
         reduction.sum_(tensors)
 
 
 def take_those_of_first_(*tensors: Tensor) -> None:
-    """Replaces each tensor by that of the first process."""
+    """Replaces tensors by the first process's tensors."""
     reduction = _REDUCTION.get()
     if reduction is not None:
         reduction.sum_([tensor if reduction.rank == 0 else tensor.zero_() for tensor in tensors])
@@ -88,9 +88,9 @@ def whole_gradient(gradient: Tensor) -> Iterator[float]:
 
 
 def blocks_of_rows(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the same rows of all matrices, block by block, which stay in the cache; on a GPU all rows at once.
+    """Yields matching rows of all matrices, block by block, small enough for the cache; on a GPU all rows at once.
 
-    What is done to each block in several steps goes through memory once, and needs room for one block alone.
+    A block then goes through memory once for several steps, and needs room for one block alone.
     """
     first = matrices[0]
     row = first.shape[1] * first.itemsize

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 
 class ComponentState:
-    """The part of a component that knows its tensors; a subclass names them."""
+    """The tensors of a component, named by a subclass."""
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
     constant_names: ClassVar[tuple[str, ...]] = ()
@@ -92,7 +92,7 @@ class ComponentState:
         return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
 
     def shared_copy(self) -> Self:
-        """Another component with the same tensors, whose modes can be set without changing those of this one."""
+        """Another component on the same tensors, with modes of its own."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
@@ -110,8 +110,7 @@ class ComponentState:
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert in place: parameters and constants, with their `grad`, to dtype and device; statistics stay float64.
 
-        The tensors stay the same objects, with other memory behind them: views of them that were taken before go on
-        showing the old memory.
+        The tensors stay the same objects, with new memory behind them: views taken before go on showing the old memory.
         """
         for name in (*self.parameter_names, *self.constant_names):
             tensor = getattr(self, name)

@@ -44,7 +44,7 @@ def row_groups(rows: np.ndarray) -> IndexArrays:
 
 
 def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
-    """The fields of RowGroups for: for each of `num_rows` rows, the groups of such a table that it is in."""
+    """The fields of RowGroups for the transposed table: for each of `num_rows` rows, the groups that contain it."""
     place = np.flatnonzero(rows >= 0)
     member = rows.reshape(-1)[place]
     group = place // rows.shape[1]
@@ -52,7 +52,7 @@ def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
 
 
 def _stable_order(numbers: np.ndarray, limit: int) -> np.ndarray:
-    """The order that sorts numbers in [0, limit), equal ones in their order."""
+    """The order that sorts numbers in [0, limit), stably."""
     return np.argsort(numbers.astype(np.uint16) if limit <= 2**16 else numbers, kind="stable")  # 16 bits: radix sort
 
 

@@ -1,8 +1,8 @@
-"""Row orders in which a convolution over time needs no gathering: each time offset reads one block of input rows.
+"""Row orders in which a convolution over time needs no gathering: a time offset reads one block of input rows.
 
-Output rows are ordered by t, then (x, n), over a regular grid that has every time for every (n, x). So each offset
-serves consecutive output rows. It also reads consecutive input rows if times of one phase (t modulo the step of the
-grid) stand together. Grid points that nobody asked for are padding rows, t = NO_TIME.
+Output rows are ordered by t, then (x, n), over a regular grid with every time for every (n, x). So an
+offset serves consecutive output rows. It also reads consecutive input rows if times of one phase (t modulo the step of
+the grid) stand together. Grid points outside the request are padding rows, t = NO_TIME.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _real(table: IndexTable) -> IndexTable:
 def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
     """Sorted images (with t = 0) and times of a table of all images at all times, without padding; None for any other.
 
-    Only two orders are seen: one time after the other, each with the same images, or one image after the other. This
+    Only two orders are seen: time after time, with equal images at all times, or image after image. The check
     costs a few comparisons of columns, where sorting out a table in any order costs sorting it.
     """
     if len(table) == 0:
@@ -206,7 +206,7 @@ def _times(table: IndexTable) -> np.ndarray:
 
 
 def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
-    """The grid on which output rows are, and whether they are all of it, without padding."""
+    """The grid of the output rows, and whether they fill it, without padding."""
     regular = _images_by_times(outputs)
     if regular is not None:
         images, times = regular
@@ -228,9 +228,9 @@ def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
 
 
 class _InputTimes(NamedTuple):
-    """The times of the input rows, sorted, and the order in which the rows have them.
+    """The times of the input rows, sorted, and the rows' order of times.
 
-    `is_full`: no row is padding. `found`: for each offset the outputs' times that have an input, and where that is.
+    `is_full`: no row is padding. `found`: for each offset the output times with an input, and the input's place.
     """
 
     times: np.ndarray
@@ -240,7 +240,7 @@ class _InputTimes(NamedTuple):
 
 
 def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _InputTimes:
-    """Returns the times present, and what is missing between those that one offset reads."""
+    """Returns the times present, and the gaps between the times read by one offset."""
     regular = _images_by_times(inputs)
     same_images = regular is not None and np.array_equal(regular[0], grid.images)
     present = regular[1] if regular is not None else _times(_real(inputs))
@@ -261,7 +261,7 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _In
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a mask of the `wanted` times that are among the sorted ones, and where these are there."""
+    """Returns a mask of the `wanted` times among the sorted times, and their places there."""
     place = times.searchsorted(wanted)
     np.minimum(place, len(times) - 1, out=place)
     (found,) = (times[place] == wanted).nonzero()

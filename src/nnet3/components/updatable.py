@@ -112,9 +112,9 @@ class OrthonormalComponent(UpdatableComponent):
 
 
 class Setting:
-    """An attribute of the component that is a setting of one or more of its preconditioners, the same in all.
+    """An attribute of the component: a setting with one value in one or more of its preconditioners.
 
-    To be set before they are first used.
+    To be set before their first use.
     """
 
     def __init__(self, setting: str, *preconditioners: str) -> None:
@@ -181,7 +181,7 @@ def preconditioners(input_dim: int, output_dim: int) -> tuple[OnlineNaturalGradi
 class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
     """`preconditioner_in` is for input rows, `preconditioner_out` for output derivatives.
 
-    Both have the same history, alpha and update period; only their ranks differ.
+    History, alpha and update period are equal; only the ranks differ.
     """
 
     natural_gradient_shown: ClassVar[Shown] = ("rank_in", "rank_out", "num_samples_history", "update_period", "alpha")

@@ -1,4 +1,4 @@
-"""Graphs to draw (boxes with lines of text, and arcs), the ranks of their boxes, and their text for Graphviz."""
+"""Graphs to draw (boxes with lines of text, and arcs), the ranks of the boxes, and the graphs' text for Graphviz."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Graph:
 
 
 def rank_boxes(graph: Graph) -> tuple[dict[str, int], set[Arc]]:
-    """Returns the rank of each box, from 0, and the arcs that lead upwards: delays, and those that close circles."""
+    """Returns the rank of each box, from 0, and the upward arcs: delays, and arcs that close circles."""
     forward = [arc for arc in graph.arcs if not arc.is_delay and arc.a != arc.b]
     closing = _closing_arcs(graph, forward)
     forward = [arc for arc in forward if arc not in closing]
@@ -182,7 +182,7 @@ def _box(box: Box, place: str) -> str:
 
 
 def _arc(arc: Arc, names: dict[str, str], *, is_upwards: bool) -> str:
-    """Formats an arc, from top to bottom if it leads upwards, so that Graphviz keeps the ranks of its boxes."""
+    """Formats an arc; an upward arc is written from top to bottom, so that Graphviz keeps the ranks of its boxes."""
     parts = [f'color="{DELAY if arc.is_delay else ARC}"']
     if arc.label:
         parts.append(f'label={_quoted(arc.label)}, fontcolor="{DELAY if arc.is_delay else FAINT}"')

@@ -31,15 +31,15 @@ except Exception as error:
 
 
 def can_paint() -> bool:
-    """Tells whether there is anything that paints."""
+    """Tells whether a painter is available."""
     return shutil.which("dot") is not None or find_spec("pygraphviz") is not None
 
 
 def render(graph: Graph, form: str, use_program: bool | None = None) -> bytes:
     """Returns a picture in a form of Graphviz, such as svg or png.
 
-    `use_program`: the program `dot` (True) or pygraphviz (False); by default the first of them that is there. Raises
-    DrawingError if it is not there, fails, or takes more than two minutes.
+    `use_program`: the program `dot` (True) or pygraphviz (False); by default the program if available, else pygraphviz.
+    Raises DrawingError if the painter is missing, fails, or takes more than two minutes.
     """
     engine = "nop" if graph.is_grid else "dot"
     options = [f"-Gdpi={_PNG_DPI}"] if form == "png" else []
@@ -76,8 +76,8 @@ def to_svg(graph: Graph, *, use_graphviz: bool | None = None) -> str:
 def draw(graph: Graph, form: str, *, use_graphviz: bool | None = None) -> bytes:
     """Returns the contents of a file of a form: svg, png or dot.
 
-    `use_graphviz`: whether the program `dot` of this machine paints, or else the library that pygraphviz brings; by
-    default the program if it is installed. Raises DrawingError where there is neither, and for other forms.
+    `use_graphviz`: whether the program `dot` of this machine paints, or else the library in pygraphviz; by
+    default the program if installed. Raises DrawingError without a painter, and for other forms.
     """
     if form not in FORMS:
         raise DrawingError(f"a picture can be written as {', '.join(FORMS)}, not as '{form}'")
@@ -91,7 +91,7 @@ MOST_SHOWN_BOXES = 60  # of a network that a notebook shows without being asked 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn network; notebooks show it."""
+    """A drawn network, shown by notebooks."""
 
     graph: Graph
 

@@ -31,10 +31,10 @@ def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None
 
 
 def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
-    """Merge, in place, components with those whose output alone they see; then remove orphans, but no input nodes.
+    """Merge, in place, components with predecessors read by them alone; then remove orphans, but no input nodes.
 
-    Outputs stay the same but for rounding. No component changes: a merged one is a new component with tensors of its
-    own; the others stay the same objects.
+    Outputs stay the same but for rounding. No component changes: a merged component is a new component with tensors of
+    its own; unmerged components stay the same objects.
     """
     options = options or CollapseOptions()
     collapser = _Collapser(nnet, [merge for rule, merge in MERGES.items() if getattr(options, rule)])
@@ -65,7 +65,7 @@ class _Collapser:
                 self._merge_node(number)
 
     def _merge_node(self, number: int) -> None:
-        """Merges P's component into this node's if it sees only node P, and looks at P's input instead."""
+        """Merges P's component into the node's if the node sees only node P, and looks at P's input instead."""
         node, hidden = self.nodes[number], self.nodes[number - 1]
         assert isinstance(node, ComponentNode)
         assert isinstance(hidden, DescriptorNode)
@@ -84,7 +84,7 @@ class _Collapser:
         self.nodes[number] = replace(node, component=name)
 
     def _merged(self, first: str, second: str) -> str | None:
-        """Returns the name of the component that does what two do one after the other, or None."""
+        """Returns the name of a component equal to `first` followed by `second`, or None."""
         if (first, second) not in self.merged_name:
             self.merged_name[first, second] = self._make_merged(first, second)
         return self.merged_name[first, second]

@@ -1,6 +1,6 @@
 """Edit directives that set values, rename nodes or remove nodes and components.
 
-Each changes the network, asks the line for all its keys and returns warnings.
+A directive changes the network, asks the line for all its keys and returns warnings.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def rename_node(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 
 def remove_output_nodes(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """Removes output nodes that the pattern `name` matches; at least one output must remain."""
+    """Removes output nodes that match the pattern `name`; at least one output must remain."""
     pattern = line.string("name")
     removed = matching(nnet.output_names, pattern)
     if not removed:
@@ -128,7 +128,7 @@ def remove_output_nodes(nnet: Nnet, line: ConfigLine) -> list[str]:
 def _matching_components(
     nnet: Nnet, line: ConfigLine, kind: str, is_wanted: Callable[[Component], bool]
 ) -> tuple[dict[str, Component], list[str]]:
-    """Returns the wanted components that the line's `name` matches, and a warning if there are none."""
+    """Returns the wanted components that match the line's `name`, and a warning without a match."""
     pattern = line.string("name", "*")
     wanted = {name: component for name, component in nnet.components.items() if is_wanted(component)}
     found = {name: wanted[name] for name in matching(wanted, pattern)}

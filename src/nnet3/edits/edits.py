@@ -1,4 +1,4 @@
-"""Applies edits: a text of directives that change a network one after the other."""
+"""Applies edits: a text of directives that change a network in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIRECTIVES: dict[str, Directive] = {
 def apply_edits(nnet: Nnet, text: str, source: str = "<edits>") -> list[str]:
     """Change the network in place by the lines of an edits text.
 
-    Returns warnings, each with its place: patterns that match nothing, components that a directive passed over.
+    Returns warnings with their places: patterns that match nothing, components passed over by a directive.
     Raises ConfigError at the offending word; then no line has been applied. A computation compiled before holds no
     longer.
     """
@@ -88,7 +88,7 @@ def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
 
 
 def _keep_tensor(component: Component, key: str, original: object) -> None:
-    """Copy the new values to the original tensor, if it has the same shape, and put that back."""
+    """Copy the new values to the original tensor, if of equal shape, and put the original back."""
     value = getattr(component, key)
     if value is original or not isinstance(original, Tensor) or original.shape != value.shape:
         return

@@ -85,7 +85,7 @@ def _read_svd_options(line: ConfigLine) -> _SvdOptions:
 
 
 def _matching_affine(nnet: Nnet, pattern: str) -> tuple[dict[str, Component], list[str]]:
-    """Returns affine components that the pattern matches; warns of no match and of matches of other types."""
+    """Returns the affine components that match the pattern; warns of no match and of matches of other types."""
     found = matching(nnet.components, pattern)
     if not found:
         return {}, nothing_matched("component", pattern, nnet.components)

@@ -25,11 +25,11 @@ def chunk_inputs(
     ivector_period: int = 1,
     ivector_frames: int | None = None,
 ) -> list[NnetIo]:
-    """Returns `input` with t from -left_context on, and `ivector`, if there are some, with t = 0.
+    """Returns `input` with t from -left_context on, and, given ivectors, `ivector` with t = 0.
 
-    Frames outside the utterance repeat its first or last one; compressed features keep their codes. `ivectors` is
-    (rows, dim), one row every `ivector_period` frames. The ivector is that of a random frame of the input, or, if
-    given, of the `ivector_frames` frames from its first one on.
+    Frames outside the utterance repeat its first or last frame; compressed features keep their codes. `ivectors` is
+    (rows, dim), one row every `ivector_period` frames. The ivector belongs to a random frame of the input, or, if
+    given, of the first `ivector_frames` frames of the input.
     """
     frames = rows_with_padding(features, chunk.first_input_frame, chunk.num_input_frames)
     inputs = [NnetIo("input", indexes(-chunk.left_context, chunk.num_input_frames), frames)]

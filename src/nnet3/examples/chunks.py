@@ -19,9 +19,9 @@ _WITHIN = 1.9999  # of the best cost are the splits that are drawn from
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Frames first_frame .. first_frame + num_frames - 1 of an utterance, to which the contexts are added.
+    """Frames first_frame .. first_frame + num_frames - 1 of an utterance, not counting the contexts.
 
-    `output_weights`, (num_frames // factor,) float32: 1 / the number of chunks that have this output frame.
+    `output_weights`, (num_frames // factor,) float32: 1 / the number of chunks with the output frame.
     """
 
     first_frame: int
@@ -41,7 +41,7 @@ class Chunk:
 
 
 class ChunkSplitter:
-    """Cuts utterances into chunks, and counts what it has done."""
+    """Cuts utterances into chunks, and counts its cuts."""
 
     def __init__(self, options: ChunkOptions):
         self.options = options
@@ -139,7 +139,7 @@ class ChunkSplitter:
 
 
 def duration(split: Sequence[int], overlap: float) -> float:
-    """Returns the ideal length of an utterance for these lengths; neighbours share this part of the shorter one."""
+    """Returns an utterance's ideal length for chunk lengths; neighbours share `overlap` of the shorter chunk."""
     return sum(split) - overlap * sum(map(min, split[:-1], split[1:]))
 
 

@@ -39,8 +39,8 @@ class ContextChanges:
 class Changes(ContextChanges):
     """Changes of examples that are not merged yet; the default changes nothing.
 
-    `frame`: keep the one frame of `output` with this t, or "random". `left_context`, `right_context`: keep the rows of
-    `input` within so many frames of those of `output`. `frame_shift` is then added to every t but the ivector's.
+    `frame`: keep the frame of `output` with this t, or "random". `left_context`, `right_context`: keep the rows of
+    `input` within so many frames of the rows of `output`. `frame_shift` is then added to every t but the ivector's.
     """
 
     frame: int | str | None = None
@@ -55,7 +55,7 @@ class Changes(ContextChanges):
         return self == Changes()
 
     def apply(self, example: Example, rng: np.random.Generator) -> Example | None:
-        """Returns the changed example; None if it has no frame of that number. TrainingError if it is merged."""
+        """Returns the changed example; None for an example without the frame. TrainingError for a merged example."""
         if self.is_none:
             return example
         output = self._single(example)

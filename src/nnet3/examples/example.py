@@ -28,7 +28,7 @@ class NnetIo:
 
     @property
     def structure(self) -> tuple[str, tuple[int, int], bytes]:
-        """A value that is equal for ios that fit in one minibatch: name, rows, columns and indexes."""
+        """A value equal for ios that fit in one minibatch: name, rows, columns and indexes."""
         rows, columns = self.matrix.shape
         return self.name, (rows, columns), np.ascontiguousarray(self.indexes, np.int32).tobytes()
 
@@ -69,9 +69,9 @@ OnDamage = Literal["error", "skip"]
 class ExampleKind(Generic[E]):
     """A kind of examples as functions, for programs that shuffle, merge and copy them.
 
-    `structure` is equal for examples that may be merged into one minibatch, and `describe` says it to a person. Rules
+    `structure` is equal for examples that may be merged into one minibatch; `describe` is the structure in words. Rules
     of minibatch sizes ask for `size`. `merge` makes one example of several of equal structure, with compressed matrices
-    if its second argument says so. `weighted` multiplies the supervision of `output`, `renamed` gives it another name.
+    if its second argument says so. `weighted` multiplies the supervision of `output`, `renamed` renames it.
     """
 
     token: str  # what an example begins with in a file, such as <Nnet3Eg>
@@ -122,7 +122,7 @@ _MOST_IOS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Inputs and supervisions. A network tells them apart: it has input and output nodes of their names."""
+    """Inputs and supervisions. A network tells inputs from supervisions by the names of its input and output nodes."""
 
     ios: tuple[NnetIo, ...]
 
@@ -132,7 +132,7 @@ class Example:
         return 1 + int(self.ios[0].indexes[:, 0].max(initial=-1))
 
     def io(self, name: str) -> NnetIo | None:
-        """The first io of this name, if there is one."""
+        """The first io of a name; None without one."""
         return next((io for io in self.ios if io.name == name), None)
 
 
@@ -160,7 +160,7 @@ def write_example(writer: Writer, example: Example) -> None:
 
 
 def structure(example: Example) -> tuple[object, ...]:
-    """Returns a value that is equal for examples that may be merged: the same ios in the same order."""
+    """Returns a value equal for mergeable examples: equal ios in equal order."""
     return tuple(io.structure for io in example.ios)
 
 
@@ -177,7 +177,7 @@ def size(example: Example) -> int:
 def merge(examples: Sequence[Example], compress: bool = False) -> Example:
     """Returns one example with the rows of all: ios by name in alphabetical order, sequences numbered on.
 
-    Sparse matrices stay sparse, all others become full ones, which are compressed if `compress`.
+    Sparse matrices stay sparse, all others become full, compressed if `compress`.
     """
     if not examples:
         raise ArgumentError("there are no examples to merge")

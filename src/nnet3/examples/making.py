@@ -23,7 +23,7 @@ _LOG = logging.getLogger("nnet3")
 
 
 class ExampleMaker:
-    """Makes the examples of one utterance after the other. `splitter` counts what it has cut."""
+    """Makes the examples of utterance after utterance. `splitter` counts its cuts."""
 
     def __init__(self, options: MakingOptions):
         self.options = options
@@ -96,9 +96,9 @@ def examples_of(
     counts: MakingStatistics,
     short: str = "its %d frames are too few for a chunk",
 ) -> Iterator[tuple[str, E]]:
-    """Yields what `make` makes of each utterance in a table; one that cannot be used is left out with a warning.
+    """Yields the examples that `make` makes of a table's utterances; leaves unusable utterances out with a warning.
 
-    `short`: what the warning says where nothing is made of so many frames.
+    `short`: the warning about too few frames for an example.
     """
     for key, matrix in features:
         counts.utterances += 1
@@ -116,7 +116,7 @@ def examples_of(
 
 
 def entry_of(table: RandomAccessTable[T], key: str, what: str) -> T:
-    """Returns the entry of an utterance. Raises TrainingError if there is none; `what` says what it is."""
+    """Returns the entry of an utterance. Raises TrainingError without an entry; `what` names the entry."""
     value = table.get(key)
     if value is None:
         raise TrainingError(f"{table.specifier.text} has no {what} of it")

@@ -60,7 +60,7 @@ class MinibatchSizes:
         return max(last for _, last in self._ranges(size_of_example))
 
     def largest_within(self, size_of_example: int, available: int) -> int:
-        """Returns the largest minibatch that so many examples can make; 0 if there is none."""
+        """Returns the largest minibatch possible with so many examples; 0 without any."""
         sizes = [min(last, available) for first, last in self._ranges(size_of_example) if first <= available]
         return max(sizes, default=0)
 
@@ -128,7 +128,7 @@ def short(keys: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class ExampleGroup(Generic[E]):
-    """Examples that are to be one minibatch, with their keys and the key of the minibatch."""
+    """Examples for one minibatch, with their keys and the key of the minibatch."""
 
     key: str
     keys: tuple[str, ...]
@@ -148,7 +148,7 @@ class ExampleGroup(Generic[E]):
 
 
 class Grouper(Generic[E]):
-    """Keeps a queue for each structure, which is emptied at the largest size that the rules allow, and at the end.
+    """Keeps a queue for each structure, emptied at the largest size allowed by the rules, and at the end.
 
     `sizes`, the rules, may change between examples.
     """
@@ -161,7 +161,7 @@ class Grouper(Generic[E]):
         self._number = 0
 
     def add(self, key: str, example: E) -> ExampleGroup[E] | None:
-        """Returns the group that this example completes, if it does."""
+        """Returns the group completed by the example, or None."""
         self.statistics.num_examples += 1
         structure = self._kind.structure(example)
         queue = self._queues.setdefault(structure, [])
@@ -208,7 +208,7 @@ def merge_examples(
 ) -> Iterator[tuple[str, E]]:
     """Yields the minibatches of a stream of examples, with keys `merged-NUMBER-SIZE`; `statistics` are added to.
 
-    Raises TrainingError, which names the examples, for those that do not fit together.
+    Raises TrainingError, which names the examples, for examples that do not fit together.
     """
     for group in group_examples(entries, Grouper(kind, sizes, statistics)):
         try:

@@ -34,7 +34,7 @@ def shuffled(entries: Iterable[T], rng: np.random.Generator, buffer_size: int = 
 
 
 def subset(entries: Iterable[T], count: int, rng: np.random.Generator, randomize_order: bool = True) -> list[T]:
-    """Returns so many entries (or all, if there are fewer), each with the same probability."""
+    """Returns `count` entries (or all, if fewer), all entries with equal probability."""
     if count < 1:
         raise ArgumentError(f"a subset must have at least one example, got {count}")
     kept: list[T] = []

@@ -39,9 +39,9 @@ class SourceOptions:
     number of examples held for shuffling (0: all; None: the order of the archives is kept).
 
     `num_ranks` processes that train together divide minibatches `num_ranks` times as large, so that their parts have
-    equal structure. Minibatches that are made already go to the processes in turn, and all processes take equally many.
+    equal structure. Minibatches made already go to the processes in turn, and all processes take equally many.
 
-    `num_halved`: the first so many minibatches of epoch 0 have half the size.
+    `num_halved`: the number of minibatches, from the beginning of epoch 0, of half the size.
     """
 
     minibatch_size: str | None = None
@@ -66,7 +66,7 @@ class SourceOptions:
 class Prepared(Generic[M]):
     """A minibatch, its key, the keys of its examples, and the position of training after it.
 
-    `examples_done`: how many examples all processes have had of this epoch then; a minibatch made already counts 1.
+    `examples_done`: the epoch's examples then seen by all processes together; a minibatch made already counts 1.
     """
 
     minibatch: M
@@ -92,11 +92,11 @@ class MinibatchSource(Generic[E, M]):
         of_table: Callable[[E, int], E] | None = None,
         mixed: Sequence[int] | None = None,
     ):
-        """`prepare` makes a minibatch of a merged example and its key. `change` makes of an example its form in an
-        epoch (its second argument), for instance shifted in time; `of_table` its form as one of a table, by the
+        """`prepare` makes a minibatch of a merged example and its key. `change` turns an example into its form in an
+        epoch (its second argument), for instance shifted in time; `of_table` into its form in a table, by the
         table's number. All run in the background thread.
 
-        `mixed` has the number of examples of each table: these are then mixed, instead of coming table by table.
+        `mixed` has the number of examples of each table: the tables are then mixed, instead of coming table by table.
         """
         if not rspecifiers:
             raise ArgumentError("there are no archives of examples")
@@ -195,7 +195,7 @@ class MinibatchSource(Generic[E, M]):
             yield from self._examples_of(number, epoch)
 
     def _mixed_examples(self, epoch: int, tables: np.ndarray) -> Iterator[tuple[str, E]]:
-        """Yields examples of the tables with these numbers, one after the other."""
+        """Yields the next example of a table for each number in `tables`."""
         with ExitStack() as stack:
             opened = [
                 stack.enter_context(closing(self._examples_of(number, epoch)))

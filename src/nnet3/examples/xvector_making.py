@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
 def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stretch]]:
     """Returns the stretches of each utterance, from lines `UTTERANCE TABLE IGNORED START LENGTH LABEL`.
 
-    Raises TrainingError for a line that is none such, or names another than the tables 0 .. num_tables - 1.
+    Raises TrainingError for a line of another form, or of a table other than 0 .. num_tables - 1.
     """
     stretches: dict[str, list[Stretch]] = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
@@ -55,7 +55,7 @@ def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stret
 
 @dataclass
 class XvectorStatistics:
-    """Counts of utterances and of their stretches: those of `unlisted` ones are not known, `short` is left out."""
+    """Counts of utterances and their stretches: stretches of `unlisted` ones are unknown, `short` is left out."""
 
     utterances: int = 0
     unlisted: int = 0
@@ -77,8 +77,8 @@ def make_xvector_examples(
 ) -> Iterator[tuple[int, str, Example]]:
     """Yields the examples of utterances (key, features (frames, dim)): the number of the table, key, and example.
 
-    A stretch that ends behind its utterance is moved to end with it; one that is longer is left out with a warning.
-    Raises TrainingError for a label beyond `num_pdfs`.
+    A stretch that ends behind its utterance is moved to the utterance's end; a stretch longer than the utterance is
+    left out with a warning. Raises TrainingError for a label beyond `num_pdfs`.
     """
     largest = max((each.label for some in stretches.values() for each in some), default=0)
     num_classes = options.num_pdfs if options.num_pdfs > 0 else largest + 1

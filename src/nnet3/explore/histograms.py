@@ -28,5 +28,5 @@ def histogram(name: str, tensor: Tensor) -> dict[str, Any]:
 
 
 def histograms(tensors: Mapping[str, Tensor]) -> list[dict[str, Any]]:
-    """Returns the histogram of each tensor that has any numbers."""
+    """Returns histograms of the tensors that are not empty."""
     return [histogram(name, tensor) for name, tensor in tensors.items() if tensor.numel()]

@@ -39,9 +39,9 @@ def static(name: str) -> str:
 
 
 def page(title: str, data: dict[str, Any], scripts: Sequence[str]) -> str:
-    """Returns a page that shows `data` by these scripts, which find it in the element `data`.
+    """Returns a page that shows `data` by the given scripts; scripts find the data in the element `data`.
 
-    Its policy lets only these scripts run.
+    The page's policy lets no other scripts run.
     """
     script, css = "\n".join(static(name) for name in scripts), static("page.css")
     return _PAGE.format(

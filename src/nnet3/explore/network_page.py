@@ -1,4 +1,4 @@
-"""explore: one page of a network and of what a request makes of it."""
+"""explore: a page of a network and of a request's program."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, I
 def network_data(nnet: Nnet) -> dict[str, Any]:
     """Returns `layers`, `nodes` (with the number of their layer), `arcs` (source, user, label), `components`, `facts`.
 
-    A node of a simple network has its `context`: the first and last frame of input that its value at t needs, from t.
-    Only nodes that a config names are there; the hidden inputs of components belong to them.
+    A node of a simple network has its `context`: the first and last frame of input, counted from t, needed for its
+    value at t. Only nodes named by a config are listed; hidden inputs belong to their components' nodes.
     """
     layers, singles = group_nodes(nnet), group_nodes(nnet, merge=False)
     layer_of = {node.name: number for number, layer in enumerate(layers) for node in layer.nodes}
@@ -151,13 +151,13 @@ def explore(
     title: str = "",
     profiled: bool = True,
 ) -> str:
-    """Returns an HTML page of a network; it needs nothing besides, and can be sent to others.
+    """Returns an HTML page of a network; the page needs no other files, and can be sent to others.
 
         Path("page.html").write_text(nnet3.explore.explore(nnet, request))
 
-    With a request it shows graph, steps, program after each pass, memory and, if `profiled`, the times of a run of
-    random numbers. The request of a computational network is a batch, as `Network.backward` takes it; with criteria
-    the program is that of the gradients. Raises what `nnet3.compile` raises.
+    With a request the page shows graph, steps, program after each pass, memory and, if `profiled`, the times of a run
+    of random numbers. The request of a computational network is a batch, as `Network.backward` takes it; with criteria
+    the program computes the gradients. Raises all errors of `nnet3.compile`.
     """
     check_kind(model, (Nnet, AcousticModel, Network), "what is looked at", "a network")
     kind = (Mapping, "a batch: inputs by name") if isinstance(model, Network) else (ComputationRequest, "a request")

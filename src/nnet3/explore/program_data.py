@@ -18,14 +18,14 @@ from nnet3.runtime.profile import ProfileReport, node_of_command
 
 
 class NumberedTexts:
-    """Gives each text a number; `all` is the list of them."""
+    """Numbers texts; `all` is the list of them."""
 
     def __init__(self) -> None:
         self.all: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """Returns the number of a text, which is added unless it is known."""
+        """Returns the number of a text; adds an unknown text."""
         number = self._numbers.setdefault(text, len(self.all))
         if number == len(self.all):
             self.all.append(text)
@@ -61,8 +61,8 @@ def program_data(task: CompileTask) -> tuple[dict[str, Any], NnetComputation]:
 def graph_data(graph: ComputationGraph, steps: Schedule) -> dict[str, Any]:
     """Returns the cindexes with their times, steps and dependencies, and the epoch of each step.
 
-    Cindexes first[k] .. first[k + 1] - 1 are those of node k; those that cindex i uses are
-    used[start[i] .. start[i + 1] - 1]. A cindex that is given has step -1, one of a view -2. Large graphs have only
+    Cindexes first[k] .. first[k + 1] - 1 belong to node k; cindex i uses the cindexes
+    used[start[i] .. start[i + 1] - 1]. A given cindex has step -1, a cindex of a view -2. Large graphs have only
     `counts`.
     """
     start, used = graph.dependencies
@@ -92,7 +92,7 @@ def graph_data(graph: ComputationGraph, steps: Schedule) -> dict[str, Any]:
 
 
 def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -> list[dict[str, Any]]:
-    """A record for each pass; one that changed nothing has neither commands nor matrices."""
+    """A record for each pass; the record of a pass without changes has neither commands nor matrices."""
     records: list[dict[str, Any]] = []
     before = None
     for name, computation in stages:
@@ -117,7 +117,8 @@ def _command(computation: NnetComputation, command: Command, texts: NumberedText
 def memory_data(computation: NnetComputation) -> dict[str, Any]:
     """Returns the size of the arena in bytes, its blocks (matrix, first and last command, offset, bytes), the peak.
 
-    A matrix below 0 is the compressed form of one, 0 is scratch memory. `live` is the bytes in use at each command.
+    A matrix number below 0 is the matrix's compressed form, 0 is scratch memory. `live` is the bytes in use at each
+    command.
     """
     made = outline(computation)
     offsets, num_bytes = made.packed()

@@ -18,10 +18,10 @@ _MOST_CLIENTS = 32  # at once: others wait until one is answered, and then are t
 
 
 class PageServer(ThreadingHTTPServer):
-    """Answers GET / with the page that `make` gives, made anew each time; `port` 0 takes any that is free.
+    """Answers GET / with the page made by `make`, anew for every request; `port` 0 takes any free port.
 
-    It is reached from this machine alone. Raises OSError if the port is taken. Clients that leave or fall silent in the
-    middle of a request are forgotten.
+    The server is reached from this machine alone. Raises OSError if the port is taken. Clients that leave or fall
+    silent in the middle of a request are forgotten.
     """
 
     daemon_threads = True
@@ -49,7 +49,7 @@ class PageServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of clients that have left; other errors are shown as the base class does."""
+        """Is silent about clients that have left; other errors are shown by the base class."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

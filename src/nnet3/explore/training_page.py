@@ -30,7 +30,7 @@ _LARGEST_MODEL = 500_000_000  # bytes of a file of which updates are shown
 def run_page(folder: str | os.PathLike[str]) -> str:
     """Returns an HTML page of the run in a folder, as far as it has come.
 
-    Updates are the differences of the last two models that the run has kept. Raises Nnet3Error if there is no log.
+    Updates are the differences of the last two models kept by the run. Raises Nnet3Error without a log.
     """
     path = Path(folder)
     try:
@@ -70,7 +70,7 @@ def _told(event: dict[str, Any]) -> list[str]:
 
 
 def _updates(folder: Path) -> list[dict[str, Any]]:
-    """Histograms of what has changed from the last model but one to the last one, by component."""
+    """Histograms of the changes from the last model but one to the last model, by component."""
     models = sorted((folder / "models").glob("*.raw"))[-2:]
     try:
         if len(models) < 2 or models[-1].stat().st_size > _LARGEST_MODEL:

@@ -1,7 +1,7 @@
 """Index tables in print: `[ (0, -1:1) (1, -1:1) ]` for six Indexes of two sequences.
 
-Consecutive rows of one n and x whose t counts up are written as one item, `(n, first:last)`; x is written
-only where it is not 0, and the t of a padding row is a dash.
+Consecutive rows of one n and x with t counting up are written as one item, `(n, first:last)`; x is written
+only where not 0, and the t of a padding row is a dash.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Integers = npt.NDArray[np.integer]
 def format_indexes(table: IndexTable, max_items: int | None = None) -> str:
     """Formats a table as `[ (0, -1:1) (1, 5) (0:7, 2) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`.
 
-    Rows are joined that differ by one in t, or by one in n. `(0:1, 5:6)` is n = 0 and 1 at t = 5, then both at t = 6.
+    Rows that differ by one in t, or by one in n, are joined. `(0:1, 5:6)` is n = 0 and 1 at t = 5, then both at t = 6.
     """
     return " ".join(["[", *_items(table, max_items), "]"])
 
 
 def format_times(table: IndexTable, max_items: int | None = None) -> str:
-    """Formats the times that occur in a table, whatever their n and x, as `(0:3, 12:14)`."""
+    """Formats the times in a table, for any n and x, as `(0:3, 12:14)`."""
     t = _times(table)
     first, last = _runs(t[1:] == t[:-1] + 1, len(t))
     items = [_range(t[i], t[j]) for i, j in zip(first[:max_items], last[:max_items], strict=True)]
@@ -73,7 +73,7 @@ def format_run(first: Sequence[Any], last: Sequence[Any]) -> str:
 
 
 def _goes_on(table: IndexTable, first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-    """Returns a mask of the runs that are of several n, and which the next run repeats one time later."""
+    """Returns a mask of the runs of several n that the next run repeats one time later."""
     begin, end = table[first].astype(np.int64), table[last].astype(np.int64)
     step = np.zeros(3, dtype=np.int64)
     step[T] = 1

@@ -1,6 +1,6 @@
-"""Index tables: which sequence n, which time t and which extra index x each row of a matrix stands for.
+"""Index tables: the sequence n, the time t and the extra index x of each row of a matrix.
 
-An Index is a triple (n, t, x). A table of them is a plain NumPy int32 array of shape (rows, 3), so that a
+An Index is a triple (n, t, x). A table of Indexes is a plain NumPy int32 array of shape (rows, 3), so that a
 minibatch of a million Indexes costs a few array operations and no Python objects. Row i of the table says
 what row i of a matrix means.
 """
@@ -34,8 +34,8 @@ def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
     """Returns the index table of a list of tuples or an array.
 
     `indexes` has shape (rows, 3) with columns n, t, x, or (rows, 2) with columns n, t (x is then 0). An int32 table
-    comes back as it is, not copied. Raises RequestError, whose message begins with `where`, for any other shape, for
-    numbers that are not integers, and for those that do not fit in int32.
+    comes back uncopied. Raises RequestError, whose message begins with `where`, for any other shape, for
+    numbers that are not integers, and for integers beyond int32.
     """
     try:
         given = np.asarray(indexes)
@@ -82,10 +82,10 @@ def shift_indexes(table: IndexTable, t_offset: int, x_offset: int = 0) -> IndexT
 
 
 def pack_keys(table: IndexTable, order: str = "txn") -> npt.NDArray[np.int64]:
-    """Returns one integer a row, (rows,): equal for equal rows, less for a row that sorts before another.
+    """Returns an integer for each row, (rows,): equal for equal rows, less for a row that sorts earlier.
 
-    `order` names the columns from the most to the least significant one. Keys of two tables can be compared only if
-    the tables were packed together, as one.
+    `order` names the columns from the most to the least significant column. Keys of two tables can be compared only if
+    the tables were packed together, as one table.
     """
     return _pack(table, order)[0]
 
@@ -114,9 +114,9 @@ def _pack(table: IndexTable, order: str) -> tuple[npt.NDArray[np.int64], int]:
 
 
 def sort_order(table: IndexTable, order: str = "txn") -> npt.NDArray[np.intp]:
-    """Returns the permutation, (rows,), that sorts a table which it indexes; equal rows keep their order.
+    """Returns the permutation, (rows,), that sorts a table by indexing; equal rows keep their order.
 
-    "txn" (by t, then x, then n) makes each time step of a minibatch one block of rows; "nxt" keeps each sequence
+    "txn" (by t, then x, then n) makes every time step of a minibatch a block of rows; "nxt" keeps sequences
     together. Any order of the three letters will do.
     """
     return np.argsort(pack_keys(table, order), kind="stable")
@@ -142,7 +142,7 @@ def has_duplicates(table: IndexTable) -> bool:
 
 
 def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
-    """Returns the number of the first row of the table that equals each query, -1 for none, (queries,)."""
+    """Returns the number of the table's first row equal to each query, -1 for none, (queries,)."""
     keys, num_keys = _pack(np.concatenate([table, queries]), "txn")
     wanted = keys[len(table) :]
     if num_keys <= _CELLS_PER_ROW * len(keys):
@@ -158,10 +158,9 @@ def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
 
 
 def distinct(numbers: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """Returns the different numbers of an array of any shape, ascending, (numbers,).
+    """Returns the distinct numbers of an array of any shape, ascending, (numbers,).
 
-    `np.unique` gives the same, but looks numbers up in a hash table, which takes ten times as long where many of them
-    are different.
+    `np.unique` gives the same, but looks numbers up in a hash table, ten times slower for many distinct numbers.
     """
     ordered = np.sort(numbers, axis=None)
     is_first = np.ones(len(ordered), dtype=bool)

@@ -1,4 +1,4 @@
-"""Ranges of integers, one after the other."""
+"""Ranges of integers in a row."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Positions = npt.NDArray[np.int64]
 
 
 def concatenate_ranges(starts: Integers | int, counts: Integers) -> Positions:
-    """Returns `start, start + 1, ...`, count numbers for each pair, one after the other."""
+    """Returns the ranges `start, start + 1, ...`, of `count` numbers, in a row."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
 
 
 def entries_of_rows(offsets: Integers, rows: Integers) -> Positions:
-    """Returns where the entries of these rows stand in compressed sparse rows, row by row.
+    """Returns where the entries of rows stand in compressed sparse rows, row by row.
 
-    Those of row r are the ones from offsets[r] up to offsets[r + 1].
+    The entries of row r stand from offsets[r] up to offsets[r + 1].
     """
     starts = offsets[rows]
     return concatenate_ranges(starts, offsets[np.asarray(rows) + 1] - starts)

@@ -55,7 +55,7 @@ class AcousticModel(RunsUtterances):
 
     @property
     def warnings(self) -> list[str]:
-        """One line if the output does not have one column for each pdf."""
+        """One line if the numbers of output columns and pdfs differ."""
         dim, num_pdfs = self.nnet.node_dim("output"), self.transition_model.num_pdfs
         if dim == num_pdfs:
             return []

@@ -1,4 +1,4 @@
-"""Fingerprints of networks: a short digest of each aspect on which compiled programs depend."""
+"""Fingerprints of networks: short digests of the aspects on which compiled programs depend."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _State(NamedTuple):
 
 
 class ComponentDigests:
-    """The digests of a network's components, kept until one of them changes."""
+    """The digests of a network's components, kept until a component changes."""
 
     def __init__(self) -> None:
         self._known: tuple[_State, dict[str, str]] | None = None
@@ -74,7 +74,7 @@ class ComponentDigests:
 
 
 def with_parts(components: Iterable[Component]) -> list[Component]:
-    """Returns components, and behind them the parts that they are made of."""
+    """Returns components, and behind them their parts."""
     flat = list(components)
     for component in flat:
         flat += getattr(component, "parts", ())
@@ -82,7 +82,7 @@ def with_parts(components: Iterable[Component]) -> list[Component]:
 
 
 def component_digest(component: Component) -> str:
-    """Returns a digest of what programs depend on: type, sizes, promises (which test mode changes), settings such as
+    """Returns a digest of all on which programs depend: type, sizes, promises (changed by test mode), settings such as
     time offsets. Values of parameters and statistics do not count.
     """
     return _digest(repr(_settings(component)))

@@ -1,4 +1,4 @@
-"""Flat parameters: one buffer for all of a network, on which norms, sums and scales are one operation each."""
+"""Flat parameters: one buffer for a whole network, on which a norm, a sum or a scale is one operation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ K = TypeVar("K")
 
 
 class Piece(NamedTuple):
-    """The parameters of one component that lie in one buffer: elements [start, end)."""
+    """Parameters of one component in one buffer: elements [start, end)."""
 
     component: str
     buffer: int
@@ -28,14 +28,14 @@ class Piece(NamedTuple):
 
 @dataclass
 class FlatParameters:
-    """Buffers, one for each dtype and device, and the ranges in them that components own, in order."""
+    """Buffers, a buffer for each dtype and device, and the components' ranges in the buffers, in order."""
 
     buffers: list[Tensor] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     shapes: list[tuple[int, ...]] = field(default_factory=list)  # of all parameters, in order
 
     def add_(self, other: FlatParameters, factors: Mapping[str, float]) -> None:
-        """Adds the parameters of a network of the same structure, those of each component times its factor."""
+        """Adds the parameters of a network of equal structure, a component's parameters times its factor."""
         if self.shapes != other.shapes:
             raise NetworkError("networks to be added must have parameters of the same sizes")
         if self.pieces != other.pieces:
@@ -72,7 +72,8 @@ class FlatParameters:
 
 
 def flatten(components: Mapping[str, Component], old: FlatParameters) -> FlatParameters:
-    """Moves the parameters of components one after the other into buffers; keeps those of `old` if they are there.
+    """Moves the parameters of components, in order, into buffers; keeps the buffers of `old` if the parameters lie
+    there.
 
     Tensors stay the same objects: their memory becomes part of a buffer. A tensor that occurs twice is stored once.
     """
@@ -102,14 +103,14 @@ def flatten(components: Mapping[str, Component], old: FlatParameters) -> FlatPar
 def sent_by_value(kind: type[K]) -> type[K]:
     """Lets objects of a class go to other processes as bytes, as into a file.
 
-    PyTorch sends handles of tensors instead, and those of the copies that pickling makes are closed before they arrive.
+    PyTorch sends handles of tensors instead, and handles of copies made by pickling are closed before they arrive.
     """
     ForkingPickler.register(kind, lambda value: (pickle.loads, (pickle.dumps(value),)))
     return kind
 
 
 def _is_flat(tensors: list[Tensor], buffer: Tensor) -> bool:
-    """Returns True if the tensors lie one after the other in the buffer and fill it."""
+    """Returns True if the tensors fill the buffer in order."""
     place, size = buffer.data_ptr(), buffer.element_size()
     for tensor in tensors:
         if tensor.numel() == 0:

@@ -114,7 +114,7 @@ def _count(tensor: Tensor) -> int:
 
 
 def not_finite_warnings(components: Mapping[str, Component]) -> list[str]:
-    """Returns a warning for each component that has NaNs or infinities: it was damaged in training."""
+    """Returns a warning for each component with NaNs or infinities, damaged in training."""
     warnings = []
     for name, component in components.items():
         count = num_not_finite(component)

@@ -60,8 +60,8 @@ class Nnet(RunsUtterances, Shown):
         """A network from an xconfig, which describes layers. Raises ConfigError with a caret.
 
         Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
-        (outputs, inputs), with the bias as one more column or without. Those not given are read from the files, or are
-        the identity, with a warning, if there is no such file.
+        (outputs, inputs), with the bias as one more column or without. Matrices not given are read from the files, or
+        are the identity, with a warning, if the file is missing.
         """
         nnet = cls((), {})
         nnet.apply_xconfig(text, source=source, seed=seed, **files)
@@ -102,7 +102,7 @@ class Nnet(RunsUtterances, Shown):
 
     @property
     def parts(self) -> NetworkParts:
-        """Nodes and components as one value, as the readers and edits handle them."""
+        """Nodes and components as one value, for readers and edits."""
         return self._parts
 
     @property
@@ -122,7 +122,7 @@ class Nnet(RunsUtterances, Shown):
         return self._parts.node_number
 
     def node(self, name: str) -> NnetNode:
-        """The node of this name. Raises NetworkError if there is none."""
+        """The node of a name. Raises NetworkError without such a node."""
         if not isinstance(name, str):
             raise ArgumentError(f"a node is asked for by its name, a str, got {name!r}")
         if name not in self.node_number:
@@ -189,7 +189,7 @@ class Nnet(RunsUtterances, Shown):
     def fingerprint(self) -> dict[str, str]:
         """Returns a digest for each aspect on which compiled programs depend: the nodes, every component's settings.
 
-        Two networks with equal fingerprints can run each other's computations: all their requests compile to the same
+        Two networks with equal fingerprints can run each other's computations: all requests compile to equal
         programs.
         """
         return {"nodes": self._nodes_digest, **self._digests.of(self.components)}
@@ -265,8 +265,8 @@ class Nnet(RunsUtterances, Shown):
     ) -> Self:
         """Convert all components in place and return self; as in PyTorch: `to("cuda")`, `to(torch.float64)`, both.
 
-        Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats, ComponentError
-        for what a quantized component cannot be converted to; then nothing is converted.
+        Raises ArgumentError for anything but an available device or a dtype of floats, ComponentError
+        for a conversion impossible for a quantized component; then nothing is converted.
         """
         return converted(self, *parse_target(target, dtype, device))
 
@@ -290,7 +290,7 @@ class Nnet(RunsUtterances, Shown):
         return {**self.__dict__, "_flat_parameters": FlatParameters(), "_digests": ComponentDigests()}
 
     def gradient_copy(self) -> Self:
-        """The same network with parameters and statistics zero, which collects plain gradients."""
+        """A copy with parameters and statistics zero, which collects plain gradients."""
         twin = self.copy()
         twin.scale_(0.0)
         for component in twin.components.values():
@@ -319,7 +319,7 @@ class Nnet(RunsUtterances, Shown):
         self.add_scaled_(other, dict.fromkeys(self.components, alpha))
 
     def add_scaled_(self, other: Nnet, factors: Mapping[str, float]) -> None:
-        """Add another network of the same components, the statistics included, each times a factor of its own.
+        """Add another network with equal components, statistics included; `factors` by component.
 
         Neighbours with equal factors are added in one call. Raises NetworkError if the networks differ in components
         or in sizes of parameters.
@@ -331,11 +331,11 @@ class Nnet(RunsUtterances, Shown):
             component.add_stats_(factors[name], other.components[name])
 
     def flat_parameters(self) -> list[torch.Tensor]:
-        """All parameters as one tensor (elements,) for each dtype and device: usually a list of one.
+        """All parameters as tensors (elements,), a tensor for each dtype and device: usually a list of one.
 
-        The parameters of the components are its consecutive parts, in order, so changes to it change them. Their memory
-        moves into a buffer at the first call, and again after components, dtypes or devices have changed. The tensor
-        objects stay the same, but views taken before the move show the old memory.
+        The parameters of the components are consecutive parts of a tensor, in order, so changes to the tensor change
+        the parameters. Their memory moves into a buffer at the first call, and again after components, dtypes or
+        devices have changed. The tensor objects stay the same, but views taken before the move show the old memory.
         """
         return self._flat().buffers
 
@@ -353,9 +353,9 @@ class Nnet(RunsUtterances, Shown):
             component.zero_stats()
 
     def in_test_mode(self) -> Self:
-        """A network with the same parameter tensors whose batch-norm and dropout components are in test mode.
+        """A network with shared parameter tensors whose batch-norm and dropout components are in test mode.
 
-        This one stays as it is. The other has the structure and the statistics that this one has now.
+        The original stays as it is. The new network has the original's present structure and statistics.
         """
         twin = copy.copy(self)
         twin.warnings = list(self.warnings)
@@ -366,8 +366,8 @@ class Nnet(RunsUtterances, Shown):
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
         """A copy for inference whose affine components have products of int8, or weights of bfloat16.
 
-        These are affine, linear and TDNN components; all else stays float32, as do inputs and outputs. Of int8, each
-        row of weights and each row of input has a scale of its own. The copy is run, copied and pickled like any
+        Affine, linear and TDNN components are quantized; all else stays float32, inputs and outputs too. Of int8, every
+        row of weights and every row of input has a scale of its own. The copy is run, copied and pickled like any
         network; it is neither trained nor saved in Kaldi's format.
 
         Raises ArgumentError for another dtype; NetworkError for weights that are not finite, for int8 on a GPU and for
@@ -376,11 +376,11 @@ class Nnet(RunsUtterances, Shown):
         return quantized(self, dtype)
 
     def pack(self) -> Self:
-        """A copy for inference, as by `quantize`, with what gains time:
+        """A copy for inference, as by `quantize`, in faster forms:
 
-        on processors of AMD with AVX-512, the weights of large affine, linear and TDNN components that are in no
-        recurrence lie as they are multiplied fastest. Where there is a C compiler, native code runs the steps of
-        recurrences on the CPU in float32; it is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
+        on processors of AMD with AVX-512, the weights of large affine, linear and TDNN components outside recurrences
+        lie in the order of the fastest multiplication. With a C compiler, native code runs the steps of recurrences on
+        the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
         """
         return packed(self)
 

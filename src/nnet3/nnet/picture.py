@@ -1,4 +1,4 @@
-"""Draws a network as boxes and arcs: layers, what they take at which times, delays."""
+"""Draws a network as boxes and arcs: layers, their sources and the times read, delays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DrawnReference:
 
 @dataclass
 class NodeGroup:
-    """Nodes of one layer, each of which feeds only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
+    """Nodes of a layer in a chain, each feeding only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
 
     nodes: list[NnetNode]
     descriptor: Descriptor | None = None
@@ -81,12 +81,12 @@ def _label(extra: str, readings: list[DrawnReference]) -> str:
 
 
 def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> Graph:
-    """Draws a network with a box for each layer, or for each node. Raises DrawingError if there are too many."""
+    """Draws a network with a box for each layer, or for each node. Raises DrawingError for too many boxes."""
     return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
 
 
 def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
-    """Draws a box for each of these groups; its id is the group's number."""
+    """Draws a box for each group; its id is the group's number."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
     arcs = collect_arcs(nnet, groups, _numbers(groups))
@@ -117,9 +117,9 @@ def _numbers(groups: list[NodeGroup]) -> dict[str, int]:
 
 
 def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
-    """Groups visible nodes: a component node joins the node that it takes if no other node takes that.
+    """Groups visible nodes: a component node joins its source node if no other node reads the source.
 
-    With `same_time` it joins only if it also takes each value at its own index.
+    With `same_time` a component node joins only if it also reads the source at its own index.
     """
     users: dict[str, int] = {}
     for node in nnet.nodes:
@@ -233,7 +233,7 @@ def _kind(nnet: Nnet, group: NodeGroup, in_cycle: bool) -> str:
 
 
 def collect_arcs(nnet: Nnet, groups: list[NodeGroup], group_of: dict[str, int]) -> dict[tuple[int, int], Readings]:
-    """Returns what each group reads of others, by the numbers of source and user; `group_of` is by names of nodes."""
+    """Returns the references between groups by the numbers of source and user; `group_of` is by names of nodes."""
     arcs: dict[tuple[int, int], Readings] = {}
     for number, group in enumerate(groups):
         first = group.nodes[0]
@@ -261,7 +261,7 @@ def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[DrawnReference]:
 
 
 def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str) -> Iterator[DrawnReference]:
-    """`offset` is the sum of those met so far; `words` is what else was."""
+    """`offset` is the sum of the offsets so far; `words` describes all other index changes so far."""
     if isinstance(forward, NodeReference):
         scale = f"scale {forward.scale:g}" if forward.scale != 1.0 else ""
         text = words and (words if not offset else f"{words}{offset:+d}")
@@ -281,7 +281,7 @@ def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str
 
 
 def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bool]]:
-    """Returns for each box the number of its strongly connected component and a flag: it is on a cycle."""
+    """Returns for each box the number of its strongly connected component, and whether the box is on a cycle."""
     sources = np.array([source for source, _ in arcs], int)
     users = np.array([user for _, user in arcs], int)
     component, _ = strongly_connected_components(DirectedGraph.from_edges(count, sources, users))
@@ -292,7 +292,7 @@ def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bo
 
 
 class Shown:
-    """Base of `Nnet`: what one sees of it."""
+    """Base of `Nnet`: its pictures and printed forms."""
 
     def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
         """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.

@@ -1,4 +1,4 @@
-"""Simple networks, those that compute `output` of `input` and maybe `ivector`: the words that refuse others."""
+"""Simple networks, which compute `output` of `input` and maybe `ivector`: the words that refuse other networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def what_is_simple(nnet: Nnet) -> str:
-    """Returns the end of a message that refuses a network which is not simple: what it has, and how to rename it."""
+    """Returns the end of a message that refuses a network as not simple: inputs, outputs, and how to rename them."""
     inputs, outputs = nnet.input_names, nnet.output_names
     others = [name for name in inputs if name != "ivector"]
     only = others if len(others) == 1 else []
@@ -25,5 +25,5 @@ def what_is_simple(nnet: Nnet) -> str:
 
 
 def _renaming(name: str, names: Sequence[str], candidates: Sequence[str]) -> list[str]:
-    """The edit that makes a candidate the node that is missing."""
+    """The edit that renames a candidate to the missing node."""
     return [] if name in names else [f"rename-node old-name={old} new-name={name}" for old in candidates]

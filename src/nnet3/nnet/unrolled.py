@@ -1,4 +1,4 @@
-"""Draws a network unrolled in time: a box for each layer and frame, an arc for each value that another needs."""
+"""Draws a network unrolled in time: a box for each layer and frame, an arc from each value to its users."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
 
 
 def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cell, list[Cell]]:
-    """Replaces hidden inputs by the values that they are made of."""
+    """Replaces hidden inputs by their sources."""
     nodes = {cell: nnet.nodes[cell[0]] for cell in uses}
     hidden = {cell for cell, node in nodes.items() if node.is_hidden}
     return {
@@ -93,7 +93,7 @@ def _side_by_side(boxes: list[Box]) -> list[Box]:
 
 
 def _uses(nnet: Nnet, frames: Frames) -> dict[Cell, list[Cell]]:
-    """Returns the values that each needed value, hidden inputs included, is computed from."""
+    """Returns the operands of each needed value, hidden inputs included."""
     given = (frames.first_input, frames.last_input)
     low, high = min(given[0], frames.first, 0) - nnet.modulus, max(given[1], frames.last, 0) + nnet.modulus
     if high - low >= _MOST_FRAMES:

@@ -33,13 +33,13 @@ class RunsUtterances:
         gives log-likelihoods: outputs minus the logarithms of its priors.
 
         Context that the network needs at the ends is made by repeating the first and last frame. By default the
-        whole utterance is computed at once (in pieces if it takes more than 1 GiB and they make no difference);
+        whole utterance is computed at once (in pieces if it takes more than 1 GiB and pieces make no difference);
         `frames_per_chunk`, `frame_subsampling_factor`, `extra_left_context`, `extra_left_context_initial` and so on
-        are the options of Kaldi's nnet3-compute. Batch-norm and dropout are in test mode here, whatever mode the
-        network is in. Safe with threads; what was compiled for one length serves the others.
+        are the options of Kaldi's nnet3-compute. Batch-norm and dropout are in test mode here, in every mode of the
+        network. Safe with threads; a program compiled for a length serves the other lengths.
 
         Raises ExecutionError for matrices of the wrong size or that are not finite, NetworkError for a network that
-        is not simple or priors that are not there, NotComputableError for one that needs more than such an input.
+        is not simple or missing priors, NotComputableError for a network that needs more than such input.
         """
         runner: Any = importlib.import_module(_RUNNER)
         rows: Tensor = runner.compute_utterance(self, features, ivector, online_ivectors, use_priors, **options)

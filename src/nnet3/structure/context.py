@@ -1,9 +1,9 @@
 """Left and right context of a simple network: frames of input that one frame of output needs on either side.
 
-Kaldi finds them by trial. It supposes that a window of frames is given, shifted by s for each s up to the modulus M.
+Kaldi finds contexts by trial. A window of frames is supposed to be given, shifted by s for each s up to the modulus M.
 Left and right context are the frames that the output loses at the ends of the window, in the worst case. For nearly all
-networks the available times of every node are an interval, and no trial is needed: the intervals follow from where
-slots look and which of them must be available (NodeRules). Trials remain for a Switch or a Failover between different
+networks the available times of every node are an interval, and no trial is needed: the intervals follow from the slots'
+sources and the slots that must be available (NodeRules). Trials remain for a Switch or a Failover between different
 times, for components that can do with some of their inputs, and for offsets in x.
 """
 
@@ -99,8 +99,8 @@ def context_by_intervals(parts: NetworkParts) -> tuple[int, int] | None:
 def node_contexts(parts: NetworkParts) -> dict[str, tuple[int, int]]:
     """Returns the (left, right) context of each node: its value at t needs frames t - left .. t + right of `input`.
 
-    A node whose input begins after t has a left context below 0. Left out are nodes that no output needs, that do not
-    look at `input` or that are never computable, hidden nodes; and all nodes if the context must be found by trials.
+    A node whose input begins after t has a left context below 0. Left out are nodes that no output needs, nodes that do
+    not look at `input` or are never computable, hidden nodes; and all nodes if the context must be found by trials.
     """
     if parts.modulus > _MAX_MODULUS:
         return {}
@@ -134,7 +134,7 @@ def _contexts(parts: NetworkParts, targets: list[int]) -> dict[int, tuple[int, i
 
 
 def _order(rules: NodeRules, targets: Iterable[int]) -> tuple[list[int], set[int]]:
-    """Returns the nodes that the targets need, sources first, and those that need themselves or such a node."""
+    """Returns the nodes that the targets need, sources first, and apart the nodes on a cycle or in need of a cycle."""
     users: dict[int, list[int]] = {}
     waiting: dict[int, int] = {}
     stack = list(targets)
@@ -159,7 +159,7 @@ def _order(rules: NodeRules, targets: Iterable[int]) -> tuple[list[int], set[int
 def _available_times(
     rules: NodeRules, order: Iterable[int], stuck: Iterable[int], shifts: npt.NDArray[np.int64]
 ) -> dict[int, Interval]:
-    """Returns the times at which each node is available, for windows that begin at each of the shifts."""
+    """Returns the available times of every node, for windows that begin at the given shifts."""
     number_of, nodes = rules.parts.node_number, rules.parts.nodes
     never, last = Interval.never(len(shifts)), shifts + _WINDOW - 1
     given = {"input": Interval(shifts, last), "ivector": Interval(shifts - rules.parts.modulus, last)}
@@ -174,7 +174,7 @@ def _available_times(
 
 
 def _node_times(rules: NodeRules, node: int, slots: list[Interval], num_shifts: int) -> Interval:
-    """Returns the times at which a node is available, from those of its slots.
+    """Returns the available times of a node, from the available times of its slots.
 
     Raises NotIntervalsError unless some slots, the same for all shifts, are available at all these times and suffice:
     else the times are put together from intervals that would not meet if the window were shorter.

@@ -1,8 +1,8 @@
-"""Finds cycles of a network that never move in time: nothing on them can be computed.
+"""Finds cycles of a network that never move in time: nothing on such a cycle can be computed.
 
 An arc from node B to node A says that A at t may need B at t + offset. If round some closed walk the offsets sum to
-zero, a value would depend on itself. Only arcs with the same offset for every index count, so not those through Round,
-ReplaceIndex or a Switch; cycles through these are found when a request is compiled.
+zero, a value would depend on itself. Only arcs with the same offset for every index count, so no arcs through Round,
+ReplaceIndex or a Switch; cycles through Round, ReplaceIndex or a Switch are found when a request is compiled.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check_cycles_move(parts: NetworkParts) -> None:
 
 
 def _on_cycles(arcs: list[_Arc]) -> list[list[_Arc]]:
-    """Returns the arcs on cycles, one list for each strongly connected component."""
+    """Returns the arcs on cycles, in a list for each strongly connected component."""
     users, sources = (np.array(column, int) for column in ([a.user for a in arcs], [a.source for a in arcs]))
     graph = DirectedGraph.from_edges(max(users.max(initial=0), sources.max(initial=0)) + 1, sources, users)
     part_of_node, _ = strongly_connected_components(graph)
@@ -66,7 +66,7 @@ def recurrent_nodes(rules: NodeRules) -> list[int]:
 
 
 def _in_search_order(arcs: list[_Arc]) -> list[_Arc]:
-    """Sorts arcs along the cycles, so that one pass of relaxation gets far."""
+    """Sorts arcs along the cycles, for fast progress of a pass of relaxation."""
     arcs_of: dict[int, list[_Arc]] = {}
     for arc in arcs:
         arcs_of.setdefault(arc.user, []).append(arc)
@@ -138,7 +138,7 @@ def _walk_to(
 
 
 def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
-    """Returns an arc for each slot that looks at one node at the same offset for every index."""
+    """Returns an arc for each slot with one source node and the same offset for every index."""
     times = np.concatenate([_PROBED_TIMES, np.arange(min(rules.parts.nodes[number].modulus, _MOST_PROBED))])
     probes = indexes_at(times)
     probes[:, X] = np.arange(len(times)) % 3
@@ -190,7 +190,7 @@ def _some_cycle(arcs: list[_Arc]) -> list[int]:
 
 
 def startless_warnings(parts: NetworkParts) -> list[str]:
-    """Returns for each recurrence that can never start a line with its place and a remedy."""
+    """Returns a line for each recurrence that can never start, with its place and a remedy."""
     stuck = sorted(never_computable(parts))
     if not stuck:
         return []

@@ -1,7 +1,7 @@
 """Descriptor and SumDescriptor: the two upper levels of the normalised form (docs/config_language.md).
 
-A descriptor has *slots*: its forwarding descriptors, in the order in which they are written. Each slot refers to one
-cindex for every index, so dependencies are rectangular arrays (rows, slots). A Boolean function of the available slots
+A descriptor has *slots*: its forwarding descriptors, in written order. For every index a slot refers to one
+cindex, so dependencies are rectangular arrays (rows, slots). A Boolean function of the available slots
 tells whether a row is computable and which slots it uses.
 """
 
@@ -50,11 +50,11 @@ class SumDescriptor(Written):
 
     @abc.abstractmethod
     def availability(self, slots: np.ndarray) -> np.ndarray:
-        """Returns the availability (rows,) from that of the slots (rows, slots).
+        """Returns the availability (rows,) from the availability of the slots (rows, slots).
 
-        It is the minimum over terms of a Sum, the maximum over the two of a Failover, and True (a number: ALWAYS) of
-        IfDefined and Const. From Booleans it tells which rows are computable. From the last times at which slots are
-        available it tells the last time at which the sum is.
+        Availability is the minimum over terms of a Sum, the maximum over the two of a Failover, and True (a number:
+        ALWAYS) of IfDefined and Const. From Booleans it tells which rows are computable. From the last available times
+        of slots it tells the last available time of the sum.
         """
 
     @abc.abstractmethod
@@ -67,12 +67,12 @@ class SumDescriptor(Written):
 
     @abc.abstractmethod
     def changed(self, change: Change) -> SumDescriptor:
-        """The same with each forwarding descriptor changed."""
+        """The sum with each forwarding descriptor changed."""
 
 
 @dataclass(frozen=True)
 class Simple(SumDescriptor):
-    """One forwarding descriptor."""
+    """A forwarding descriptor alone."""
 
     source: ForwardingDescriptor
 
@@ -147,7 +147,7 @@ class _Several(SumDescriptor):
 class Sum(_Several):
     """The sum of two or more terms; all must be computable.
 
-    A last term that is a Sum is one of several terms instead, so that a sum of thousands is not nested: what prints
+    A last term that is a Sum counts as several terms, so that a sum of thousands is not nested: the sum printed
     as `Sum(a, Sum(b, c))` has the terms a, b and c.
     """
 
@@ -315,7 +315,7 @@ class Descriptor:
         return [reference for forward in self.slots() for reference in forward.nodes()]
 
     def node_names(self) -> set[str]:
-        """The nodes it refers to."""
+        """The nodes to which the descriptor refers."""
         return {reference.node for forward in self.slots() for reference in forward.nodes()}
 
     @property
@@ -361,7 +361,7 @@ class Descriptor:
         return [part.dim(node_dim) for part in self.parts]
 
     def rename(self, names: Mapping[str, str]) -> Descriptor:
-        """The same with nodes renamed."""
+        """The descriptor with nodes renamed."""
         return Descriptor(tuple(part.changed(lambda forward: forward.rename(names)) for part in self.parts))
 
     def plain(self) -> NodeReference | None:

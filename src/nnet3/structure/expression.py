@@ -135,9 +135,9 @@ class _ExpressionParser:
         return Expression(token.text, self._from(token), arguments, numbers, word)
 
     def _sum(self, token: _Word, depth: int) -> Expression:
-        """Parses a Sum and all Sums directly inside it without recursion: a long one in normal form is nested deeply.
+        """Parses a Sum and all Sums directly inside it without recursion: a long Sum in normal form is nested deeply.
 
-        A Sum that stands last in another one becomes terms of it.
+        The terms of a Sum at the end of another Sum become terms of the outer Sum.
         """
         self.expect("(")
         open_sums: list[tuple[_Word, list[Expression]]] = [(token, [])]
@@ -160,7 +160,7 @@ class _ExpressionParser:
                     raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", done.span)
 
     def _from(self, first: _Word) -> Span:
-        """The span from this word to the one before the current position."""
+        """The span from the word `first` to the word before the current position."""
         end = self.tokens[self.position - 1].span
         return first.span.part(0, end.column + end.length - first.span.column)
 

@@ -45,7 +45,7 @@ class Interval:
         return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     def shifted(self, t_offset: int, x_offset: int) -> Interval:
-        """The times t such that t + t_offset is in it. Raises NotIntervalsError for an offset in x."""
+        """The times t such that t + t_offset is in the interval. Raises NotIntervalsError for an offset in x."""
         if x_offset:
             raise NotIntervalsError
         if not t_offset:
@@ -54,7 +54,7 @@ class Interval:
         return Interval(low, np.where(abs(self.high) == ALWAYS, self.high, self.high - t_offset))
 
     def rounded(self, t_modulus: int) -> Interval:
-        """The times t such that t, rounded down to a multiple of `t_modulus`, is in it."""
+        """The times t such that t, rounded down to a multiple of `t_modulus`, is in the interval."""
         low = np.where(abs(self.low) == ALWAYS, self.low, -(-self.low // t_modulus) * t_modulus)
         past = (self.high // t_modulus + 1) * t_modulus
         return Interval.between(low, np.where(abs(self.high) == ALWAYS, self.high, past - 1))
@@ -73,7 +73,7 @@ ALL_TIMES = Interval(np.array([-ALWAYS]), np.array([ALWAYS]))
 
 
 class Written(abc.ABC):
-    """Base of descriptors, which print as they are written."""
+    """Base of descriptors, printed as written."""
 
     @property
     @abc.abstractmethod
@@ -89,7 +89,7 @@ class Written(abc.ABC):
 
 
 class ForwardingDescriptor(Written):
-    """Refers to exactly one cindex for each index."""
+    """Refers to exactly one cindex for every index."""
 
     @property
     @abc.abstractmethod
@@ -98,7 +98,7 @@ class ForwardingDescriptor(Written):
 
     @property
     def period(self) -> int:
-        """The frames after which it refers alike again; `modulus`, as in Kaldi, overlooks what Round is put round."""
+        """The period in frames of the references; `modulus`, as in Kaldi, overlooks the source inside a Round."""
         inner = (each.period for each in self.arguments if isinstance(each, ForwardingDescriptor))
         return math.lcm(self.modulus, *inner)
 
@@ -108,9 +108,9 @@ class ForwardingDescriptor(Written):
 
     @abc.abstractmethod
     def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
-        """Returns the times that refer to available times; those of a node are `times_of(node)`.
+        """Returns the times that refer to available times; `times_of(node)` are the available times of a node.
 
-        Raises NotIntervalsError if they are no interval.
+        Raises NotIntervalsError for times that are no interval.
         """
 
     @abc.abstractmethod
@@ -119,7 +119,7 @@ class ForwardingDescriptor(Written):
 
     @abc.abstractmethod
     def rename(self, names: Mapping[str, str]) -> ForwardingDescriptor:
-        """The same with nodes renamed."""
+        """The descriptor with nodes renamed."""
 
     def moved(self, t_offset: int, x_offset: int) -> ForwardingDescriptor:
         """Offset(self, t_offset, x_offset), with neighbouring offsets made one."""

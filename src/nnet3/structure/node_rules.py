@@ -1,7 +1,7 @@
 """NodeRules: the rows of other nodes at which each node of a network looks, and when its rows are computable.
 
-This is the only place that knows it, for lowering, contexts, recurrences and cycles. Every node has a fixed number of
-slots, each of which refers to one cindex for every index.
+Nothing else knows these rules, for lowering, contexts, recurrences and cycles. Every node has a fixed number of
+slots; for every index a slot refers to one cindex.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NodeRules:
         return common_period(map(self.period_of, range(len(self.parts.nodes))))
 
     def period_of(self, node: int) -> int | None:
-        """Returns the frames after which the rules of a node are the same again; None if that is not known."""
+        """Returns the period, in frames, of the rules of a node; None if not known."""
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return common_period(slot.period for slot in own.descriptor.slots())
@@ -55,7 +55,7 @@ class NodeRules:
         return self.parts.component(node)
 
     def may_use(self, node: int) -> list[int]:
-        """The nodes that this one may look at, ascending."""
+        """The possible sources of a node, ascending."""
         return self.parts.sources(node)
 
     def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
@@ -80,7 +80,7 @@ class NodeRules:
         return self.parts.component(own).computable(indexes, available)
 
     def slot_sources(self, node: int) -> list[list[int]]:
-        """The nodes that each slot may look at; a component's slots count as one."""
+        """The possible sources of each slot; a component's slots count as one."""
         own = self.parts.nodes[node]
         if not isinstance(own, DescriptorNode):
             return [[source] for source in self.may_use(node)]
@@ -102,7 +102,8 @@ class NodeRules:
         return slots.min(axis=1, initial=slots.dtype.type(ALWAYS))
 
     def preimages(self, node: int, times_of: Callable[[str], Interval]) -> list[Interval]:
-        """Returns for each slot the times that refer to available times; those of a node are `times_of(node)`.
+        """Returns for each slot the times that refer to available times; `times_of(node)` are the available times of a
+        node.
 
         Slots whose availability does not matter have all times. Raises NotIntervalsError.
         """

@@ -23,15 +23,15 @@ class NnetNode:
     modulus: ClassVar[int] = 1
 
     def source_names(self) -> Collection[str]:
-        """The nodes that it names; a component node its hidden input."""
+        """The names of the node's sources; a component node's is its hidden input."""
         return ()
 
     def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
-        """Returns its config line with this descriptor as its input. `dims` goes where info shows them."""
+        """Returns the node's config line with `descriptor` as its input. `dims` goes where info shows dimensions."""
         raise NotImplementedError
 
     def with_sources(self, names: Mapping[str, str]) -> Self:
-        """The same with the nodes that it refers to renamed."""
+        """The node with its sources renamed."""
         return self
 
 

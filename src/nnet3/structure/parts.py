@@ -56,7 +56,7 @@ class NetworkParts:
 
     @cached_property
     def named(self) -> list[list[int]]:
-        """The numbers of the nodes that each node names, including those that its component ignores."""
+        """The numbers of the nodes named by each node, nodes ignored by its component included."""
         return [sorted({self.node_number[name] for name in node.source_names()}) for node in self.nodes]
 
     @cached_property
@@ -74,8 +74,8 @@ def has_input(component: Component) -> bool:
 def orphan_nodes(parts: NetworkParts) -> list[int]:
     """Returns the numbers of the nodes that no output needs.
 
-    What a needed node names counts as needed, even if its component ignores it (a dropout mask): without it the network
-    could not be written.
+    Sources of a needed node count as needed, even if its component ignores them (a dropout mask): without them the
+    network could not be written.
     """
     outputs = (number for number, node in enumerate(parts.nodes) if node.is_output)
     needed = set(reached(outputs, parts.named.__getitem__))
@@ -89,7 +89,7 @@ def orphan_components(parts: NetworkParts) -> list[str]:
 
 
 def orphan_warnings(parts: NetworkParts) -> list[str]:
-    """Returns one line for each orphan that is not a hidden input."""
+    """Returns a line for each orphan, hidden inputs excepted."""
     nodes = [parts.nodes[number] for number in orphan_nodes(parts)]
     warnings = [f"node '{node.name}' is never used to compute any output" for node in nodes if not node.is_hidden]
     return warnings + [f"component '{name}' is never used by any node" for name in orphan_components(parts)]

@@ -1,7 +1,7 @@
 """Reach: how far from an output the input may lie on which its value depends.
 
-The context of a network is the input that an output needs. What is optional (IfDefined, Failover, statistics) may lie
-further away: a recurrence that looks ahead reaches as far as there is input. An input `ivector` has no times.
+The context of a network is the input that an output needs. Optional input (IfDefined, Failover, statistics) may lie
+further away: a recurrence that looks ahead reaches to the end of the input. An input `ivector` has no times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nnet3.structure.parts import NetworkParts
 
 
 class _Look(NamedTuple):
-    """A node looks at another one, at most `ahead` frames later; infinity: at a time that does not move with t."""
+    """A node's look at another node, at most `ahead` frames later; infinity: at a time that does not move with t."""
 
     node: int
     source: int
@@ -104,7 +104,7 @@ def _looks_of(rules: NodeRules, number: int) -> Iterator[_Look]:
 
 
 def _farthest(wanted: np.ndarray, period: int) -> float:
-    """Returns how far indexes (rows, slots, 3), wanted by those at t = 0, 1 ..., lie ahead of these at most."""
+    """Returns how far indexes (rows, slots, 3) lie ahead at most of the indexes at t = 0, 1 ... that want them."""
     ahead = wanted[:, :, T].astype(np.int64) - np.arange(2 * period)[:, np.newaxis]
     same = np.array_equal(ahead[:period], ahead[period:])
     return float(ahead.max()) if same else math.inf

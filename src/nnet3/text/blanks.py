@@ -15,5 +15,5 @@ def words_of(line: str) -> list[str]:
 
 
 def is_word(text: str) -> bool:
-    """Returns true for a text that is one word."""
+    """Returns true for a text of one word."""
     return text != "" and _BLANKS.search(text) is None

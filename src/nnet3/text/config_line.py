@@ -1,6 +1,6 @@
-"""One line of a config: `FIRSTTOKEN key=value key=value ...` (docs/config_language.md).
+"""A line of a config: `FIRSTTOKEN key=value key=value ...` (docs/config_language.md).
 
-Every value remembers where it stands, so that an error can point at it.
+Every value remembers its place, for errors to point at.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class ConfigLine:
         return line
 
     def repeated_warnings(self) -> list[str]:
-        """Returns a warning for each key that is given twice on the line: the first value counts, as in Kaldi."""
+        """Returns a warning for each repeated key of the line: the first value counts, as in Kaldi."""
         warnings = []
         for value in self.repeated:
             span = value.key_span
@@ -165,7 +165,7 @@ def parse_config_line(span: Span) -> ConfigLine:
 
 
 def _parse_pair(text: str, position: int, span: Span, line: ConfigLine) -> int:
-    """Parse one `key=value` at `position`; return where the next one may begin."""
+    """Parse a `key=value` at `position`; return where the next pair may begin."""
     position += len(text[position:]) - len(text[position:].lstrip())
     equals = text.find("=", position)
     if equals < 0:
@@ -205,9 +205,9 @@ _SHOWN = 200
 
 
 def decode_config(contents: bytes, source: str) -> str:
-    """The text of a config. Bytes that are not UTF-8 may stand in comments, where they are read as Latin-1.
+    """The text of a config. Bytes outside UTF-8 may stand in comments, where they are read as Latin-1.
 
-    Raises ConfigError at the first one elsewhere. A byte order mark is dropped.
+    Raises ConfigError at the first bad byte elsewhere. A byte order mark is dropped.
     """
     try:
         return contents.decode("utf-8-sig")

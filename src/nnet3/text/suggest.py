@@ -1,4 +1,4 @@
-"""The nearest known word to a misspelt one."""
+"""The known word nearest to a misspelt word."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kinds of values and rules for them: by these every option, config key and setting says what it takes.
+"""Kinds of values and rules for values: options, config keys and settings declare their values by them.
 
-A kind reads text, and checks what Python or a settings file gives. A rule is a bound that values must keep, in words
+A kind reads text, and checks values from Python or a settings file. A rule is a bound on values, in words
 and as a test. `Integer(at_least(1))` is "an integer >= 1".
 """
 
@@ -84,7 +84,7 @@ def one_of(*words: str) -> Rule:
 
 
 def either(special: float, rule: Rule) -> Rule:
-    """A value that stands for "none", or what another rule says."""
+    """A value that stands for "none", or a value by another rule."""
     return Rule(f"{special:g} (none) or {rule.words}", lambda value: value == special or rule.holds(value))
 
 
@@ -93,7 +93,7 @@ ANY = bounds()
 
 @dataclass(frozen=True)
 class Value(abc.ABC):
-    """A kind of values that keep a rule."""
+    """A kind of values with a rule."""
 
     kind: ClassVar[str]
     rule: Rule = ANY
@@ -105,14 +105,14 @@ class Value(abc.ABC):
 
     @abc.abstractmethod
     def read(self, text: str) -> Any:
-        """The value that a text is, whatever the rule says. Raises ValueError with what a text must be instead."""
+        """The value of a text, rule or not. Raises ValueError with the requirement on a text."""
 
     @abc.abstractmethod
     def take(self, value: Any) -> Any:
-        """The value that a Python object is, whatever the rule says. Raises ValueError with what it must be."""
+        """The value of a Python object, rule or not. Raises ValueError with the requirement."""
 
     def checked(self, value: Any) -> Any:
-        """The value that a Python object is. Raises ValueError with what it must be."""
+        """The value of a Python object. Raises ValueError with the requirement."""
         taken = self.take(value)
         if not self.rule.holds(taken):
             raise ValueError(self.rule.words)
@@ -187,7 +187,7 @@ class Boolean(Value):
 
 @dataclass(frozen=True)
 class _OfText(Value):
-    """Base of kinds of text that `form` describes; with `parse` such as that function reads."""
+    """Base of kinds of text described by `form`; `parse`, if given, reads the text."""
 
     form: str = ""
     parse: Callable[[str], object] | None = None
@@ -199,7 +199,7 @@ class _OfText(Value):
 
 @dataclass(frozen=True)
 class Text(_OfText):
-    """Text; the errors of `parse` say what is wrong with it."""
+    """Text; the errors of `parse` explain faults in the text."""
 
     kind: ClassVar[str] = "text"
 
@@ -218,7 +218,7 @@ class Text(_OfText):
 
 @dataclass(frozen=True)
 class Texts(_OfText):
-    """A tuple of texts that are not empty; a single text stands for a tuple of one."""
+    """A tuple of texts that are not empty; a single text stands for a tuple of it alone."""
 
     kind: ClassVar[str] = "text or a list of texts"
 
@@ -237,7 +237,7 @@ class Texts(_OfText):
 
 @dataclass(frozen=True)
 class Numbers(Value):
-    """A tuple of numbers that keep the rule, each; in text commas stand between them."""
+    """A tuple of numbers within the rule; in text commas stand between the numbers."""
 
     kind: ClassVar[str] = "a list of numbers"
 
@@ -282,18 +282,18 @@ _INTEGER_OF_32_BITS = Integer()
 
 
 def choice(*words: str) -> Text:
-    """Text that is one of some words."""
+    """Text, one of the given words."""
     rule = one_of(*words)
     return Text(rule, form=rule.words)
 
 
 def whole_number(text: str | bytes) -> int | None:
-    """Returns the number that decimal digits are, None for any other text and for more than 18 digits."""
+    """Returns the number in decimal digits, None for any other text and for more than 18 digits."""
     return int(text) if text.isdigit() and text.isascii() and len(text) < _MOST_DIGITS else None
 
 
 def read_number(text: str) -> float:
-    """The number, infinity or NaN that a text is as a whole. Raises ValueError; Python's `1_000` is not one."""
+    """The number, infinity or NaN in a text as a whole. Raises ValueError, also for Python's `1_000`."""
     if "_" in text or not text.isascii():
         raise ValueError(f"not a number: '{text}'")
     return float(text)

@@ -21,12 +21,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def only_once(
     compute: Callable[[Sequence[Tensor | None]], Gradients], what: str, tensors: Sequence[Tensor | None]
 ) -> Gradients:
-    """Returns `compute(tensors)` as one operation of autograd, which cannot be differentiated again: where PyTorch
-    makes a graph of it (create_graph=True), a backward through that graph raises GradientError.
+    """Returns `compute(tensors)` as an operation of autograd that cannot be differentiated again: where PyTorch
+    makes a graph of the operation (create_graph=True), a backward through the graph raises GradientError.
 
-    Call it at the end of the `backward` of a `torch.autograd.Function`. Without it the results would be constants, and
-    a gradient penalty would be left out without a word. `tensors` are all that the gradients depend on; `what` names
-    what they are the gradients of, for the message.
+    Call `only_once` at the end of the `backward` of a `torch.autograd.Function`. Otherwise the results would be
+    constants, and a gradient penalty would be left out without a word. `tensors` are all tensors on which the gradients
+    depend; `what` names the differentiated operation for the message.
     """
     gradients: Gradients = _Once.apply(compute, what, *tensors)
     return gradients

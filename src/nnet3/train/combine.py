@@ -68,9 +68,9 @@ def combine(
 def recompute_statistics(
     nnet: Nnet, minibatches: Sequence[Minibatch], objective: Callable[[Nnet], Objective] | None = None
 ) -> None:
-    """Replace the stored statistics by those of these minibatches, in the network's own modes.
+    """Replace the stored statistics by the statistics of the given minibatches, in the network's own modes.
 
-    Dropout draws the same masks in every call. Batch-norm in test mode keeps its statistics.
+    Dropout draws equal masks in every call. Batch-norm in test mode keeps its statistics.
     """
     nnet.zero_stats()
     nnet.seed_random(0)

@@ -25,8 +25,8 @@ def evaluated(
 ) -> Evaluator:
     """Returns an evaluator that has seen all minibatches. The network stays as it is.
 
-    `collapse`: first merge layers that are constant in test mode, which is faster. `gradient`: collect that of the
-    objective, of the layers as they are. Raises TrainingError without data.
+    `collapse`: first merge layers that are constant in test mode, which is faster. `gradient`: collect the objective's
+    gradient, with the layers not merged. Raises TrainingError without data.
     """
     tested = with_modes(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
     if collapse and not gradient:
@@ -39,7 +39,7 @@ def evaluated(
 
 
 def report_line(what: str, stats: ObjectiveStats) -> str:
-    """Returns an objective in the words of Kaldi's log, with its auxiliary term if there is one."""
+    """Returns an objective in the words of Kaldi's log, with the auxiliary term of an objective that has one."""
     return f"Overall {what} is {stats.terms} per frame, over {stats.weight:g} frames."
 
 
@@ -77,7 +77,7 @@ def column_lines(evaluator: Evaluator) -> list[str]:
 
 
 def gradient_lines(gradient: Nnet) -> list[str]:
-    """Returns a line with the Euclidean norm of each component's gradient, and one with that of all."""
+    """Returns lines with the Euclidean norms of the components' gradients, and of the whole gradient."""
     squares = gradient.squared_norms()
     lines = [f"Norm of the gradient of '{name}' is {square**0.5:g}" for name, square in squares.items()]
     return [*lines, f"Norm of the gradient is {sum(squares.values()) ** 0.5:g}"]

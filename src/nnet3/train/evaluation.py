@@ -19,8 +19,8 @@ from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, O
 class Evaluator:
     """Runs a network as it is over minibatches and adds up the objective in `stats`, by output node.
 
-    `correct_by_column` has (2, columns) for each node whose targets are matrices: by the column that would be right,
-    the weight of the rows that are right, and of all rows.
+    `correct_by_column` has (2, columns) for each node whose targets are matrices: by the right column,
+    the weight of the right rows, and of all rows.
 
     With `store_stats` the network's components store their statistics. `gradient` (a `nnet.gradient_copy()`), if given,
     collects plain gradients of the objective.
@@ -96,9 +96,9 @@ def evaluate(
 
 
 def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool) -> Nnet:
-    """Returns a network with the same parameter tensors in these modes; a False mode leaves the network's own.
+    """Returns a network with shared parameter tensors in the given modes; a False mode leaves the network's own.
 
-    The network draws its own random numbers, the same whenever it is made.
+    The new network draws its own random numbers, equal in all networks made here.
     """
     twin = nnet.in_test_mode()
     twin.seed_random(0)
@@ -110,10 +110,10 @@ def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool
 
 
 def count_correct(target: Target, output: Tensor) -> Tensor:
-    """Returns (2, columns), float64: the weight of rows that are right, and of all, by the column that would be right.
+    """Returns (2, columns), float64: the weight of right rows, and of all rows, by the right column.
 
-    A row weighs the sum of its target; with 0 it does not count. A row is right if its largest output stands in the
-    column of the largest value of the target (the first such column in both). `target` must be a matrix.
+    A row weighs the sum of its target; with weight 0 the row does not count. A row is right if its largest output
+    stands in the column of the largest value of the target (the first of equal columns). `target` must be a matrix.
     """
     matrix = matrix_target(target, output).matrix
     weight, best = _best_of_rows(matrix) if isinstance(matrix, SparseMatrix) else (matrix.sum(1), matrix.argmax(1))

@@ -99,7 +99,7 @@ class LdaStats:
 
 
 def beside(parts: Sequence[LdaStats]) -> LdaStats:
-    """Returns statistics of equal features that have the classes of all parts, one after the other."""
+    """Returns statistics of equal features with the classes of all parts in a row."""
     first, *_ = parts
     second = sum((each.second for each in parts), np.zeros_like(first.second))
     return LdaStats(
@@ -121,7 +121,7 @@ def unpacked(elements: np.ndarray) -> np.ndarray:
 
 
 def pruned(weights: SparseMatrix, threshold: float, rng: np.random.Generator) -> SparseMatrix:
-    """Returns weights of which those below the threshold are now 0, or the threshold, with their mean kept."""
+    """Returns weights; a weight below the threshold becomes 0 or the threshold, at random, with its mean kept."""
     if threshold <= 0:
         return weights
     values = weights.values
@@ -177,7 +177,7 @@ def estimate_transform(stats: LdaStats, options: FeatureTransformOptions) -> Fea
 
 
 def _cholesky(within: np.ndarray) -> np.ndarray:
-    """Returns the lower factor of a covariance; one that is not positive definite gets a little on its diagonal."""
+    """Returns the lower factor of a covariance; unless positive definite, the matrix gets a little on its diagonal."""
     smoothing = 0.001 * np.trace(within) / len(within)
     try:
         return np.linalg.cholesky(within)
@@ -190,7 +190,7 @@ def _cholesky(within: np.ndarray) -> np.ndarray:
 
 
 def _with_ceiling(matrix: np.ndarray, ceiling: float, log: list[str]) -> np.ndarray:
-    """Returns the matrix with its singular values cut, and says so, if any is above the ceiling and this above 0."""
+    """Returns the matrix with its singular values cut, and says so, if any is above a ceiling above 0."""
     if ceiling <= 0:
         return matrix
     left, values, right = np.linalg.svd(matrix, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Minibatches: the inputs and targets of one step of training, and the computers that run them."""
+"""Minibatches: the inputs and targets of a step of training, and their computers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NetworkInput:
 
 
 class Target(Protocol):
-    """The target of one output node. Each `Objective` knows its own kind of target, which has more than this."""
+    """The target of an output node. Every `Objective` knows its own kind of target, with further fields."""
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ class Minibatch:
 
 
 class MinibatchComputers:
-    """Computers for minibatches, made when the first one of a structure comes and kept for those used last.
+    """Computers for minibatches, made at the first minibatch of a structure; the computers used last are kept.
 
     `to_update` collects gradients; without it computers only run forward.
     """
@@ -164,9 +164,9 @@ class MinibatchComputers:
 
 @contextmanager
 def naming(minibatch: Minibatch) -> Iterator[None]:
-    """Turn each error within it into a TrainingError that names the minibatch, if it has a key.
+    """Turn each error in the `with` block into a TrainingError that names the minibatch, if the minibatch has a key.
 
-    An error about a lost process stays as it is: the minibatch has nothing to do with it.
+    An error about a lost process stays as it is: the minibatch is not to blame.
     """
     try:
         yield

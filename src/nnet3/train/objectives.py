@@ -41,7 +41,7 @@ class ObjectiveStats:
 
     @property
     def terms(self) -> str:
-        """The average and, if there is an auxiliary term, this and the sum of both."""
+        """The average alone, or with an auxiliary term: average, auxiliary term, sum."""
         if self.auxiliary == 0.0:
             return f"{self.average:g}"
         return f"{self.average:g} + {self.average_auxiliary:g} = {self.average + self.average_auxiliary:g}"
@@ -85,15 +85,15 @@ class Objective(Protocol):
     def evaluate(
         self, target: Target, outputs: Sequence[Tensor], *, rng: RandomSource, with_derivs: bool
     ) -> Sequence[OutputResult]:
-        """Returns one result for each of `outputs`, in order; these are (rows, columns), with the target's indexes.
+        """Returns the results for `outputs`, in order. An output is (rows, columns), with the target's indexes.
 
-        All random numbers must come from `rng`, so that a step that is made twice sees the same ones. Raises
-        TrainingError for a target that does not fit. What is not finite is given back as it is.
+        All random numbers must come from `rng`, so that a repeated step sees the numbers of the first. Raises
+        TrainingError for a target that does not fit. Values that are not finite are given back unchanged.
         """
 
 
 class _OneOutput:
-    """An objective of the output that its target is for, and of no other."""
+    """An objective of the target's output alone."""
 
     def outputs(self, target: Target) -> tuple[str, ...]:
         return (target.name,)
@@ -157,8 +157,8 @@ class ObjectiveByNode(_OneOutput):
 class TorchLoss(_OneOutput):
     """F = -loss(output, target), where `loss` gives a scalar that PyTorch can differentiate by the output.
 
-    The loss sees the output (rows, columns), and the target: a `MatrixTarget` as a dense tensor, any other as it is.
-    Learning rates are those of sums over rows, so use losses with `reduction="sum"`; the weight is the number of rows.
+    The loss sees the output (rows, columns), and the target: a `MatrixTarget` as a dense tensor, any other unchanged.
+    Learning rates are meant for sums over rows: use losses with `reduction="sum"`; the weight is the number of rows.
     """
 
     def __init__(self, loss: Callable[[Tensor, Any], Tensor]) -> None:

@@ -14,9 +14,9 @@ from nnet3.train.minibatch import Minibatch
 
 
 def normalised(counts: ArrayLike) -> np.ndarray:
-    """Returns summed posteriors (pdfs,) as priors (pdfs,) float32, which sum to one.
+    """Returns summed posteriors (pdfs,) as priors (pdfs,) float32 with sum one.
 
-    Raises TrainingError for counts of which there are none.
+    Raises TrainingError for counts that are negative, not finite, or all zero.
     """
     values = np.asarray(counts, np.float64)
     if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:

@@ -35,7 +35,7 @@ class StoredStatistic:
         return value.clone() if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
     def set(self, value: Tensor) -> None:
-        """Give it this value, in its own memory."""
+        """Give the statistic a value, in its own memory."""
         now = getattr(self._holder, self._name)
         if not isinstance(now, Tensor):
             setattr(self._holder, self._name, float(value))
@@ -177,7 +177,7 @@ def _described(kind: tuple[tuple[int, ...], torch.dtype]) -> str:
 
 
 def add_up_statistics(nnet: HasComponents, before: dict[str, Tensor], reduction: RowReduction) -> None:
-    """Set the statistics to those `before` (by name; the same in all processes) plus what all processes added."""
+    """Set the statistics to values `before` (by name; equal in all processes) plus all processes' additions."""
     found = statistics(nnet)
     added = {name: statistic.copy() for name, statistic in found.items()}
     for name, value in before.items():

@@ -46,8 +46,8 @@ class DropoutSchedule:
     def parse(cls, text: str) -> DropoutSchedule:
         """Reads `0,0@0.20,0.5@0.50,0`, or several `PATTERN=SCHEDULE` with spaces between. Raises TrainingError.
 
-        The first value is that at the beginning, the last one that at the end. The others hold at the share of the data
-        behind the `@` (0.5 if there is none); between them proportions go along straight lines.
+        The first value holds at the beginning, the last value at the end. A value in between holds at the share of the
+        data behind its `@` (0.5 by default); between values proportions go along straight lines.
         """
         if not text.split():
             raise TrainingError("a dropout schedule is empty: write for instance 0,0@0.20,0.5@0.50,0")
@@ -100,7 +100,7 @@ def _share(text: str, word: str, schedule: str) -> float:
 
 
 def _value_at(points: Sequence[tuple[float, float]], done: float) -> float:
-    """Returns the proportion there; where two points stand at one place, the later one counts from there on."""
+    """Returns the proportion at a place; where two points stand at one place, the later point counts from there on."""
     before = max((number for number, (place, _) in enumerate(points) if place <= done))
     if before == len(points) - 1:
         return points[-1][1]

@@ -1,4 +1,4 @@
-"""Compares two networks of a run: how far each component has moved, and what that has done for the objective."""
+"""Compares two networks of a run: how far each component has moved, and the move's effect on the objective."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, WantedO
 def to_minibatch(
     example: Example, input_dims: Mapping[str, int], output_dims: Mapping[str, int], key: str = ""
 ) -> Minibatch:
-    """Returns the minibatch of an example for a network whose inputs and outputs have these numbers of columns.
+    """Returns the minibatch of an example for a network with the given numbers of columns of inputs and outputs.
 
     Sparse supervision stays sparse, all else becomes dense. Raises TrainingError if the example has no input or no
-    output of the network, one that the network does not have, one with another number of columns, or one twice.
+    output of the network, an io unknown to the network, an io with a wrong number of columns, or an io twice.
     """
     _check_known(example.ios, input_dims, output_dims)
     inputs, outputs = _chosen(example.ios, input_dims, "input"), _chosen(example.ios, output_dims, "output")

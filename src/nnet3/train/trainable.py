@@ -1,8 +1,8 @@
 """Trainable: a model in training as the trainer sees it.
 
-Two kinds of networks learn by one trainer: those of components (`nnet_in_training`), and computational networks
-(`nnet3.cn.network_in_training`). The trainer knows which step is taken when: momentum, backstitch, what is skipped, the
-log. A model knows its parameters, how a minibatch gives a gradient, and how its delta, the next step, is added:
+Networks of two kinds learn by one trainer: networks of components (`nnet_in_training`), and computational networks
+(`nnet3.cn.network_in_training`). The trainer knows which step is taken when: momentum, backstitch, skipped minibatches,
+the log. A model knows its parameters, how a minibatch gives a gradient, and how its delta, the next step, is added:
 
     begin          looks at the minibatch; counts its sequences
     add_gradient   delta += rate * gradient;  returns the objective's statistics
@@ -77,16 +77,16 @@ class Trainable(Protocol[M_contra]):
         """Multiplies the running statistics of batch-norm."""
 
     def constrain(self, seed: int) -> None:
-        """Moves matrices that are to be orthonormal closer to that."""
+        """Moves matrices that are to be orthonormal closer to orthonormality."""
 
     def state(self) -> dict[str, Tensor]:
         """Returns copies of all that the next step depends on, besides `contents`."""
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on there. The names are those of this model's state, the sizes may not be: raises TrainingError then."""
+        """Go on from a state with the names of this model's state; for other sizes raises TrainingError."""
 
     def contents(self) -> dict[str, Any]:
         """Returns copies of parameters and statistics, as a checkpoint keeps them."""
 
     def load_contents(self, contents: dict[str, Any]) -> None:
-        """Goes back to them; parameters stay the same tensors. Raises TrainingError for those of another network."""
+        """Goes back to earlier contents; parameters stay the same tensors. TrainingError for another network's."""

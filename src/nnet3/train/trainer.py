@@ -1,4 +1,4 @@
-"""The trainer: one minibatch after the other, Kaldi's arithmetic (docs/training.md)."""
+"""The trainer: minibatch after minibatch, Kaldi's arithmetic (docs/training.md)."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ M = TypeVar("M")
 
 
 class MinibatchTrainer(Generic[M]):
-    """Trains a model of any kind in place (see `trainable`); `Trainer` is the one for networks of components.
+    """Trains a model of any kind in place (see `trainable`); `Trainer` is for networks of components.
 
-    `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped; `first_seed` says
-    what is random, `backstitch_phase` modulo the interval on which minibatches backstitch falls: Kaldi draws it behind
-    a number for each of `random_components`. `log` adds up their objectives and prints them as Kaldi does.
+    `num_minibatches` counts the minibatches given, `num_skipped` the skipped minibatches; `first_seed` says
+    what is random, `backstitch_phase` modulo the interval on which minibatches backstitch falls: Kaldi draws the phase
+    behind a number for each of `random_components`. `log` adds up the objectives and prints them as Kaldi does.
     """
 
     def __init__(
@@ -81,12 +81,13 @@ class MinibatchTrainer(Generic[M]):
 
     @torch.no_grad()
     def train_minibatch(self, minibatch: M, learning_rate: float | None = None) -> StepResult:
-        """Run forward, then backward into the delta, and add that to the model within max-change; with backstitch,
+        """Run forward, then backward into the delta, and add the delta to the model within max-change; with backstitch,
         twice.
 
-        `learning_rate` is the underlying rate of this and all later steps; components multiply it by their factors. If
-        anything turns up that is not finite, nothing changes and the result says so. Raises TrainingError for a
-        minibatch that does not fit the network, and when more minibatches had to be skipped than the options allow.
+        `learning_rate` is the underlying rate of this and all later steps; components multiply the rate by their
+        factors. If a value turns up that is not finite, nothing changes and the result says so. Raises TrainingError
+        for a minibatch that does not fit the network, and when more minibatches had to be skipped than the options
+        allow.
         """
         if learning_rate is not None:
             self.model.set_learning_rate(learning_rate)
@@ -148,7 +149,7 @@ class MinibatchTrainer(Generic[M]):
         return self.options.backstitch_training_scale > 0 and number % interval == self.backstitch_phase % interval
 
     def _seed(self, number: int) -> int:
-        """Returns the seed of a minibatch's random numbers: a run that continues draws what it would have drawn."""
+        """Returns the seed of a minibatch's random numbers, equal in a continued and an uninterrupted run."""
         return (self.first_seed + number) * 1_000_003
 
     def _count_skipped(self, minibatch: M, reason: str) -> None:
@@ -165,11 +166,11 @@ class MinibatchTrainer(Generic[M]):
     # ---- continuing ----
 
     def state(self) -> dict[str, Tensor]:
-        """Returns what a later `load_state` needs, besides the network's file, to go on with the same bits.
+        """Returns the needs of a later `load_state`, besides the network's file, to go on with the same bits.
 
-        Names and tensors (copies; numbers are tensors without axes): counters as `trainer.COUNTER`, what the model
-        knows (the delta, natural-gradient estimates, learning rates, the exact statistics of the network, which its
-        file rounds), the log as `log.*`.
+        Names and tensors (copies; numbers are tensors without axes): counters as `trainer.COUNTER`, the model's state
+        (the delta, natural-gradient estimates, learning rates, the exact statistics of the network, rounded in its
+        file), the log as `log.*`.
         """
         counters = {f"trainer.{name}": torch.tensor(getattr(self, name), dtype=torch.int64) for name in _COUNTERS}
         return counters | self.model.state() | {f"log.{name}": tensor for name, tensor in self.log.state().items()}
@@ -188,7 +189,7 @@ class MinibatchTrainer(Generic[M]):
         return self.model.contents()
 
     def load_contents(self, contents: dict[str, Any]) -> None:
-        """Goes back to them; parameters stay the same tensors. Raises TrainingError for those of another network."""
+        """Goes back to earlier contents; parameters stay the same tensors. TrainingError for another network's."""
         self.model.load_contents(contents)
 
 
@@ -209,8 +210,8 @@ class Trainer(MinibatchTrainer[Minibatch]):
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
         """`objective`: by default linear or quadratic, as each output node says. `cache`: keeps computations, by
-        default the cache of the process. `reduction` adds up over processes that share each minibatch: each gets its
-        own sequences of it, and all end with the same parameters. `say` takes the lines of the log.
+        default the cache of the process. `reduction` adds up over processes that share the minibatches: a process gets
+        its own sequences of a minibatch, and all processes end with equal parameters. `say` takes the lines of the log.
         """
         self.nnet, self.reduction, options = nnet, reduction, options or TrainerOptions()
         self.objective = ObjectiveByNode(nnet) if objective is None else objective

@@ -1,4 +1,4 @@
-"""The trainer's state as named tensors: what it takes to continue a run to the same bits."""
+"""The trainer's state as named tensors: all that a run needs to continue to the same bits."""
 
 from __future__ import annotations
 

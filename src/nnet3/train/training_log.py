@@ -1,4 +1,4 @@
-"""The trainer's log, in Kaldi's words, so that scripts that search logs find them."""
+"""The trainer's log, in Kaldi's words, for scripts that search logs."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ def within_max_change(
     limit: float = 1.0,
     scale: float = 1.0,
 ) -> tuple[Update, dict[str, float]]:
-    """Returns how a step is shortened, and the factor by which each part of the delta is added to the model.
+    """Returns how a step is shortened, and the factors by which the parts of the delta are added to the model.
 
-    `squares`: the squared norm of each part of the delta; `max_changes`: how much each part may change (0: no limit).
+    `squares`: the squared norms of the delta's parts; `max_changes`: how much a part may change (0: no limit).
     """
     shortened: dict[str, float] = {}
     total, limits = 0.0, {}
@@ -86,7 +86,7 @@ def within_max_change(
 
 
 def constrain_orthonormal(nnet: Nnet, rng: RandomSource) -> None:
-    """Takes one step for each component with a constraint, which `rng` picks with probability 1/4 each."""
+    """Takes a step for components with a constraint; `rng` picks a component with probability 1/4."""
     for component in nnet.components.values():
         if not isinstance(component, OrthonormalComponent) or component.orthonormal_constraint == 0.0:
             continue
@@ -95,10 +95,10 @@ def constrain_orthonormal(nnet: Nnet, rng: RandomSource) -> None:
 
 
 def make_more_orthonormal_(matrix: Tensor, scale: float) -> None:
-    """Takes one step M -= 4 nu / a^2 (M M^T - a^2 I) M, in place, for M or its transpose, whichever has fewer rows.
+    """Takes a step M -= 4 nu / a^2 (M M^T - a^2 I) M, in place, for M or its transpose, whichever has fewer rows.
 
-    With `scale` > 0, a is the scale. With `scale` < 0, a is such that the step does not change the size of M: a^2 =
-    tr(P P) / tr(P) with P = M M^T. Then steps are smaller while the singular values are far from each other.
+    With `scale` > 0, a is the scale. With `scale` < 0, a keeps the size of M through the step: a^2 =
+    tr(P P) / tr(P) with P = M M^T. Then steps are smaller while the singular values are far apart.
     """
     m = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.t()
     p = m @ m.t()

@@ -1,7 +1,7 @@
-"""The settings that a trained component carries: type, sizes and settings of its config line, by config key.
+"""The settings carried by a trained component: type, sizes and settings of its config line, by config key.
 
-What only initial parameters were made from (`param-stddev`) is lost, and what training changes (the learning rate)
-does not count.
+Settings of initial parameters alone (`param-stddev`) are lost, and settings changed by training (the learning rate)
+do not count.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def carried_settings(component: Component) -> CarriedSettings:
 
 
 def settings_of(statement: ComponentStatement) -> CarriedSettings:
-    """Returns the settings of the component that a statement makes. Raises ConfigError if it makes none."""
+    """Returns the settings of the component made by a statement. Raises ConfigError if none can be made."""
     return _settings_of(statement.type, tuple(statement.values.items()))
 
 
@@ -60,7 +60,7 @@ def is_config_key(key: str) -> bool:
 
 
 class _ShapeOnly(Tensor):
-    """A tensor of one number seen in some shape, which stays one when it is scaled or shifted."""
+    """A tensor of one number expanded to a shape; scaling and shifting leave it alone."""
 
     def __mul__(self, other: object) -> Tensor:
         return self
@@ -87,7 +87,7 @@ def _settings_of(type_name: str, pairs: tuple[tuple[str, str], ...]) -> CarriedS
 
 
 def _flat(key: str, value: Any) -> Iterable[tuple[str, Any]]:
-    """A value in a form that can be compared; the fields of a dataclass one by one."""
+    """A value in a comparable form; the fields of a dataclass one by one."""
     if is_dataclass(value):
         for part in dataclass_fields(value):
             yield from _flat(part.name.replace("_", "-"), getattr(value, part.name))

@@ -21,7 +21,7 @@ from nnet3.xconfig.term import Term, name, offset
 
 @dataclass
 class Outputs:
-    """The layers so far by what they give: nodes, and expressions of nodes. `previous` is the last one's name."""
+    """The layers so far by their outputs: nodes, and expressions of nodes. `previous` is the last layer's name."""
 
     of_term: dict[str, str] = field(default_factory=dict)
     expressions: dict[str, Term] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Outputs:
         return Term(term.operator, arguments)
 
     def _expression(self, term: Term) -> Term | None:
-        """The layer whose output, at some offset, is this expression."""
+        """The layer with an expression, at some offset, as its output."""
         times = {int(str(part.arguments[1])) for part in subterms(term) if part.operator == "Offset"}
         text = str(term)
         for layer_name, output in self.expressions.items():
@@ -85,7 +85,7 @@ def _time_of(term: Term, layer: str) -> int:
 
 
 def _plain_names(term: Term) -> Iterator[str]:
-    """The layers in a descriptor, but for those at a fixed index, such as ivectors."""
+    """The layers in a descriptor, except layers at a fixed index, such as ivectors."""
     if term.is_name:
         yield term.name
     elif term.operator != "ReplaceIndex":
@@ -106,7 +106,7 @@ def written_term(term: Term, previous: str = "") -> str:
 
 
 def quoted(values: Mapping[str, str]) -> list[str]:
-    """Keys with values as an xconfig has them: what holds an `=` in double quotes."""
+    """Keys with values as in an xconfig: values with an `=` in double quotes."""
     return [f'{key}="{value}"' if "=" in value or not value else f"{key}={value}" for key, value in values.items()]
 
 
@@ -115,9 +115,9 @@ NOT_RECOGNISED = "# not recognised: "
 
 @dataclass
 class Description:
-    """A network as lines of an xconfig: `layers` are its layers, `lines` the same among comments on all else.
+    """A network as lines of an xconfig: `layers` are its layers, `lines` the layers among comments on all else.
 
-    `unrecognised` are the config lines of nodes and components that are no layer. If there are some, inputs may name
+    `unrecognised` are the config lines of nodes and components in no layer. If not empty, inputs may name
     their nodes, and the xconfig stands for layers to be put on the network's other part.
     """
 
@@ -132,14 +132,14 @@ class Description:
 
     @property
     def xconfig(self) -> str:
-        """The text, with a comment for each config line that is no layer's."""
+        """The text, with a comment for each config line outside layers."""
         return "".join(f"{line}\n" for line in self.lines)
 
 
 def describe(parts: NetworkParts) -> Description:
     """The layers of a network as an xconfig that expands to it.
 
-    Keys are given only where the network differs from their defaults. What only initial parameters depended on is not
+    Keys are given only where the network differs from their defaults. Settings of initial parameters alone are not
     to be seen in a network; the matrix of a fixed-affine-layer has the name of the layer.
     """
     network = SearchedNetwork(parts)
@@ -155,7 +155,7 @@ def describe(parts: NetworkParts) -> Description:
 
 
 class _DescriptionWriter:
-    """Writes layers and nodes one after the other, in the network's order."""
+    """Writes layers and nodes in the network's order."""
 
     def __init__(self, network: SearchedNetwork, claimed: set[str]):
         self.network, self.claimed = network, claimed
@@ -170,7 +170,7 @@ class _DescriptionWriter:
             yield Known(node_name, Output(name(node_name), self.network.parts.dim(node_name)))
 
     def add_layer(self, layer: Recognised) -> None:
-        """Write a layer, or its nodes if its input cannot be said in terms of layers."""
+        """Write a layer, or its nodes if layers cannot express its input."""
         words = [f"{layer.type.name} name={layer.name}"]
         if layer.input is not None:
             written = self.outputs.written(layer.input)
@@ -200,7 +200,7 @@ class _DescriptionWriter:
             return False
 
     def add_node(self, node_name: str) -> None:
-        """Write a node, and its component before it, as what they are in a config."""
+        """Write a node, behind its component, as config lines."""
         parts, node = self.network.parts, self.network.nodes[node_name]
         if isinstance(node, ComponentNode):
             self._add_component(node.component)

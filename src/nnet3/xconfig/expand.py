@@ -24,7 +24,7 @@ _NAMES = {"input": "input", "output": "output", "output-layer": "output"}
 
 @dataclass(frozen=True)
 class ExpandedLayer:
-    """A layer of an xconfig, the line that it comes from, and what it stands for."""
+    """A layer of an xconfig, with its line and its expansion."""
 
     layer: Layer
     expansion: Expansion
@@ -37,7 +37,7 @@ class ExpandedXconfig:
     layers: tuple[ExpandedLayer, ...] = field(default_factory=tuple)
 
     def statements(self, which: str = FINAL) -> list[tuple[ExpandedLayer, Statement]]:
-        """The statements of one of the configs, each with its layer."""
+        """The statements of one of the configs, with their layers."""
         return [(layer, statement) for layer in self.layers for statement in layer.expansion.config(which)]
 
     def config(self, which: str = FINAL) -> str:
@@ -116,7 +116,7 @@ def _full_line(layer: Layer, normal: bool) -> str:
 
 @dataclass(frozen=True)
 class LayerExample:
-    """Lines of an xconfig, the last of which is the layer, and that layer."""
+    """Lines of an xconfig, the example layer last, and the layer."""
 
     lines: tuple[str, ...]
     expanded: ExpandedLayer
@@ -124,7 +124,7 @@ class LayerExample:
 
 @cache
 def example_of(layer_type: str) -> LayerExample:
-    """The example of a layer type. An assertion fails if it is none, which the tests exclude."""
+    """The example of a layer type. An assertion fails for a broken example, which the tests exclude."""
     kind = LAYER_TYPES[layer_type]
     line = f"{layer_type} name={_NAMES.get(layer_type, 'layer1')} {kind.example}".strip()
     before = ["input name=ivector dim=100"] if "ivector" in line else []

@@ -27,7 +27,7 @@ WHOLE = (REF, FINAL)
 
 @dataclass(frozen=True)
 class Output:
-    """The output that other layers refer to: a descriptor of nodes and its number of columns."""
+    """The layer's output for other layers: a descriptor of nodes and its number of columns."""
 
     term: Term
     dim: int
@@ -43,7 +43,7 @@ class MatrixFile:
 
 @dataclass(frozen=True)
 class Expansion:
-    """A layer as statements, each with the configs that it belongs to, and what other layers can refer to."""
+    """A layer as statements, with their configs, and the outputs to which other layers can refer."""
 
     statements: tuple[tuple[Statement, tuple[str, ...]], ...]
     output: Output | None
@@ -51,7 +51,7 @@ class Expansion:
     matrix_files: tuple[MatrixFile, ...] = ()
 
     def config(self, which: str = FINAL) -> tuple[Statement, ...]:
-        """The statements that belong to one of CONFIGS."""
+        """The statements of one of CONFIGS."""
         return tuple(statement for statement, configs in self.statements if which in configs)
 
     def lines(self, which: str = FINAL) -> list[str]:
@@ -74,7 +74,7 @@ class Expander:
         return term.name(self.full_name(suffix))
 
     def full_name(self, suffix: str) -> str:
-        """The layer's name, and after a dot the suffix if there is one."""
+        """The layer's name, followed by a dot and the suffix if not empty."""
         return f"{self.layer.name}.{suffix}" if suffix else self.layer.name
 
     def component(self, suffix: str, type_name: str, settings: Settings, settings_before_type: int = 0) -> None:
@@ -87,12 +87,12 @@ class Expander:
         return self(suffix)
 
     def pair(self, suffix: str, type_name: str, settings: Settings, input: Term, settings_before_type: int = 0) -> Term:
-        """A component and the node of the same name that uses it."""
+        """A component, and a node of equal name for it."""
         self.component(suffix, type_name, settings, settings_before_type)
         return self.node(suffix, suffix, input)
 
     def named_pair(self, full_name: str, type_name: str, settings: Settings, input: Term) -> Term:
-        """Adds a component and its node under a name that does not begin with the layer's."""
+        """Adds a component and its node under a name without the layer's name."""
         self.state(ComponentStatement(full_name, type_name, settings))
         self.state(ComponentNodeStatement(full_name, full_name, input))
         return term.name(full_name)
@@ -111,11 +111,11 @@ class Expander:
         self._statements.append((statement, self.configs))
 
     def output(self, output: Term, dim: int) -> None:
-        """Sets the output that other layers refer to."""
+        """Sets the layer's output for other layers."""
         self._output = Output(output, dim)
 
     def auxiliary(self, suffix: str, dim: int) -> None:
-        """A node that other layers can refer to besides the output."""
+        """A node for other layers besides the output."""
         self._auxiliary[suffix] = Output(self(suffix), dim)
 
     def matrix_file(self, path: str, values: np.ndarray) -> None:

@@ -1,8 +1,8 @@
-"""Finds what a network has under the name of one layer; functions by which layer types read their keys from it.
+"""Finds the part of a network under the name of one layer; functions by which layer types read their keys from it.
 
-A read looks at what the network has under the layer's name and gives a value, or None if there is nothing to see.
-Keys without a read have the value of the first component setting of the same name, or their default. A read need not
-be careful: what is read is believed only if the layer that it makes is the one in the network.
+A read looks at the part under the layer's name and gives a value, or None if there is nothing to see.
+Keys without a read have the value of the first component setting of the key's name, or their default. A read need not
+be careful: values read are believed only if they make the layer in the network.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def normal_text(descriptor: str) -> str:
 
 @dataclass
 class SearchedNetwork:
-    """The visible nodes of a network by name, what each reads, and the settings of its components."""
+    """The visible nodes of a network by name, with their inputs, and the settings of the components."""
 
     parts: NetworkParts
     nodes: dict[str, NnetNode] = field(default_factory=dict)
@@ -91,11 +91,11 @@ class SearchedNetwork:
         return list(self._members)
 
     def members(self, layer_name: str) -> list[str]:
-        """The nodes whose names begin with that of a layer, in order."""
+        """The nodes whose names begin with the layer's name, in order."""
         return self._members.get(layer_name, [])
 
     def settings(self, component: str) -> CarriedSettings:
-        """Returns the settings that a component carries; empty without such a component."""
+        """Returns the settings carried by a component; empty without the component."""
         if component not in self.parts.components:
             return {}
         if component not in self._settings:
@@ -103,7 +103,7 @@ class SearchedNetwork:
         return self._settings[component]
 
     def dim(self, term: Term) -> int | None:
-        """Returns the dimension of a descriptor; None if it is none of this network."""
+        """Returns the dimension of a descriptor; None for a descriptor foreign to the network."""
         text = str(term)
         if text not in self._dims:
             try:
@@ -122,7 +122,7 @@ def _stems(node_name: str) -> Iterator[str]:
 
 
 class Found:
-    """The part of a network under the name of one layer, at which reads of keys look."""
+    """The part of a network under the name of a layer, the object of reads of keys."""
 
     def __init__(self, network: SearchedNetwork, layer_name: str):
         self.network, self.name = network, layer_name
@@ -132,7 +132,7 @@ class Found:
         return f"{self.name}.{suffix}" if suffix else self.name
 
     def settings(self, suffix: str) -> CarriedSettings:
-        """Returns the settings of the component with this suffix; empty without one."""
+        """Returns the settings of the component with a suffix; empty without the component."""
         return self.network.settings(self.full_name(suffix))
 
     def get(self, suffix: str, key: str) -> Any:
@@ -146,7 +146,7 @@ class Found:
         return list(dict.fromkeys(node.component for node in nodes if isinstance(node, ComponentNode)))
 
     def first(self, key: str) -> Any:
-        """The setting of the first component that has one of this name, or None."""
+        """The first setting of a name among the components, or None."""
         found = (self.network.settings(component).get(key) for component in self.components)
         return next((value for value in found if value is not None), None)
 
@@ -159,7 +159,7 @@ class Found:
         return None if descriptor is None else descriptor_term(descriptor)
 
     def terms(self) -> Iterator[Term]:
-        """Yields the descriptors that its nodes read, in order."""
+        """Yields the descriptors of the layer's nodes, in order."""
         for member in self.members:
             if member in self.network.descriptors:
                 yield descriptor_term(self.network.descriptors[member])
@@ -169,7 +169,7 @@ class Found:
 
     @cached_property
     def input(self) -> Term | None:
-        """The layer's input: the parts from outside that its first reading node has."""
+        """The layer's input: the outside parts of its first reading node's descriptor."""
         own = set(self.members)
         for member in self.members:
             node = self.network.nodes[member]
@@ -196,14 +196,14 @@ Reads = Mapping[str, Read]
 
 
 def shown(value: Any) -> str:
-    """A setting as a config line has it: numbers in the fewest digits that give the same float32."""
+    """A setting as in a config line: numbers in the fewest digits with an unchanged float32."""
     if isinstance(value, tuple):
         return ",".join(map(shown, value))
     return str(np.float32(value)) if isinstance(value, float) else show(value)
 
 
 def setting(key: str, *suffixes: str) -> Read:
-    """A setting of the first of some components that is there."""
+    """A setting of the first existing component of some."""
 
     def read(found: Found) -> Any:
         return next((found.get(suffix, key) for suffix in suffixes if found.settings(suffix)), None)
@@ -212,12 +212,12 @@ def setting(key: str, *suffixes: str) -> Read:
 
 
 def output_dim(*suffixes: str) -> Read:
-    """The output dimension of the first of some components that is there."""
+    """The output dimension of the first existing component of some."""
     return setting("output-dim", *suffixes)
 
 
 def has(suffix: str) -> Read:
-    """Reads True if there is such a component."""
+    """Reads True if the component exists."""
     return lambda found: bool(found.settings(suffix))
 
 
@@ -227,7 +227,7 @@ def objective(found: Found) -> str | None:
 
 
 def output_delay(found: Found) -> int | None:
-    """The offset that the output of the layer's name takes all its parts at."""
+    """The common offset of all parts of the layer's output; None without a common offset."""
     term = found.term()
     offsets = {_offset(part) for part in _parts(term)} if term is not None else set()
     return offsets.pop() if len(offsets) == 1 else None
@@ -252,7 +252,7 @@ def delay(found: Found) -> int | None:
 
 
 def scale_in(suffix: str, of_layer: bool | None = None) -> Read:
-    """The scale in what a node reads; 1 if there is none. `of_layer`: of the layer's own nodes (True), of others."""
+    """The scale in a node's input; 1 without a scale. `of_layer`: of the layer's own nodes (True), of others."""
 
     def read(found: Found) -> float | None:
         term = found.term(suffix)
@@ -268,7 +268,7 @@ def scale_in(suffix: str, of_layer: bool | None = None) -> Read:
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """A term and all terms in it, the outer ones first."""
+    """A term and all terms in it, outer terms first."""
     yield term
     for argument in term.arguments:
         if isinstance(argument, Term):

@@ -36,7 +36,7 @@ class Scope:
         self.layers.append(Known(layer_name, expansion.output, expansion.auxiliary))
 
     def previous(self, distance: int, span: Span | None) -> str:
-        """The name of the layer `distance` layers above. Raises ConfigError if there are not so many."""
+        """The name of the layer `distance` layers above. Raises ConfigError for a distance beyond the first layer."""
         if not self.layers:
             raise ConfigError("there is no layer above this one to take the input from", span, "say input=...")
         if distance > len(self.layers):

@@ -49,13 +49,13 @@ class Key:
         return self.rule is not None and not self.rule.holds(self.default)
 
     def read(self, text: str) -> Value:
-        """The value that a text is. Raises ValueError with what was expected."""
+        """The value of a text. Raises ValueError with the expected form."""
         value: Value = _KINDS[type(self.default)].read(text)
         return value
 
 
 def passed(name: str, meaning: str) -> Key:
-    """A key that is printed to a component as it is, and not if it is not given."""
+    """A key printed to a component as it is, or left out if not given."""
     return Key(name, "", meaning)
 
 
@@ -69,11 +69,11 @@ _OPTION = re.compile(r"(?:^| )([A-Za-z_][A-Za-z0-9_.\-]*)=")
 
 @dataclass(frozen=True)
 class LayerType:
-    """A kind of layer: its keys, and how a layer of it looks as nodes and components.
+    """A kind of layer: its keys, and its expansion as nodes and components.
 
     `settle` works out values that follow from others and raises where values do not fit together; `expand` adds nodes
-    and components to an expander. `example` is a line without the type and the name. `reads` tells what a network that
-    has the layer shows of the values of keys (reads.py); the read of "input" gives a term.
+    and components to an expander. `example` is a line without the type and the name. `reads` reads the values of keys
+    from a network with the layer (reads.py); the read of "input" gives a term.
     """
 
     name: str
@@ -86,7 +86,7 @@ class LayerType:
     reads: Reads = field(default_factory=dict)
 
     def key(self, name: str) -> Key | None:
-        """The key of this name, if there is one."""
+        """The key of a name; None without one."""
         return next((key for key in self.keys if key.name == name), None)
 
 
@@ -134,12 +134,12 @@ class Layer:
         raise self.error(f"'{key}' {rule}, and is {show(self[key])} unless given")
 
     def given_settings(self, *keys: str) -> Settings:
-        """Settings of a component that are keys of the layer, by the same names; without those of empty text."""
+        """Settings of a component from equally named keys of the layer, without settings of empty text."""
         pairs = ((key, show(self[key])) for key in keys)
         return tuple(pair for pair in pairs if pair[1])
 
     def options(self, key: str) -> Settings:
-        """The settings that a text of `key=value` pairs holds. Raises ConfigError if it is anything else."""
+        """The settings in a text of `key=value` pairs. Raises ConfigError for any other text."""
         text = self[key]
         found = list(_OPTION.finditer(text))
         if not text:
@@ -158,9 +158,9 @@ def make_layer(
     input_dim: int,
     line: XconfigLine | None = None,
 ) -> Layer:
-    """A layer of some values; the others get their defaults. Text stands for what it says in an xconfig.
+    """A layer of some values; other keys get their defaults. Text is read as in an xconfig.
 
-    Raises ConfigError for unknown keys, for values of the wrong type and for those that break a rule.
+    Raises ConfigError for unknown keys, for values of the wrong type and for values that break a rule.
     """
     layer = Layer(layer_type, name, {key.name: key.default for key in layer_type.keys}, input, input_dim, line)
     _check_keys(layer, values)

@@ -26,7 +26,7 @@ class _Character(NamedTuple):
 
 @dataclass(frozen=True)
 class XconfigValue:
-    """A value as typed, runs of blanks made one, and the column (from 0) in the line of each of its characters."""
+    """A value as typed, runs of blanks made one, and the columns (from 0) of its characters in the line."""
 
     text: str
     columns: tuple[int, ...]
@@ -68,7 +68,7 @@ def read_xconfig_lines(text: str, source: str = "<xconfig>") -> list[XconfigLine
 
 
 def first_words(text: str) -> list[str]:
-    """The first word of each line that is not empty."""
+    """The first word of every line that is not empty."""
     contents = (raw.partition("#")[0].split(None, 1) for raw in text.split("\n"))
     return [words[0] for words in contents if words]
 

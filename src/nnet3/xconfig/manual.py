@@ -59,9 +59,9 @@ def expansion_lines(layer_type: LayerType) -> list[str]:
 
 
 def drawing(layer_type: LayerType) -> list[str]:
-    """The layer of the example as a column of boxes: nodes, what they read, their components and dimensions.
+    """The layer of the example as a column of boxes: nodes, their inputs, their components and dimensions.
 
-    A bar alone means that a node reads the one above; `.x` is the layer's node `x`, `=>` what other layers get.
+    A bar alone means that a node reads the node above; `.x` is the layer's node `x`, `=>` the layer's output.
     """
     layer = example_of(layer_type.name).expanded
     return list(_draw(layer.expansion, layer.layer.name))

@@ -24,7 +24,7 @@ _KEY = "affine-transform-file"
 
 @dataclass(frozen=True)
 class MatrixComponents:
-    """Components whose matrices do not come from a config line, by name, and what to warn of."""
+    """Components whose matrices do not come from a config line, by name, and warnings."""
 
     components: dict[str, Component]
     warnings: list[str]
@@ -36,8 +36,8 @@ def matrix_components(
     """The components of one of an xconfig's configs that want a matrix from a file.
 
     `files` gives matrices (output dim, input dim) or with the bias as one more column, or the paths of files, by the
-    name in the xconfig, with or without its folder, or that name without its ending. What is neither given nor worked
-    out nor in a file of this name becomes the identity, with a warning. Raises ConfigError for matrices that do not
+    name in the xconfig, with or without its folder, or the name without its ending. A matrix neither given nor worked
+    out nor in the named file becomes the identity, with a warning. Raises ConfigError for matrices that do not
     fit and for names in `files` that no layer has.
     """
     components = [(layer, s) for layer, s in expanded.statements(which) if isinstance(s, ComponentStatement)]

@@ -1,4 +1,4 @@
-"""Makes nodes and components of an xconfig, with errors that point into it."""
+"""Makes nodes and components of an xconfig, with errors that point into the xconfig."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def known_nodes(parts: NetworkParts) -> list[Known]:
 
 
 def _config_line(statement: Statement, made: Mapping[str, Component]) -> str:
-    """The line for the config reader: keys that do not count left out, nothing for components that are there."""
+    """The line for the config reader: keys that do not count left out, nothing for existing components."""
     if not isinstance(statement, ComponentStatement):
         return str(statement)
     if statement.name in made:
@@ -81,7 +81,7 @@ def _config_line(statement: Statement, made: Mapping[str, Component]) -> str:
 
 
 def _in_xconfig(error: ConfigError, statements: list[tuple[ExpandedLayer, Statement]]) -> ConfigError:
-    """An error about a line that a layer stands for, as one about the layer."""
+    """An error about an expanded line, turned into an error about the layer."""
     if error.span is None or error.span.source != _SOURCE:
         return error
     owner, statement = statements[error.span.line - 1]

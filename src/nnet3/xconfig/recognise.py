@@ -1,4 +1,4 @@
-"""Layers in a network: proposed from what nodes and components are called and carry, believed if they expand to it."""
+"""Layers in a network: proposed by names and settings of nodes and components, believed if they expand to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PROBE = "max-change=0.123"
 
 @dataclass(frozen=True)
 class Recognised:
-    """A layer that a network has: the keys to be given, as text, its input in terms of nodes, and what is its own."""
+    """A layer found in a network: the keys to be given, as text, its input in terms of nodes, and its expansion."""
 
     type: LayerType
     name: str
@@ -53,10 +53,10 @@ class Recognised:
 
 
 def recognise(network: SearchedNetwork) -> list[Recognised]:
-    """The layers of a network, none of which has a node of another one, in the order of their first nodes.
+    """The layers of a network, without common nodes, in the order of their first nodes.
 
-    Larger layers come before smaller ones that they contain; of types that stand for the same, one that knows its
-    matrix (idct-layer), then the one that needs the fewest keys.
+    Larger layers come before smaller layers inside them; of types for the same nodes, first a type that knows its
+    matrix (idct-layer), then the type that needs the fewest keys.
     """
     candidates = [layer for name in network.layer_names() for layer in _candidates(network, name)]
     candidates.sort(key=lambda layer: (-len(layer.nodes), not layer.expansion.matrix_files, len(layer.values)))
@@ -72,7 +72,7 @@ def recognise(network: SearchedNetwork) -> list[Recognised]:
 
 
 def _candidates(network: SearchedNetwork, name: str) -> Iterator[Recognised]:
-    """Yields the layers that may have this name."""
+    """Yields the layers possible under a name."""
     found = Found(network, name)
     present = {(_joined(c.removeprefix(name)), network.settings(c)["type"]) for c in found.components}
     for layer_type in LAYER_TYPES.values():
@@ -106,7 +106,7 @@ def _is_closed(network: SearchedNetwork, layer: Recognised) -> bool:
 
 
 class _Proposal:
-    """A type and a name, with which values are to be found that make the layer in the network."""
+    """A type and a name, in search of values that make the layer in the network."""
 
     def __init__(self, found: Found, layer_type: LayerType):
         self.found, self.type = found, layer_type
@@ -150,12 +150,12 @@ class _Proposal:
         return values
 
     def _without_passed(self, values: dict[str, str]) -> dict[str, str]:
-        """The values without those that are only handed to components."""
+        """The values, without values passed to components alone."""
         passed = {key.name for key in self.type.keys if key.default == "" and not key.is_options}
         return {key: value for key, value in values.items() if key not in passed}
 
     def _without_explained(self, values: dict[str, str]) -> dict[str, str]:
-        """The values without those that are handed to components which have them anyway."""
+        """The values, without passed values that the components have anyway."""
         own = self._without_passed(values)
         plain = self._components(own)
         if not plain:
@@ -164,11 +164,11 @@ class _Proposal:
         return {key: value for key, value in values.items() if key in own or key in missing}
 
     def _is_shown_always(self, key: str) -> bool:
-        """Dimensions are told even where they follow from others."""
+        """Dimensions are told even where they follow from other keys."""
         return key in self.type.reads and key.endswith("dim")
 
     def _options(self, values: dict[str, str]) -> dict[str, str]:
-        """Texts of further settings: those that components have and that nothing else explains."""
+        """Texts of further settings: settings of components, explained by no other key."""
         options = [key for key in self.type.keys if key.is_options]
         empty = {**values, **{key.name: "" for key in options}}
         plain = self._components(empty)
@@ -183,7 +183,7 @@ class _Proposal:
         return result
 
     def _unexplained(self, statement: ComponentStatement) -> dict[str, str]:
-        """The settings that a component in the network has and that of a statement has not."""
+        """The settings of a component in the network without counterpart in a statement."""
         carried = self.found.network.settings(statement.name)
         try:
             made = settings_of(statement)
@@ -208,7 +208,7 @@ class _Proposal:
             return None
 
     def _recognised(self, values: Mapping[str, str]) -> Recognised | None:
-        """The layer with these values, if the network has its nodes and components."""
+        """The layer with the given values, if the network has its nodes and components."""
         expansion, network = self._expand(values), self.found.network
         if expansion is None or not all(_has(network, statement, expansion) for statement in expansion.config(REF)):
             return None

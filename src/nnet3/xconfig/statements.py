@@ -1,4 +1,4 @@
-"""The lines of a config as values; their text is what `str` gives."""
+"""The lines of a config as values; `str` gives their text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def settings(**values: object) -> Settings:
 
 
 def show(value: object) -> str:
-    """A value as config lines print it: floats in the fewest digits that give them back, small true and false."""
+    """A value in the form of config lines: floats in the fewest digits that give them back, small true and false."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Descriptors as values: a layer's expansion is made of them, and their text is what config lines hold."""
+"""Descriptors as values: the material of a layer's expansion; their text stands in config lines."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Term:
 
     @property
     def name(self) -> str:
-        """The name that this term is; an assertion fails unless it is one."""
+        """The name in a term; an assertion fails unless the term is a name."""
         assert self.is_name
         return str(self.arguments[0])
 
     def names(self) -> list[str]:
-        """All names in it, in order, repeated ones too."""
+        """All names in the term, in order, repeated names too."""
         if self.is_name:
             return [self.name]
         return [name for argument in self.arguments if isinstance(argument, Term) for name in argument.names()]

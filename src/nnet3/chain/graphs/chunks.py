@@ -16,9 +16,9 @@ from nnet3.kaldi_io import Fst
 
 
 class FrameCutter:
-    """Cuts frames out of an acceptor in which every path to a state has the same number of arcs.
+    """Cuts frames out of an acceptor in which all paths to a state have equally many arcs.
 
-    States must be numbered by that number, their time, from the start, 0, on. TrainingError if they are not.
+    States must be numbered by the number of arcs, their time, from the start, 0, on. TrainingError if not.
     """
 
     def __init__(self, fst: Fst):
@@ -26,7 +26,7 @@ class FrameCutter:
         self.time = self._times()
 
     def _times(self) -> npt.NDArray[np.int64]:
-        """Returns the time of each state, (states,): each time starts where the arcs of the one before it lead."""
+        """Returns the time of each state, (states,): a time starts where the arcs of the time before lead."""
         fst = self.fst
         time = np.zeros(fst.num_states, np.int64)
         first, behind = 0, 1
@@ -71,10 +71,10 @@ class FrameCutter:
 
 
 def without_times(chunk: Fst, tables: TransitionTables) -> Fst:
-    """Frees the times in a chunk of transition-ids, one a frame: the same phones in the same order, of any duration.
+    """Frees the times in a chunk of transition-ids, one a frame: the phones in order, of any duration.
 
-    The states that are possible at the edges of the chunk stay as they are. The result accepts pdf + 1, has cycles, and
-    no epsilons. TrainingError if it would be too large.
+    The possible states at the edges of the chunk stay as they are. The result accepts pdf + 1, has cycles, and
+    no epsilons. TrainingError for a result that would be too large.
     """
     ids = without_epsilons(chunk)
     inside = ids.src != ids.start

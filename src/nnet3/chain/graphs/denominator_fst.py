@@ -39,7 +39,7 @@ def make_denominator_fst(tree: ContextDependency, model: TransitionModel, phone_
 
 
 def _small(graph: Fst) -> Fst:
-    """Merges equal states, both those with the same futures and those with the same pasts."""
+    """Merges equal states: states with equal futures and states with equal pasts."""
     for _ in range(_ROUNDS):
         for _ in range(2):
             backwards = pushed(OpenFst.of(graph).reversed().fst())

@@ -96,7 +96,7 @@ def with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> F
 
 
 def _returns(hmm: HmmArcs) -> bool:
-    """Returns true if the HMM goes back to its first state, which then cannot be shared with what came before."""
+    """Returns true if the HMM goes back to its first state: each copy then needs a first state of its own."""
     return bool((hmm.dst == 0).any())
 
 
@@ -135,7 +135,7 @@ def _copies(
 def with_self_loops(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
     """Adds, behind each transition, any number of self-loops of the state it left.
 
-    Everything that follows is multiplied by the probability of leaving the loop, to the power `scale`.
+    Arcs and ends behind a transition are multiplied by the probability of leaving the loop, to the power `scale`.
     """
     split = split_states(fst, tables.state_of_id[fst.ilabel])
     new, state = split.fst, split.class_of_state  # transition-states

@@ -15,7 +15,7 @@ Integers = npt.NDArray[np.integer]
 
 
 def with_states(fst: Fst, states: Integers) -> Fst:
-    """Keeps only `states`, numbered in this order, and the arcs between them; the start is among them if any are."""
+    """Keeps only `states` (the start among them, unless empty), numbered in the given order, and the arcs between."""
     number = np.full(fst.num_states, -1, np.int64)
     number[states] = np.arange(len(states))
     arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
@@ -31,7 +31,7 @@ def trimmed(fst: Fst) -> Fst:
 
 
 def numbered_breadth_first(fst: Fst) -> Fst:
-    """Numbers the states that can be reached breadth-first from the start, which becomes 0; arcs keep their order."""
+    """Numbers the states reachable from the start breadth-first; the start becomes 0, arcs keep their order."""
     return with_states(fst, breadth_first(fst, np.array([fst.start]))) if fst.num_states else fst
 
 
@@ -59,7 +59,7 @@ class Split(NamedTuple):
 
 
 def split_states(fst: Fst, class_of_arc: Integers) -> Split:
-    """Copies states so that all arcs that enter one are of one class (0: the start belongs to it too).
+    """Copies states so that all arcs into a state are of one class (the start counts as entered by class 0).
 
     Arcs keep their order within a state.
     """

@@ -71,9 +71,9 @@ def with_positions(lexicon: Sequence[Pronunciation]) -> list[Pronunciation]:
 
 
 def with_disambiguation(lexicon: Sequence[Pronunciation]) -> tuple[list[Pronunciation], int]:
-    """Adds #1, #2 ... to pronunciations that several words have or that others begin with; returns the largest number.
+    """Adds #1, #2 ... to pronunciations shared by words or beginning other pronunciations; returns the largest number.
 
-    For a: x, b: x, c: x y, d: z this gives a: x #1, b: x #2, c: x y, d: z and 2.
+    For a: x, b: x, c: x y, d: z the result is a: x #1, b: x #2, c: x y, d: z and 2.
     """
     times = Counter(each.phones for each in lexicon)
     beginnings = {part for each in lexicon for part in accumulate(((p,) for p in each.phones[:-1]), tuple.__add__)}
@@ -90,9 +90,9 @@ def with_disambiguation(lexicon: Sequence[Pronunciation]) -> tuple[list[Pronunci
 
 @dataclass(frozen=True)
 class OptionalSilence:
-    """A phone that may come before the first word and behind each one, with a probability (0: never).
+    """A phone that may come before the first word and behind every word, with a probability (0: never).
 
-    `disambiguation`: a symbol that follows it, as disambiguated lexicons need it; "" for none.
+    `disambiguation`: a symbol behind the silence, needed by disambiguated lexicons; "" for none.
     """
 
     phone: str

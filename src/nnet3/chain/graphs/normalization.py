@@ -1,6 +1,6 @@
 """Normalization graphs: denominator graphs in which every state is a beginning and an end.
 
-Composed with one, supervision gets the weights that make numerators parts of the denominator.
+Composition with a normalization graph weights supervision, so that numerators are parts of the denominator.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class NormalizationWeights:
         self._normalization = OpenFst.of(scaled(normalization, scale))
 
     def weighted(self, fst: Fst) -> Fst | None:
-        """Weights a supervision whose paths have the same length; makes it deterministic, minimal, numbered by time.
+        """Weights a supervision with paths of equal length; makes the FST deterministic, minimal, numbered by time.
 
-        None if the normalization graph has none of its sequences, or if it would take too many states. TrainingError if
-        it has cycles.
+        None if the normalization graph has none of its sequences, or if the result would take too many states.
+        TrainingError for an FST with cycles.
         """
         if arcs_on_cycles(fst).any():
             raise TrainingError("the FST of a supervision that is not end to end must have no cycles")

@@ -1,4 +1,4 @@
-"""Runs OpenFst on our FSTs, through the package kaldifst. Only this file knows that package."""
+"""Runs OpenFst on our FSTs, through the package kaldifst. No other file knows kaldifst."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def need_openfst(what: str) -> None:
 
 @contextmanager
 def _file() -> Iterator[tuple[int, str]]:
-    """Gives a file for one exchange, in memory where the system can: its descriptor and its name."""
+    """Gives a file for an exchange, in memory where the system can: its descriptor and its name."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("fst")
         try:
@@ -47,7 +47,7 @@ def _file() -> Iterator[tuple[int, str]]:
 
 
 class OpenFst:
-    """An FST in OpenFst's hands; each operation gives a new one, so that several can follow each other."""
+    """An FST in OpenFst's hands; every operation gives a new FST, for chains of operations."""
 
     def __init__(self, theirs: Any):
         self._theirs = theirs
@@ -66,7 +66,7 @@ class OpenFst:
             return cls(kaldifst.StdVectorFst.read(name))
 
     def fst(self) -> Fst:
-        """Returns it as arrays."""
+        """Returns the FST as arrays."""
         with _file() as (descriptor, name):
             if not self._theirs.write(name):
                 raise TrainingError("OpenFst could not write its result: is the memory or the disk full?")
@@ -88,9 +88,9 @@ class OpenFst:
         return self._changed(kaldifst.rmepsilon)
 
     def determinized(self, most_states: int) -> OpenFst | None:
-        """Makes the labels of each state's arcs differ; None if that would take `most_states` or more.
+        """Makes the labels of each state's arcs differ; None for a result of `most_states` or more states.
 
-        Epsilons count as a label. Of paths with equal labels the cheapest one stays; residual costs are rounded to
+        Epsilons count as a label. Of paths with equal labels the cheapest stays; residual costs are rounded to
         multiples of DELTA.
         """
         result = kaldifst.determinize(self._theirs, nstate=most_states)
@@ -129,7 +129,7 @@ class OpenFst:
         return OpenFst(kaldifst.reverse(self._theirs))
 
     def composed(self, second: OpenFst) -> OpenFst:
-        """Returns what both accept, with the sum of their costs, trimmed. `second` must be sorted by input label."""
+        """Returns the composition, with the sum of both costs, trimmed. `second` must be sorted by input label."""
         return OpenFst(kaldifst.compose(self._theirs, second._theirs, match_side="right", connect=True))
 
     def _changed(self, change: Any) -> OpenFst:

@@ -1,4 +1,4 @@
-"""HMMs of phones in context: the transitions of each, with the pdfs that the tree gives it."""
+"""HMMs of phones in context: transitions, with their pdfs by the tree."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Integers = npt.NDArray[np.integer]
 class TransitionTables:
     """Facts about transition-ids and transition-states as arrays, in which whole graphs are looked up.
 
-    Element 0 of each table is for epsilon, or for what comes before the first transition. By transition-id: state_of_id
+    Element 0 of a table is for epsilon, or for the time before the first transition. By transition-id: state_of_id
     (transition-states), phone_of_id, pdf_of_id (-1 for epsilon), is_self_loop. By transition-state: first_id, self_loop
-    (an id, 0 if there is none), and the costs (-log of probabilities) loop_cost of the self-loop and leaving_cost of
+    (an id, 0 without a self-loop), and the costs (-log of probabilities) loop_cost of the self-loop and leaving_cost of
     all other transitions together.
     """
 
@@ -93,7 +93,7 @@ class PhoneHmms:
         return HmmArcs(len(entry.states), np.array(src), np.array(dst), np.column_stack(ids), np.column_stack(costs))
 
     def _transition_states(self, entry: TopologyEntry, state: int, windows: Integers) -> Integers | None:
-        """Returns the transition-state of an HMM state for each window; None if it emits nothing."""
+        """Returns the transition-state of an HMM state for each window; None for a state without emissions."""
         described = entry.states[state]
         if not described.is_emitting:
             return None
@@ -119,21 +119,21 @@ class PhoneHmms:
 
 
 class AnyContextHmms(PhoneHmms):
-    """Stands for a tree that is not there: an HMM state of a phone may be any transition-state that the model has.
+    """Stands for a missing tree: an HMM state of a phone may be any transition-state of the model.
 
-    The right sequence of pdfs is among those that graphs of these HMMs allow, besides those of other contexts.
+    Graphs of these HMMs allow the right sequence of pdfs, besides sequences of other contexts.
     """
 
     def __init__(self, model: TransitionModel):
         super().__init__(ContextDependency(1, 0, Leaf(None)), model)
 
     def entries(self, phones: Integers) -> Integers:
-        """Returns the phones themselves: each has HMM arcs of its own."""
+        """Returns the phones themselves: every phone has HMM arcs of its own."""
         super().entries(phones)
         return phones
 
     def arcs(self, number: int, windows: Integers) -> HmmArcs:
-        """Returns the transitions of phone `number`, the same for each window (windows, 1)."""
+        """Returns the transitions of phone `number`, equal for all windows (windows, 1)."""
         topology, tables, tuples = self.model.topology, self.transitions, self.model.tuples
         entry = topology.entries[topology.entry_of_phone[number]]
         src, dst, ids, costs = [], [], [], []

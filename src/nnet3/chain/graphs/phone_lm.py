@@ -66,7 +66,7 @@ def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) ->
 
 
 def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Integers]:
-    """Returns each position's symbol before, symbol there (END behind the last), and place in its sequence."""
+    """Returns each position's previous symbol, symbol (END behind the last), and place in its sequence."""
     arrays = [np.asarray(sequence, np.int64).reshape(-1) for sequence in sequences]
     if not any(array.size for array in arrays):
         raise TrainingError("a phone language model needs at least one sequence of phones, got none")
@@ -86,7 +86,7 @@ def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Inte
 
 
 def _suffix_numbers(before: Integers, place: Integers, longest: int) -> Integers:
-    """Returns numbers of the last k symbols before each position, (positions, k), equal where these symbols are."""
+    """Returns numbers of the last k symbols before each position, (positions, k), equal for equal symbols."""
     numbers = np.zeros((len(before), longest + 1), np.int64)
     for size in range(1, longest + 1):
         inside = np.flatnonzero(place + 1 >= size)
@@ -125,7 +125,7 @@ def estimate_phone_lm(sequences: Iterable[ArrayLike], options: PhoneLmOptions | 
 
 
 class _Pruning:
-    """The states on the way: the symbols of each, with their counts and next states."""
+    """The states during pruning: their symbols, with counts and next states."""
 
     def __init__(self, counts: PhoneCounts, options: PhoneLmOptions):
         states = len(counts.length)
@@ -232,7 +232,7 @@ class _Pruning:
 
 
 def _log_prob(counts: np.ndarray) -> np.float32:
-    """Returns the log-probability of data with these counts, by the model that fits it best."""
+    """Returns the log-probability of data with the given counts, by the best-fitting model."""
     if len(counts) == 0:
         return np.float32(0)
     return np.float32(np.cumsum(counts * np.log(counts / counts.sum()))[-1])

@@ -1,4 +1,4 @@
-"""Makes supervision from aligned phones: which phones each output frame allows, and the sequences that keep to that."""
+"""Makes supervision from aligned phones: the phones allowed in each output frame, and the allowed sequences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def allowed_phones(phones: TimedPhones, tolerances: Tolerances) -> Flags:
 
 
 def limited_to_times(ids: Fst, allowed: Flags, phone_of_id: Integers) -> Fst | None:
-    """Returns the sequences of transition-ids, one a frame, that `allowed` (frames, phones) allows; None without any.
+    """Returns the sequences of transition-ids, one a frame, allowed by `allowed` (frames, phones); None without any.
 
     `ids` must have no epsilons. States are numbered breadth-first from the start, which sorts them by time.
     """
@@ -61,7 +61,7 @@ def limited_to_times(ids: Fst, allowed: Flags, phone_of_id: Integers) -> Fst | N
 
 
 def _forwards(ids: Fst, allowed: Flags, phone: Integers) -> tuple[list[Integers], Integers]:
-    """Returns the arcs that can be taken at each frame, and the final states that can be reached behind the last."""
+    """Returns the arcs reachable at each frame, and the final states reachable behind the last frame."""
     front: Integers = np.array([ids.start])
     arcs_at = []
     for row in allowed:
@@ -72,7 +72,7 @@ def _forwards(ids: Fst, allowed: Flags, phone: Integers) -> tuple[list[Integers]
 
 
 def _backwards(ids: Fst, arcs_at: list[Integers], last: Integers) -> list[Integers]:
-    """Keeps the arcs of each frame that lead on to one of the last states."""
+    """Keeps the arcs of each frame from which a path leads to one of the last states."""
     useful = np.zeros(ids.num_states, bool)
     kept = []
     for arcs in reversed(arcs_at):
@@ -84,7 +84,7 @@ def _backwards(ids: Fst, arcs_at: list[Integers], last: Integers) -> list[Intege
 
 
 def supervise(phones: TimedPhones, hmms: PhoneHmms, options: SupervisingOptions) -> Supervision:
-    """Returns all ways to say the phones at about their times. TrainingError if there are none."""
+    """Returns all ways to say the phones at about their times. TrainingError without any way."""
     hmms.entries(phones.phone)  # they must be known
     allowed = allowed_phones(phones, options.tolerances)
     ids = without_epsilons(transition_ids_of_phones(phones.fst, hmms, scale=0.0))

@@ -46,7 +46,7 @@ def phones_of_durations(pairs: ArrayLike) -> TimedPhones:
 def phones_of_lattice(lattice: Lattice, lm_scale: float = 0.0) -> TimedPhones:
     """Returns the phones of a lattice whose arcs are phones with their transition-ids, one a frame.
 
-    The acceptor's costs are `lm_scale` times the costs of the graph, less those of the best path, at the earliest
+    The acceptor's costs are `lm_scale` times the costs of the graph, less the costs of the best path, at the earliest
     place. TrainingError if the lattice is empty, or its arcs are not aligned phones.
     """
     fst, lengths = lattice.fst, lattice.transition_ids.lengths

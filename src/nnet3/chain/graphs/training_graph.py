@@ -1,4 +1,4 @@
-"""Training graphs and decoding graphs: graphs of phones, in which HMMs take the place of these."""
+"""Training graphs and decoding graphs: graphs of phones, with HMMs in the phones' place."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def graph_of_phones(
 ) -> Fst:
     """Returns a transducer from transition-ids to words, deterministic and minimal but for its self-loops.
 
-    `phones` is one from phones to words. `disambiguation` are input labels of it that are no phones, and that the
-    result does not have.
+    `phones` is a transducer from phones to words. `disambiguation` are its input labels that are no phones, absent from
+    the result.
     """
     tree, tables = hmms.tree, hmms.transitions
     in_context, windows = phones.in_context(sorted(disambiguation), tree.context_width, tree.central_position)
@@ -58,10 +58,10 @@ def _without_others(fst: Fst, num_ids: int) -> Fst:
 
 
 class TrainingGraphs:
-    """Makes the graph of one transcript after the other.
+    """Makes the graph of transcript after transcript.
 
-    `lexicon` leads from phones to words; `disambiguation` are labels of it that are no phones, and that graphs do not
-    have.
+    `lexicon` leads from phones to words; `disambiguation` are labels of the lexicon that are no phones, absent from
+    graphs.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TrainingGraphs:
     def make_of(self, said: Fst) -> Fst:
         """Returns the graph of all sequences of words that an acceptor accepts, with its costs.
 
-        Raises TrainingError where it has labels on its output that differ from those on its input, or if the lexicon
+        Raises TrainingError where labels on the output differ from labels on the input, or if the lexicon
         has none of the sequences.
         """
         if not said.is_acceptor:

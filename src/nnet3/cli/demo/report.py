@@ -1,4 +1,4 @@
-"""The picture of a demo: for each network its loss curve, its confusion matrix, and examples it got wrong."""
+"""The picture of a demo: for each network its loss curve, its confusion matrix, and examples of its errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TaskResult:
 
 
 def write_report(results: Sequence[TaskResult], path: Path, title: str) -> None:
-    """One row of plots for each network, as a PNG."""
+    """A row of plots for each network, as a PNG."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""One network of the demo: from its config to a model that has learnt, saying what happens on the way."""
+"""A network of the demo: from its config to a trained model, with reports on the way."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:
 
 
 def _train_minibatches(train: Sequence[Recording], rng: np.random.Generator) -> list[Minibatch]:
-    """Chunks that begin at random places, every other stretch of each utterance."""
+    """Chunks with random beginnings, every second stretch of each utterance."""
     places = [
         (utterance, start)
         for utterance in train
@@ -131,7 +131,7 @@ def _train_minibatches(train: Sequence[Recording], rng: np.random.Generator) -> 
 
 
 def _minibatch(places: Sequence[tuple[Recording, int]], num_frames: int, step: int) -> Minibatch:
-    """One sequence for each chunk; outside the utterance its first or last frame is repeated."""
+    """A sequence for each chunk; outside the utterance its first or last frame is repeated."""
     times = np.arange(-_CONTEXT, num_frames + _CONTEXT)
     frames = [u.features[np.clip(times + start, 0, len(u.features) - 1)] for u, start in places]
     outputs = np.arange(0, num_frames, step)

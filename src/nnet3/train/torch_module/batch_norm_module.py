@@ -26,7 +26,7 @@ class BatchNormModule(ComponentModule, _BatchNorm):
 
     @property
     def momentum(self) -> float | None:
-        """The share that running statistics lose at each forward in training; None: they lose nothing."""
+        """The share of the running statistics lost at each forward in training; None: no loss."""
         return 1.0 - self.statistics_scale
 
     @momentum.setter
@@ -48,7 +48,7 @@ class BatchNormModule(ComponentModule, _BatchNorm):
 
 
 class _NotConvertibleError(NetworkError, AttributeError):
-    """Tells `hasattr` that the attribute is not there, and everybody else why."""
+    """Tells `hasattr` that the attribute is missing, and everybody else why."""
 
 
 class GroupOfProcesses:

@@ -1,4 +1,4 @@
-"""Memory for the gradients of backward runs: new each time, so that autograd may keep it without a copy."""
+"""Memory for the gradients of backward runs: new for every run, so that autograd may keep the memory without a copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnet3.train.torch_module.views import ComponentView, NetworkView, as_gradie
 class ForwardStatistics:
     """Stands for a component to update, and takes statistics of the forward pass alone, while it is on.
 
-    Batch-norm keeps its running statistics so. Those of other types, for self-repair and reports, are dropped.
+    Batch-norm thus keeps its running statistics. Statistics of other types, for self-repair and reports, are dropped.
     """
 
     is_on: bool  # said anew for each forward run
@@ -34,10 +34,11 @@ class ForwardStatistics:
 
 
 class GradientCollector:
-    """Stands for the network that a computer updates: `components` by name, None for those that learn nothing.
+    """Stands for the network that a computer updates: `components` by name, None for components that learn nothing.
 
-    It collects the gradients of `wanted` parameters; if a component has both wanted and other ones, all are computed.
-    `slots` gives the place among the wanted ones by the id of a component's tensor. Guests have slots of their own.
+    The collector takes the gradients of `wanted` parameters; for a component with wanted and unwanted parameters, all
+    are computed. `slots` gives the place among the wanted parameters by the id of a component's tensor. Guests have
+    slots of their own.
     """
 
     _learned: list[bool]  # of each wanted one: see `expect`
@@ -114,7 +115,7 @@ class GradientCollector:
 
 
 def _zeros(kinds: Sequence[TensorKind]) -> list[Tensor]:
-    """Returns zeros as views of one buffer for each dtype and device."""
+    """Returns zeros as views of buffers, a buffer for a dtype and device."""
     flat: dict[tuple[torch.dtype, torch.device], list[int]] = {}
     for number, kind in enumerate(kinds):
         flat.setdefault((kind.dtype, kind.device), []).append(number)

@@ -1,4 +1,4 @@
-"""One component as a `torch.nn.Module`: its parameters and running statistics, under their own names."""
+"""A component as a `torch.nn.Module`: its parameters and running statistics, under their own names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 class ComponentModule(nn.Module):
-    """A module that shares its parameters' memory with a component. `align` restores that when either gets new memory.
+    """A module that shares its parameters' memory with a component. `align` restores the sharing after a move of
+    either.
 
-    Buffers are the component's own tensors: constants, and running statistics (float64 whatever the module's dtype).
-    `training` is the mode of the component, if it has modes. A call computes the component on rows (..., input_dim),
-    with the parameters that the module has at this moment, whoever gave them.
+    Buffers are the component's own tensors: constants, and running statistics (float64 for every dtype of the module).
+    `training` is the mode of the component, if the component has modes. A call computes the component on rows
+    (..., input_dim), with the parameters that the module has at the moment, whoever gave them.
     """
 
     component: Component | None
@@ -44,10 +45,10 @@ class ComponentModule(nn.Module):
         self._count = SharedCount()
 
     def attach(self, component: Component, parameters: dict[int, nn.Parameter], *, is_part: bool = False) -> None:
-        """Become the module of a component; `parameters` has those of tensors that occurred before, by their id.
+        """Become the module of a component; `parameters` has the parameters of tensors met before, by a tensor's id.
 
-        In a copy parameters of other names stay as they are, and so does whether parameters require grad; what a
-        parametrization has taken away stays away.
+        In a copy, parameters of other names stay unchanged, and so does every `requires_grad`; tensors taken away by a
+        parametrization stay away.
         """
         if self.component is None:
             self._is_part = is_part
@@ -112,7 +113,7 @@ class ComponentModule(nn.Module):
         return [cast("nn.Module", self._modules[name]) for name in self.part_names]
 
     def tensors(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
-        """Yields each parameter, and the tensor of the component that it is."""
+        """Yields each parameter and its tensor in the component."""
         for name, parameter in self._known.items():
             yield parameter, getattr(self.component, name)
 
@@ -141,9 +142,9 @@ class ComponentModule(nn.Module):
         return torch.cat(pieces).unflatten(0, x.shape[:-1])
 
     def effective_parameters(self) -> dict[str, Tensor]:
-        """Returns the tensors that the component computes with now, by name: its own, or what stands for them.
+        """Returns the component's present tensors by name: its own, or their replacements.
 
-        Raises NetworkError for one that is missing or does not fit.
+        Raises NetworkError for a tensor that is missing or does not fit.
         """
         found = {}
         for name in self._memory:
@@ -180,7 +181,7 @@ class ComponentModule(nn.Module):
         return f"parameter '{name}' of component '{self.component_name}' was replaced by one"
 
     def fixed_buffers(self) -> list[Tensor]:
-        """Returns the component's own buffers, except running statistics that each forward changes."""
+        """Returns the component's own buffers, except running statistics, changed by forwards."""
         changing = self.component.statistic_names if self.component is not None and self.stores_statistics else ()
         return [tensor for name, tensor in self._own.items() if name not in changing]
 
@@ -192,7 +193,7 @@ class ComponentModule(nn.Module):
 
     @contextmanager
     def statistics(self) -> Iterator[Component]:
-        """Gives the component that statistics of a forward are added to: that of the buffers that are here now."""
+        """Gives the component to which statistics of a forward are added, on the present buffers."""
         component = self.component
         assert component is not None
         self.align()
@@ -216,9 +217,9 @@ class ComponentModule(nn.Module):
     # ---- keeping module and component in step ----
 
     def align(self) -> None:
-        """Give module and component the same memory again, wherever either has moved to; note it if one had.
+        """Give module and component common memory again after a move of either; note a move.
 
-        What was given for a while or is made of other parameters is left alone. Raises NetworkError for a parameter
+        Parameters given for a while or made of other parameters are left alone. Raises NetworkError for a parameter
         that does not fit.
         """
         component = self.component
@@ -331,7 +332,7 @@ class ComponentModule(nn.Module):
         self.align()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out what the component has; `attach` brings it back."""
+        """Leaves out the component's tensors; `attach` brings them back."""
         known, own = self._known, self._own
         wants = {name: p.requires_grad for name, p in known.items() if p is self._parameters.get(name)}
         return {
@@ -358,7 +359,7 @@ def is_just(module: nn.Module, component: Component) -> bool:
 
 
 def _trained(component: Component) -> dict[str, Tensor]:
-    """Returns parameters that have elements, except those of parts."""
+    """Returns parameters that have elements, without the parameters of parts."""
     if has_parts(component):
         return {}
     return {name: tensor for name, tensor in component.parameters().items() if tensor.numel()}
@@ -380,7 +381,7 @@ def _untrained(component: Component) -> dict[str, Tensor]:
 
 
 def has_parts(component: Component) -> bool:
-    """Returns true if it is made of other components, which then have the tensors."""
+    """Returns true if the component is made of other components, the owners of the tensors."""
     return bool(getattr(component, "parts", ()))
 
 

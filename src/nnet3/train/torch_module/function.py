@@ -17,7 +17,7 @@ from nnet3.train.torch_module.survey import Survey
 
 
 class Flight:
-    """A forward run that waits for its backward run, with a computer to itself until then or until it is forgotten."""
+    """A forward run that waits for its backward run, with a computer to itself until run or forgotten."""
 
     def __init__(
         self, program: ModuleProgram, shape: BatchShape, layout: BatchLayout, found: Survey, witness: Witness

@@ -1,7 +1,7 @@
 """Calls modules in the place of components, with autograd of their own.
 
-A component's module is called where it does something else than the component alone: another module was put in its
-place, or it has hooks, parametrizations, or parameters that somebody gives for one call.
+A component's module is called where its computation differs from the component's: another module was put in its
+place, or the module has hooks, parametrizations, or parameters given for one call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ONE_CALL = threading.RLock()  # parameters are put into a module for the time o
 
 @dataclass(frozen=True)
 class Guest:
-    """A module in the place of a component. `leaves`: its parameters by name, each with its number among all."""
+    """A module in the place of a component. `leaves`: its parameters by name, with numbers among all parameters."""
 
     module: nn.Module
     leaves: tuple[tuple[str, int], ...]
@@ -47,7 +47,8 @@ class GuestCall:
 
     def __init__(self, name: str, guest: Guest, wanted: Mapping[int, int], with_backward: bool) -> None:
         """`wanted`: numbers of the parameters whose gradients are collected, with their places among the
-        wanted ones."""
+        wanted parameters.
+        """
         self.name, self.module, self._leaves, self._wanted = name, guest.module, guest.leaves, wanted
         self._with_backward = with_backward
         self.takes_statistics = True

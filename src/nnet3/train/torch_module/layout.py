@@ -14,7 +14,7 @@ from nnet3.nnet import Nnet
 
 
 class BatchShape(NamedTuple):
-    """The number of sequences, their frames with padding, and their true lengths if these differ (else None)."""
+    """The number of sequences, their frames with padding, and their true lengths if different (else None)."""
 
     num_sequences: int
     num_frames: int

@@ -36,7 +36,7 @@ def convert_component(component: Component, fn: Callable[[Tensor], Tensor]) -> N
 
 
 def with_own_storage(tensor: Tensor) -> Tensor:
-    """Returns the same memory as a tensor that is not part of a larger one: some writers save whole storages."""
+    """Returns a tensor on the memory of `tensor`, but no part of a larger tensor: some writers save whole storages."""
     return from_dlpack(tensor) if tensor.device.type in ("cpu", "cuda") else tensor
 
 

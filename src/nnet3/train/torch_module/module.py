@@ -116,7 +116,7 @@ class TorchModule(nn.Module):
 
     @property
     def compile_options(self) -> CompileOptions | None:
-        """The options of the compiler; None for those that are the default."""
+        """The options of the compiler; None for the default options."""
         return self._compile_options
 
     @compile_options.setter
@@ -137,10 +137,10 @@ class TorchModule(nn.Module):
                 module.statistics_scale = self._batchnorm_stats_scale
 
     def synchronize_batch_norm(self, process_group: Any = None) -> TorchModule:
-        """Normalise batch-norm in training by the rows of all processes of a group (None: of all there are).
+        """Normalise batch-norm in training by the rows of all processes of a group (None: of all processes).
 
-        Use it beside `DistributedDataParallel`, in place of `torch.nn.SyncBatchNorm.convert_sync_batchnorm`. Each
-        process must run forward and backward as often as the others. Returns the module.
+        Use it beside `DistributedDataParallel`, in place of `torch.nn.SyncBatchNorm.convert_sync_batchnorm`. All
+        processes must run forward and backward equally often. Returns the module.
         """
         for module in component_modules(self):
             if isinstance(module, BatchNormModule):
@@ -151,10 +151,10 @@ class TorchModule(nn.Module):
 
     @property
     def nnet(self) -> Nnet | AcousticModel:
-        """The network or model that the module was made of: `module.nnet.save(path)` writes it as it is now.
+        """The network or model from which the module was made: `module.nnet.save(path)` writes the present values.
 
-        Parametrized components get the values that they have at this moment. Raises NetworkError if a module that no
-        network has stands in the place of a component (an nn.Linear of its size may stand for an affine one).
+        Parametrized components get their present values. Raises NetworkError if a module unknown to networks
+        stands in the place of a component (an nn.Linear of equal size may stand for an affine component).
         """
         components = self._network.components
         for name, guest in self._look().guests.items():
@@ -171,10 +171,10 @@ class TorchModule(nn.Module):
         self._seen = _SeenParts(self._network)
 
     def align(self) -> None:
-        """Give module and network the same memory again after either was converted, moved or loaded.
+        """Give module and network common memory again after either was converted, moved or loaded.
 
-        Each forward does it first, and whatever else looks at both. Raises NetworkError if the network has got other
-        nodes or components, or if a component's module is not there any more.
+        Every forward aligns first, as does every reader of module and network. Raises NetworkError if the network has
+        got other nodes or components, or if a component's module is gone.
         """
         self._look()
 

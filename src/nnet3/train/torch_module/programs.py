@@ -1,4 +1,4 @@
-"""Runs a module: views of its network, by what they are for, with computers for batches of all shapes."""
+"""Runs a module: views of its network, by purpose, with computers for batches of all shapes."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Needs(NamedTuple):
 
 
 class ProgramWorker:
-    """A view of the network, what collects its gradients, and computers for batches of several shapes.
+    """A view of the network, the collector of its gradients, and computers for batches of several shapes.
 
-    Computers take turns; `computer` is the one in use.
+    Computers take turns; `computer` is the computer in use.
     """
 
     computer: NnetComputer
@@ -143,7 +143,7 @@ class ModuleProgram:
         return worker
 
     def _idle_worker(self, shape: BatchShape) -> ProgramWorker | None:
-        """Takes a worker that has nothing to do, if possible one that has a computer for this shape."""
+        """Takes an idle worker, if possible a worker with a computer for this shape."""
         with self._lock:
             if not self.idle:
                 return None
@@ -181,7 +181,7 @@ class Programs:
         self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], ModuleProgram]) -> ModuleProgram:
-        """Returns the program of this key, made if there is none."""
+        """Returns the program of a key, made if missing."""
         with self._lock:
             found = self._programs.get(key)
             if found is None:

@@ -36,7 +36,7 @@ _ROWS: ContextVar[Rows | None] = ContextVar("rows of a program", default=None)
 
 @contextmanager
 def within_a_program(rows: Rows) -> Iterator[None]:
-    """Tells modules of components, within it, that a program calls them, and with which rows."""
+    """Tells modules of components, inside the `with` block, that a program calls them, and with which rows."""
     token = _ROWS.set(rows)
     try:
         yield
@@ -46,9 +46,9 @@ def within_a_program(rows: Rows) -> Iterator[None]:
 
 @dataclass
 class ComponentRun:
-    """A call of a module: the component with the tensors that the module has at this moment.
+    """A call of a module: the component with the module's present tensors.
 
-    `names` are its parameters' names, in the order in which their tensors are given; `buffers` everything else.
+    `names` are its parameters' names, in the order of the given tensors; `buffers` everything else.
     """
 
     module: ComponentModule
@@ -130,7 +130,7 @@ class RunComponent(BackwardOnly, torch.autograd.Function):
 def call_component(module: ComponentModule, x: Tensor, *, is_part: bool) -> Tensor:
     """Returns outputs (..., output_dim) for (..., input_dim), of a component that is no composite.
 
-    Within a program x is the rows that the program has for this component. Raises NetworkError for a component that
+    Within a program x is the rows that the program has for the component. Raises NetworkError for a component that
     needs the times of its rows and is called from elsewhere.
     """
     component = module.component

@@ -13,14 +13,14 @@ COUNT = "count"
 
 
 class SharedCount:
-    """Keeps the number and the buffer the same; the one that was changed is right."""
+    """Keeps the number and the buffer equal; the changed value is right."""
 
     def __init__(self) -> None:
         self._version, self._number = -1, 0.0  # of the buffer, and the number, when both last agreed
         self._values: dict[str, Tensor] = {}  # of running statistics that processes share, when they were looked at
 
     def note(self, component: Any, own: Mapping[str, Tensor]) -> None:
-        """Notes that both agree; `own` are the component's buffers."""
+        """Notes that number and buffer agree; `own` are the component's buffers."""
         self._version, self._number = own[COUNT]._version, float(component.count)
 
     def buffer_has_changed(self) -> None:
@@ -28,7 +28,7 @@ class SharedCount:
         self._version = -1
 
     def align(self, component: Any, own: Mapping[str, Tensor]) -> None:
-        """Brings both together."""
+        """Brings number and buffer together."""
         count, is_broadcast = own[COUNT], self._is_broadcast(component, own)
         if count._version != self._version or (is_broadcast and count.item() != self._number):
             component.count = count.item()

@@ -1,4 +1,4 @@
-"""Surveys a tree of modules: which components compute themselves, which modules are called in their place."""
+"""Surveys a tree of modules: which components compute themselves, which modules are called in place of a component."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nnet3.train.torch_module.tree import ModulePath, module_at
 
 
 class TensorKind(NamedTuple):
-    """Shape, dtype and device of a parameter, and so of its gradient."""
+    """Shape, dtype and device of a parameter and its gradient."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -33,10 +33,11 @@ def kind_of(tensor: Tensor) -> TensorKind:
 
 @dataclass(frozen=True)
 class Survey:
-    """The modules that compute a network: `native` ones as their components do (parts of composites too), and `guests`.
+    """The modules that compute a network: `native` modules as their components do (parts of composites too), and
+    `guests`.
 
-    `parameters` are those of all modules, each once: all that outputs may depend on. `own` has pairs of a component's
-    tensor and the number of the parameter that it is.
+    `parameters`: the parameters of all modules without repetition, all that outputs may depend on. `own` has pairs of a
+    component's tensor and the number of its parameter.
     """
 
     native: list[ComponentModule]
@@ -46,7 +47,7 @@ class Survey:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """A value that changes with whatever makes another program of the same network."""
+        """A key for programs of the network: changes with all that changes the program."""
         modes = tuple(module.training for module in self.native if module.has_modes)
         own = tuple((id(tensor), number) for tensor, number in self.own)
         of_guests = tuple(kind_of(self.parameters[n]) for guest in self.guests.values() for _, n in guest.leaves)
@@ -63,7 +64,7 @@ class Survey:
 
     @cached_property
     def reductions(self) -> dict[int, RowReduction]:
-        """The processes that a component sums over, by its id."""
+        """The processes over which a component sums, by the component's id."""
         normalizing = [module for module in self.native if isinstance(module, BatchNormModule) and module.training]
         return {id(m.component): m.reduction for m in normalizing if m.reduction is not None}
 
@@ -86,7 +87,7 @@ class Survey:
         return list(dict.fromkeys((*self.native, *inside)))
 
     def constants(self) -> list[Tensor]:
-        """Returns the buffers that outputs depend on, except those that a forward changes."""
+        """Returns the buffers on which outputs depend, except buffers that a forward changes."""
         return [tensor for module in self.native for tensor in module.fixed_buffers()]
 
 
@@ -130,9 +131,9 @@ def _with_parts(module: nn.Module) -> list[ComponentModule]:
 
 
 def write_back(module: nn.Module, name: str, component: Component) -> None:
-    """Gives a component the parameters that the module in its place computes with now.
+    """Gives a component the present parameters of the module in its place.
 
-    Raises NetworkError if no parameters make the component do the same.
+    Raises NetworkError if no parameters make the component compute like the module.
     """
     if isinstance(module, ComponentModule) and module.component is component:
         module.write_back()

@@ -34,7 +34,7 @@ def _warns_of_hook(name: str) -> Callable[..., Any]:
 
 
 class Folder(nn.Module):
-    """Holds components whose names begin alike. It computes nothing."""
+    """Holds components whose names begin alike. Computes nothing."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Folder:
         check_conversion(fn)
@@ -50,7 +50,7 @@ class Folder(nn.Module):
 def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, ModulePath]:
     """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
-    Returns their places. Parts of names that a module has another use for, such as "forward", get an underscore behind.
+    Returns the modules' places. Name parts with another use in a module, such as "forward", get an underscore behind.
     """
     tied: dict[int, nn.Parameter] = {}
     places: dict[str, ModulePath] = {}
@@ -93,7 +93,7 @@ def flat_components(components: Mapping[str, Component], prefix: str = "") -> It
 
 
 def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str, str]]]:
-    """Returns groups of parameters that are one tensor, each as the names of a component and of its parameter."""
+    """Returns groups of parameters with a common tensor; a parameter is a component's name and its own."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for name, component in flat_components(components):
         if not parts_of(component):
@@ -103,7 +103,7 @@ def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str,
 
 
 def module_at(root: nn.Module, path: ModulePath) -> nn.Module:
-    """Returns the module that lies there. Raises NetworkError if none does."""
+    """Returns the module at a place. Raises NetworkError if the place is empty."""
     module: nn.Module | None = root
     for number, key in enumerate(path):
         module = module._modules.get(key) if module is not None else None
@@ -127,7 +127,7 @@ def _child(parent: nn.Module, name: str) -> str:
 
 
 def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> str:
-    """Puts a module there; the children of a folder of this name become its own."""
+    """Puts a module under a name; the children of a folder of the name become the module's own."""
     name = name or "_"
     while isinstance(parent._modules.get(name), ComponentModule) or (
         name not in parent._modules and _is_taken(parent, name)

@@ -1,4 +1,4 @@
-"""Views of a network as the module runs it: the same tensors, with other modes, frozen components, no self-repair."""
+"""Views of a network as the module runs it: shared tensors, with other modes, frozen components, no self-repair."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ABSENT = object()
 
 
 class TorchRandomSource(RandomSource):
-    """Draws everything from PyTorch's generator of the CPU, so that `torch.manual_seed` decides what dropout draws."""
+    """Draws all numbers from PyTorch's generator of the CPU: `torch.manual_seed` decides the numbers of dropout."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -45,7 +45,7 @@ _RANDOM = TorchRandomSource()
 
 
 class ComponentView:
-    """A component that shares tensors and settings with another one, except for settings of its own."""
+    """A component on the tensors and settings of another component, except for settings of its own."""
 
     def __init__(
         self,
@@ -55,8 +55,9 @@ class ComponentView:
         frozen: bool,
         reductions: Mapping[int, RowReduction] | None = None,
     ) -> None:
-        """`training` by the id of the component; components that are not in it have one mode only. `reductions`, also
-        by id: the processes over whose rows a component sums."""
+        """`training` by the id of the component; components without an entry have one mode only. `reductions`, also
+        by id: the processes over whose rows a component sums.
+        """
         self.original, self.view = original, original.shared_copy()
         self.parts = [
             ComponentView(part, training=training, frozen=False, reductions=reductions)
@@ -87,7 +88,7 @@ class ComponentView:
 
 
 def as_gradient(view: Component) -> Component:
-    """Returns a component that collects plain gradients of a view, once it has got memory for them."""
+    """Returns a component that collects plain gradients of a view, once its memory is given."""
     target = view.shared_copy()
     target.set_as_gradient()
     for name in target.statistic_names:
@@ -141,7 +142,7 @@ def _summing_type(kind: type[_C]) -> type[_C]:
 
 
 class NetworkView:
-    """A network that shares its tensors with another one. `follow` before each use of `nnet`."""
+    """A network on the tensors of another network. `follow` before each use of `nnet`."""
 
     def __init__(
         self,
