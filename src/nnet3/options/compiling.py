@@ -57,11 +57,11 @@ class DerivTimes(Options):
 
 @dataclass(frozen=True)
 class CompileOptions(DerivTimes):
-    """`optimize`: run the passes up to `level`, except those in `disabled_passes`; `check`: run the checker between.
+    """`optimize`: run the passes up to `level`, except `disabled_passes`; `check`: run the checker between passes.
 
-    `prove`: prove each program before it is handed out, those too that are made of others, and its plans of up to 64
-    MiB and its links before they run. Without it one program of each form is proved where a C compiler makes that
-    cheap, or as NNET3_PROVE says (docs/proofs.md).
+    `prove`: prove all programs before use, also programs made of others; plans of up to 64 MiB and links before they
+    run. Without `prove` one program of each form is proved where a C compiler makes proofs cheap, or as NNET3_PROVE
+    says (docs/proofs.md).
     """
 
     optimize: bool = option(True, Boolean(), "Run the passes.")

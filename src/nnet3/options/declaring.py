@@ -1,4 +1,4 @@
-"""Declares options: each is a field of a frozen dataclass that carries its kind, default, unit and help."""
+"""Declares options: fields of a frozen dataclass that carry kind, default, unit and help."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SAME = object()
 class Option:
     """The declaration of an option.
 
-    `flag` is its name on command lines, without dashes. `program_default` is its default there and in settings files,
-    as Kaldi's programs have it. `steers`: other values lead to other parameters of a trained network. `hidden`: the
-    help of verbs does not show it.
+    `flag` is its name on command lines, without dashes. `program_default` is the default of Kaldi's programs, for
+    command lines and settings files. `steers`: the value changes the parameters of a trained network. `hidden`: the
+    help of verbs does not show the option.
     """
 
     name: str
@@ -70,7 +70,7 @@ def again(of: type[Options], name: str, default: Any, **changes: Any) -> Any:
 
 
 def declared(options: type) -> tuple[Option, ...]:
-    """The options that a class declares: its own, then those of its base."""
+    """The options that a class declares: first the class's own, then the base's."""
     fields = {field.name: field for field in dataclasses.fields(options) if "option" in field.metadata}
     order = [name for base in options.__mro__ for name in inspect.get_annotations(base) if name in fields]
     return tuple(_option(fields[name]) for name in dict.fromkeys(order))
@@ -86,9 +86,9 @@ def _option(field: dataclasses.Field[Any]) -> Option:
 
 @dataclass(frozen=True)
 class Options:
-    """Base of option classes: values are checked when they are given, and become what their kinds make of them.
+    """Base of option classes: values are checked when given, and converted by the options' kinds.
 
-    `class ChunkOptions(Options, error=TrainingError)` says what is raised for values that cannot be meant.
+    `class ChunkOptions(Options, error=TrainingError)` names the error raised for meaningless values.
     """
 
     error: ClassVar[type[Nnet3Error]] = ArgumentError
@@ -121,7 +121,7 @@ class Options:
         return error
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """Yields the names of options whose values conflict with others, each with a message."""
+        """Yields the names of options with conflicting values, and a message for every name."""
         return iter(())
 
     def values(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class FrameOptions(Options):
 
     @property
     def start_sample(self) -> int:
-        """The sample at which frame 0 begins. Those before sample 0 are mirrored ones."""
+        """The sample at which frame 0 begins. Samples before sample 0 are mirrored."""
         return 0 if self.snip_edges else self.shift_samples // 2 - self.frame_samples // 2
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
@@ -188,7 +188,7 @@ class IvectorOptions(Options):
 
     @property
     def newest_only(self) -> bool:
-        """True if a frame gets the newest estimate: taking in all frames that are there implies it."""
+        """True if a frame gets the newest estimate: taking in all available frames implies the newest estimate."""
         return self.use_most_recent_ivector or self.greedy_ivector_extractor
 
 
@@ -240,7 +240,7 @@ class DecodingOptions(SearchOptions):
 
 @dataclass(frozen=True)
 class LatticeOptions(Options):
-    """Options by which lattices are written. A determinized one has each sequence of words once, with its best path."""
+    """Options for writing lattices. A determinized lattice has every sequence of words once, with its best path."""
 
     determinize_lattice: bool = option(True, _BOOLEAN, "Determinize (false: write the lattice of the search).")
     word_determinize: bool = option(True, _BOOLEAN, "Each sequence of words once.")
