@@ -1,6 +1,6 @@
 """Def-use analysis: the order of accesses to each variable, and the live range of each matrix.
 
-Results are arrays over all accesses of the computation, so that a recurrent net with ten thousand commands
+Results are arrays over all accesses of the computation: a recurrent net with ten thousand commands
 on matrices cut into a thousand blocks is analysed with a fixed number of array operations.
 """
 
@@ -146,14 +146,14 @@ class Analysis:
 
     @cached_property
     def first_access(self) -> Integers:
-        """The first command that accesses each matrix, (matrices,); num_commands without an access."""
+        """The commands of the first accesses to matrices, (matrices,); num_commands without an access."""
         first = np.full(len(self.computation.matrices), self.num_commands)
         np.minimum.at(first, self.matrix_of_access, self.accesses.command)
         return first
 
     @cached_property
     def last_access(self) -> Integers:
-        """The last command that accesses each matrix, (matrices,); -1 without an access."""
+        """The commands of the last accesses to matrices, (matrices,); -1 without an access."""
         last = np.full(len(self.computation.matrices), -1)
         np.maximum.at(last, self.matrix_of_access, self.accesses.command)
         return last
@@ -183,7 +183,7 @@ class Analysis:
 
     @property
     def event_variable(self) -> Integers:
-        """The variable of each event, ascending. An event is all accesses of one command to one variable."""
+        """The variables of the events, ascending. An event is all accesses of a command to a variable."""
         return self._events[0]
 
     @property

@@ -2,7 +2,7 @@
 
 The rules:
 
-* Operands exist (`references`), and their sizes agree (the rule beside each command).
+* Operands exist (`references`), with agreeing sizes (the rule beside each command).
 * The body of a Repeat stays inside its matrices. The rules hold in every turn, checked without writing turns out.
 * A matrix is allocated once, used only while allocated, and deallocated unless it was handed to the user.
 * A matrix in outside memory is never allocated, and is changed only if it is writable.
@@ -115,7 +115,7 @@ def _check_uneven(computation: NnetComputation, number: int, turns: int) -> None
 
 
 def _check_memos(computation: NnetComputation, positions: Positions) -> None:
-    """Each memo is made once, and used afterwards by the kernel of its maker."""
+    """All memos are made once, and used afterwards by the kernel of the maker."""
     steps = {number: repeat.memo_step for repeat, body in repeats(computation) for number in body}
     made, used = ([_NO_MEMOS] for _ in range(2))  # rows of memo, position, command
     for number, command in enumerate(computation.commands):
@@ -241,7 +241,7 @@ def _check_end_of_life(analysis: Analysis) -> None:
 
 
 def _check_defined(analysis: Analysis, positions: Positions) -> None:
-    """A variable is written before it is read, unless its matrix begins as zeros or lies outside."""
+    """A variable is written before any read, unless the matrix begins as zeros or lies outside."""
     computation = analysis.computation
     first = analysis.first_event
     is_defined = analysis.begins_as_zeros.copy()
@@ -260,7 +260,7 @@ def _check_defined(analysis: Analysis, positions: Positions) -> None:
 
 
 def _check_overlap(analysis: Analysis, positions: Positions) -> None:
-    """No command reads elements that it fills, except where it may work in place or updates its destination."""
+    """No command reads elements filled by itself, except in permitted work in place or updates of a destination."""
     computation = analysis.computation
     for number, source, dest in _overlapping_operands(analysis, positions):
         if not _may_be_in_place(computation, computation.commands[number], source, dest):
@@ -269,7 +269,7 @@ def _check_overlap(analysis: Analysis, positions: Positions) -> None:
 
 
 def _overlapping_operands(analysis: Analysis, positions: Positions) -> Iterator[tuple[int, int, int]]:
-    """Yields (command, sub-matrix it reads, sub-matrix it fills) for each pair with a common element."""
+    """Yields (command, sub-matrix read, sub-matrix filled) for each pair with a common element."""
     accesses, block = analysis.accesses, submatrix_table(analysis.computation)
     reads = np.flatnonzero(accesses.kind == READ)
     fills = np.flatnonzero(accesses.kind != READ)

@@ -104,9 +104,9 @@ class FamilyMember:
 
 @dataclass(frozen=True, eq=False)
 class RowNumbers:
-    """The numbers of rows in a program, one of a family of programs that differ in these alone.
+    """The numbers of rows in a program of a family: programs differing in numbers of rows alone.
 
-    `blocks`: the first row and the number of rows of each sub-matrix, (sub-matrices, 2); `matrices`: the rows of each
+    `blocks`: the first row and the number of rows of every sub-matrix, (sub-matrices, 2); `matrices`: the rows of every
     matrix; `num_turns`: the turns of each Repeat; `turns`, `index_tables` and `precomputed`: the program's own fields.
     `kept`: results derived for the whole family.
     """
@@ -126,7 +126,7 @@ class RowNumbers:
 
 @dataclass(repr=False)
 class NnetComputation:
-    """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
+    """A program of matrix commands, free of front-ends: kernels are named, rows are numbers.
 
     Matrices, sub-matrices and tables are appended and never changed in place.
 
@@ -237,7 +237,7 @@ class NnetComputation:
     def add_submatrices(self, blocks: np.ndarray) -> int:
         """Declare many blocks at once, (blocks, 5 or 6) with the columns of SubMatrix; returns the number of the first.
 
-        The others follow it. Equal blocks may stand in the list twice; `find_or_add` finds the first of them.
+        Further numbers follow. Equal blocks may stand in the list twice; `find_or_add` finds the first.
         """
         first = len(self.submatrices)
         self.submatrices.extend(starmap(SubMatrix, blocks.tolist()))
@@ -274,7 +274,7 @@ class NnetComputation:
         return int(found)
 
     def _known_submatrices(self) -> dict[SubMatrix, int]:
-        """Returns the number of each sub-matrix; each call brings the cache up to date."""
+        """Returns the numbers by sub-matrix; every call brings the cache up to date."""
         cache = self.__dict__.setdefault("_submatrix_cache", {})
         start = self.__dict__.get("_submatrix_cached", 0)
         for number in range(start, len(self.submatrices)):
@@ -302,7 +302,7 @@ class NnetComputation:
         return {self.submatrices[bound.submatrix].matrix: bound for bound in self.outside}
 
     def has_samples(self, matrix: int) -> bool:
-        """Tells whether the rows of a matrix are samples; without information they are, unless it lies outside."""
+        """Returns true if the rows of a matrix are samples: without information, if the matrix does not lie outside."""
         info = self.matrix_info.get(matrix)
         if info is not None:
             return info.indexes is not None
@@ -316,7 +316,7 @@ _FIELDS = frozenset(field.name for field in fields(NnetComputation))
 class LazyComputation(NnetComputation):
     """A computation with some fields known; the first request for an unknown field makes all fields.
 
-    From then on the object is an NnetComputation like any other. With a plan it runs without its commands.
+    From then on the object is an NnetComputation like any other. With a plan the program runs without commands.
     """
 
     def __init__(self, make: Callable[[], NnetComputation], num_bytes: int, **known: Any) -> None:
@@ -358,7 +358,7 @@ class LazyComputation(NnetComputation):
 def lazy_like(
     other: NnetComputation, make: Callable[[], NnetComputation], row_numbers: RowNumbers, **known: Any
 ) -> LazyComputation:
-    """Returns the computation of `make`, of the same network and kind as `other`, with these numbers of rows.
+    """Returns the computation of `make`, of the network and kind of `other`, with the given numbers of rows.
 
     `known`: further fields, known already.
     """

@@ -1,8 +1,8 @@
-"""Declarations of the fields of commands, and everything that is derived from them.
+"""Declarations of the fields of commands, and everything derived from the declarations.
 
-Each field of a command is annotated with one of the names below: a sub-matrix that is read, written or updated, a side
+Each field of a command is annotated with a name below: a sub-matrix read, written or updated, a side
 table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs: tuple[Reads, ...]` any number of
-sub-matrices. Accesses, substitution, existence checks, serialization, side effects and dead code follow from these
+sub-matrices. Accesses, substitution, existence checks, serialization, side effects and dead code follow from the
 annotations, for commands unknown to the rest of the package.
 """
 
@@ -68,7 +68,7 @@ class OperandField:
 
 @dataclass(frozen=True)
 class Table:
-    """A field that holds the number of a side table in the list `tables`, whose entries have `columns` columns."""
+    """A field with the number of a side table in the list `tables`, with entries of `columns` columns."""
 
     tables: str
     columns: int  # 0: a plain list
@@ -165,14 +165,14 @@ class Form:
         return eval(f"lambda command: ({''.join(parts)})")
 
     def references(self, command: Command) -> list[tuple[str, str]]:
-        """Returns the fields of a command that number a memo or a precomputed entry, each with its kind."""
+        """Returns the fields with the number of a memo or a precomputed entry, each with its kind."""
         found = ((field.name, getattr(field.declared, "to", "")) for field in self.reference_fields)
         return [
             (name, to) for name, to in found if to in REFERS_TO_NONE and getattr(command, name) != REFERS_TO_NONE[to]
         ]
 
     def values_of_operands(self, command: Command, numbers: Sequence[int]) -> Iterator[tuple[str, Any]]:
-        """Yields each field of operands with its value when `numbers` replace `operands(command)`."""
+        """Yields the fields of operands with their values when `numbers` replace `operands(command)`."""
         if self.fixed_operands:
             return zip(self.operand_names, numbers, strict=True)
         values: list[tuple[str, Any]] = []
@@ -219,16 +219,16 @@ class Command:
         yield f"class {type(self).__name__} has no shape rule: it must define problems()"
 
     def evaluate(self, machine: Machine) -> None:
-        """Do to the elements of a finite field the same as the command does to numbers: a proof knows no more of it.
+        """Do to the elements of a finite field as the command does to numbers: a proof knows no more of the command.
 
-        Every class defines it, but for commands that only say where a run stops.
+        Every class defines the method, but for commands that only say where a run stops.
         """
         raise ProofError(f"class {type(self).__name__} has no meaning that can be proved: it must define evaluate()")
 
     def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
-        """Yields sub-matrices, each with a space of columns and its first column there: they are cut alike.
+        """Yields sub-matrices to cut alike, each with a space of columns and the first column in the space.
 
-        Unless a class says otherwise, all operands have the same columns.
+        Unless a class says otherwise, all operands have equal columns.
         """
         for access in self.accesses(computation):
             yield access.submatrix, None, 0
@@ -243,7 +243,7 @@ class Command:
 
     @property
     def side_effects(self) -> bool:
-        """True if the command does more than its accesses and memos say, so that it must be kept."""
+        """True if a command does more than accesses and memos say, and must be kept."""
         return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
 
     def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
@@ -288,10 +288,10 @@ def with_values(command: Command, **values: Any) -> Command:
 def substitute(
     command: Command, submatrices: Sequence[int], tables: Mapping[str, Sequence[int]] = MappingProxyType({})
 ) -> Command:
-    """Returns the command with `submatrices[s]` in the place of each sub-matrix s, itself if nothing changes.
+    """Returns the command with `submatrices[s]` in the place of each sub-matrix s; the argument if nothing changes.
 
-    `tables` says likewise, by the name of the list ("index_tables"), which tables are to be named instead. What multi
-    tables name is not looked at.
+    `tables` gives the tables to name instead likewise, by the name of the list ("index_tables"). Sub-matrices in multi
+    tables are not looked at.
     """
     old = command.form.operands(command)
     new = tuple([submatrices[number] for number in old])

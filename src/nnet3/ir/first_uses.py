@@ -19,7 +19,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class Undefined(NamedTuple):
-    """An access that reads rows of a matrix before any command writes them, in one turn of a loop."""
+    """An access reading rows of a matrix before the first write, in one turn of a loop."""
 
     command: int
     turn: int

@@ -154,7 +154,7 @@ def _nothing(times: Any) -> str:
 
 
 def _runs(goes_on: np.ndarray, length: int) -> Iterator[tuple[int, int]]:
-    """Yields the first and last position of each run; `goes_on[i]` says that i and i + 1 are in one run."""
+    """Yields the first and last position of every run; `goes_on[i]`: positions i and i + 1 are in one run."""
     if length == 0:
         return iter(())
     cuts = np.flatnonzero(~goes_on)

@@ -1,4 +1,4 @@
-"""Kernels: the one protocol through which the intermediate form and the executor see components and operations."""
+"""Kernels: the protocol by which the intermediate form and the executor see components and operations."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Kernel(Protocol):
         accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
-        """Fill each input derivative that is not None, or add to it where `accumulate` says so.
+        """Fill all input derivatives but None, or add to derivatives marked in `accumulate`.
 
-        Updates the kernel `to_update` unless it is None. `accumulate` is true only for inputs that promise
+        Updates the kernel `to_update` if not None. `accumulate` is true only for inputs with the promise
         `accumulates_deriv`. Unneeded values are (0, 0).
         """
 
@@ -116,7 +116,7 @@ def part_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
 
 
 def named_part(name: str) -> tuple[str, int, int, bool] | None:
-    """Returns the kernel, the columns and whether it adds, if this is the name of a part; else None."""
+    """Returns the kernel, the columns and a flag for an added input, from the name of a part; else None."""
     match = _PART.fullmatch(name)
     return None if match is None else (match[1], int(match[2]), int(match[3]), bool(match[4]))
 

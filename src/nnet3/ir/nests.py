@@ -1,6 +1,6 @@
-"""Nests: tables as loops of rows, with numbers that may depend on parameters, and their runs.
+"""Nests: tables as loops of rows, with numbers that may depend on parameters, and runs of rows.
 
-The row numbers 0, 1, ..., N - 1, where N is a parameter, are one run:
+The row numbers 0, 1, ..., N - 1, with a parameter N, are one run:
 
 >>> from nnet3.families.polynomial import Polynomial
 >>> nest = Nest([Loop(Polynomial("N"), 4, lambda turn: [(turn,)])])

@@ -39,7 +39,7 @@ def summary(computation: NnetComputation) -> str:
 
 
 def numbered_command(computation: NnetComputation, number: int, in_body: bool = False) -> str:
-    """Returns a command with its number before it, `c3: m2 += m1`; indented if it is in the body of a Repeat."""
+    """Returns a command after its number, `c3: m2 += m1`; indented in the body of a Repeat."""
     return f"{'  ' * in_body}c{number}: {format_command(computation, computation.commands[number])}"
 
 
@@ -58,7 +58,7 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 
 
 def introductions(computation: NnetComputation) -> list[str]:
-    """Returns a line for each used matrix: size, contents, and the name of its memory if it lies outside."""
+    """Returns a line for every used matrix: size, contents, and the name of outside memory."""
     outside = {
         computation.submatrices[bound.submatrix].matrix: bound
         for bound in computation.outside

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def repeats(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
-    """Yields each Repeat with the numbers of its body's commands."""
+    """Yields all Repeats with the numbers of their bodies' commands."""
     for number, command in enumerate(computation.commands):
         if isinstance(command, Repeat):
             yield command, range(number + 1, number + 1 + command.length)

@@ -1,6 +1,6 @@
-"""Variables: the coarsest blocks of a matrix such that every sub-matrix in use is a union of them.
+"""Variables: the coarsest blocks of a matrix such that all sub-matrices in use are unions of blocks.
 
-A matrix in which rows 0:3 and 2:9 are used apart has three variables, rows 0:1, 2:3 and 4:9. Two accesses can
+A matrix with rows 0:3 and 2:9 used apart has three variables, rows 0:1, 2:3 and 4:9. Two accesses can
 conflict exactly if they have a variable in common.
 """
 
@@ -23,7 +23,7 @@ _KEY = 1 << 32  # above every row and column number
 
 
 def submatrix_table(computation: NnetComputation) -> Integers:
-    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column of each, in turn 0."""
+    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column, in turn 0."""
     table = block_table(computation)[:, :5]
     table[:, 2] += table[:, 1]
     table[:, 4] += table[:, 3]
@@ -66,14 +66,14 @@ class Variables:
         return np.searchsorted(self.of_matrix, variables, side="right") - 1
 
     def counts(self, submatrices: Integers) -> Integers:
-        """Returns the number of variables of each of these sub-matrices."""
+        """Returns the numbers of variables of the given sub-matrices."""
         rows, columns = self._rows[submatrices], self._columns[submatrices]
         return (rows[:, 1] - rows[:, 0]) * (columns[:, 1] - columns[:, 0])
 
     def of_submatrices(self, submatrices: Integers) -> Integers:
-        """Returns the variables of each of the sub-matrices, concatenated; `counts` gives the numbers of variables.
+        """Returns the variables of the sub-matrices, concatenated; `counts` gives the numbers of variables.
 
-        A sub-matrix that made no cuts is covered by its variables but need not be the union of them.
+        A sub-matrix without cuts of its own is covered by its variables but need not be their union.
         """
         counts = self.counts(submatrices)
         matrix, first_row, first_column = (
@@ -98,7 +98,7 @@ class _Cuts:
         self.num_blocks = np.diff(self._first_of_matrix) - 1
 
     def blocks(self, ranges: Integers) -> Integers:
-        """Returns the first and end block, (ranges, 2), that cover each range (matrix, first, end)."""
+        """Returns the first and end block, (ranges, 2), covering every range (matrix, first, end)."""
         origin = self._first_of_matrix[ranges[:, 0]]
         first = np.searchsorted(self._keys, ranges[:, 0] * _KEY + ranges[:, 1], side="right") - 1
         end = np.searchsorted(self._keys, ranges[:, 0] * _KEY + ranges[:, 2], side="left")

@@ -1,7 +1,7 @@
-"""Compression of values of which the backward pass needs only the signs.
+"""Compression of values whose signs alone are needed by the backward pass.
 
-The output of a rectified linear unit is needed again, going backward, but only where it is positive. Between the two
-passes nothing else reads it, and memory is scarcest there.
+A rectified linear unit's output is needed again, going backward, but only for its signs. Between the two
+passes the output has no readers, and memory is scarcest.
 """
 
 from __future__ import annotations

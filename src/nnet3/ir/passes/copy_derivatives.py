@@ -1,13 +1,13 @@
 """Derivatives of sums as copies: a derivative passed on unchanged needs no kernel.
 
-The derivative of a term is the derivative of the sum. As a copy it is visible to `share_copies`, which lets both
-derivatives lie in one place:
+The derivative of a term is the derivative of the sum. A copy is visible to `share_copies`, which lays both
+derivatives into one place:
 
     before                                            after
     plus.Backprop(([], []), [], m4, (&m5, += m6))     m5 = m4
                                                       m6 += m4
 
-Recurrences are left out: there the derivatives of many steps share the room of one, and such copies would stay.
+Recurrences are left out: the derivatives of many steps share the room of a single step, and the copies would stay.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from nnet3.ir.variables import Integers
 def dead_code(computation: NnetComputation) -> NnetComputation:
     """Drop commands with neither side effects nor readers.
 
-    A result that a command need not give (an optional operand, a memo) becomes 0, or -1, if nobody reads it.
+    An optional result of a command (an optional operand, a memo) without readers becomes 0, or -1.
     """
     needs = _Needs(analyse(computation))
     narrowed = needs.narrowed_commands()
@@ -40,9 +40,9 @@ class _Result(NamedTuple):
 
 
 class _Needs:
-    """Liveness: commands with side effects are needed, and so is every command whose result a needed command reads.
+    """Liveness: commands with side effects are needed, and every command with a result read by a needed command.
 
-    `is_needed` is a mask, (commands,). A command that adds to a result reads it, but needs it only if the sum is read.
+    `is_needed` is a mask, (commands,). A command adding to a result reads it, but needs it only if the sum is read.
     """
 
     def __init__(self, analysis: Analysis) -> None:
@@ -71,9 +71,9 @@ class _Needs:
         return acting
 
     def _edges(self) -> np.ndarray:
-        """Def-use edges, (edges, 4), the last reader first: reader, its event, writer, its event.
+        """Def-use edges, (edges, 4), the last reader first: reader, reader's event, writer, writer's event.
 
-        An event is -1 except for an optional result; there reads of the result count, not the command.
+        An event is -1 except for an optional result: reads of an optional result count, not the command.
         """
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
@@ -123,7 +123,7 @@ class _Needs:
             self.is_needed[number] = used[matrix]
 
     def narrowed_commands(self) -> dict[int, Command]:
-        """Returns the needed commands that can leave out a result, each in its narrowed form."""
+        """Returns the narrowed forms of the needed commands with a superfluous result."""
         changes: dict[int, dict[str, object]] = {}
         for number, field, position, *_ in self._unread_results():
             values = changes.setdefault(number, {})
@@ -170,7 +170,7 @@ class _Needs:
 
 
 def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:
-    """Returns the tuple fields of sub-matrices that a command may leave empty, each with whether it is added to."""
+    """Returns the tuple fields of sub-matrices that a command may leave empty, with flags for fields added to."""
     found = []
     for name, declared, several in command_class.form.operand_fields:
         is_filled = isinstance(declared, OperandField) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)

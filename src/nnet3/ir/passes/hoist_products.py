@@ -1,7 +1,7 @@
-"""Hoisting: a recurrence multiplies at each step only what the step before gives; the rest is one product before it.
+"""Hoisting: a recurrence multiplies at each step only the result of the step before; the rest is one earlier product.
 
-A step of a recurrent layer multiplies `Append(input, r(t-1))` by one matrix. The input's columns are known for all
-steps before the first. Their products are computed at once, which reads the matrix once instead of at each step:
+A step of a recurrent layer multiplies `Append(input, r(t-1))` by a matrix. The input's columns are known for all
+steps before the first. Their products are computed at once, to read the matrix once instead of at every step:
 
     before                                     after
     m2(0:1, 0:5) = m1(0:1, :)                  W[0:6].Propagate(m1, &m9)
@@ -41,14 +41,14 @@ class EarlyColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class EarlyStep:
-    """A Propagate by its number, with the columns known early and the first source row of each group of columns."""
+    """A Propagate by number, with the columns known early and the first source row of every group of columns."""
 
     number: int
     early: dict[EarlyColumns, int]
 
 
 def hoist_products(computation: NnetComputation) -> NnetComputation:
-    """Multiply the columns that all steps of a recurrence know before its first step by one product."""
+    """Multiply the columns known to all steps of a recurrence before the first step by a single product."""
 
     def is_step(step: Propagate) -> bool:
         return step.memo < 0 and not step.store_stats and computation.kernels[step.kernel].has_parts
@@ -73,7 +73,7 @@ class _ColumnFinder:
         self._computation, self._analysis = computation, analysis
 
     def steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
-        """Returns the steps that know equal columns early, from the same matrices: the largest group of steps."""
+        """Returns the steps with equal columns known early, from the same matrices: the largest group of steps."""
         steps = self._early_steps(numbers)
         [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
         steps = [step for step in steps if tuple(sorted(step.early)) == columns]
@@ -163,10 +163,10 @@ def _output(computation: NnetComputation, number: int) -> SubMatrix:
 
 
 class _Rows:
-    """The order of all steps' rows in the hoisted product: the order of a source if its rows are a range there."""
+    """The order of all steps' rows in the hoisted product: the order of a source if the rows are a range of it."""
 
     def __init__(self, starts: Integers, counts: Integers) -> None:
-        """`starts` are the first rows of the steps in a source, `counts` their numbers of rows, both (steps,)."""
+        """`starts` are the first rows of the steps in a source, `counts` the numbers of rows, (steps,)."""
         rows = concatenate_ranges(starts, counts)
         lowest, self.count = int(rows.min()), len(rows)
         #: The first row of each step, (steps,).
@@ -175,7 +175,7 @@ class _Rows:
         self._counts = counts
 
     def of(self, starts: Integers) -> Integers:
-        """Returns the rows of a source in this order; `starts` are the first rows of the steps there."""
+        """Returns the rows of a source in the order of `self`; `starts` are the steps' first rows in the source."""
         return concatenate_ranges(starts, self._counts)[self._order]
 
 
@@ -238,7 +238,7 @@ class _Hoisting(Rewriting):
                 addend = command.output
 
     def _product(self, command: Propagate, first: int, end: int, source: int, addend: int, output: int) -> Command:
-        """Returns the command that multiplies these columns; the bias is added if there is no addend."""
+        """Returns the command multiplying the given columns; the bias is added in the absence of an addend."""
         name = part_name(self.computation.kernels[command.kernel].name, first, end, adds=addend != 0)
         addends = (InputPromises(propagate_in_place=True),) if addend else ()
         info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=addend != 0)

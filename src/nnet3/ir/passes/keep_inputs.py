@@ -1,4 +1,4 @@
-"""Backward passes that read the kernel's input instead of its output, where the input is kept anyway.
+"""Backward passes reading the kernel's input instead of the output, where the input is kept anyway.
 
 After a rectifier, whose derivative needs the signs of its output, batch-norm can go backward with the rectifier's
 output. Batch-norm's own output need not be kept: the next kernel can work in its place. The only cost in memory: signs
@@ -19,7 +19,7 @@ from nnet3.ir.computation import NnetComputation
 def keep_inputs(computation: NnetComputation) -> NnetComputation:
     """Give backward passes the input of their forward passes, if after the marker only they would read the output.
 
-    Applies only where others use the matrix of the input later. A computation with several markers stays as it is.
+    Applies only where further commands use the input's matrix later. A computation with several markers is left alone.
     """
     if not any(info.backprop_takes_input for info in computation.kernels):
         return computation

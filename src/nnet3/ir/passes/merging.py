@@ -1,11 +1,11 @@
 """Coalescing: laying matrices into one place where they do not interfere.
 
-A pass offers candidates: pairs of matrices that some commands would like to be one.
+A pass offers candidates: pairs of matrices to unite for the sake of some commands.
 
     c4: m2 = m1                   share_copies offers (m1, m2): the copy would have nothing to do
     c5: relu.Propagate(m2, &m3)   work_in_place offers (m2, m3): the kernel can run in place
 
-Pairs with matrices in common make a group, which is laid into its largest matrix. Two matrices of a group
+Pairs with matrices in common make a group, laid into its largest matrix. Two matrices of a group
 interfere if a read of the first would find a value written to the second and not copied from the second.
 Interference takes candidates away until the rest has none.
 """
@@ -32,7 +32,7 @@ _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
 
 
 class MergeConflicts:
-    """All accesses to groups, one row each: arrays (rows,) of shared variable, command, kind and matrix."""
+    """All accesses to groups, as rows: arrays (rows,) of shared variable, command, kind and matrix."""
 
     def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, MatrixPlace]) -> None:
         self.analysis, self.candidates, self.groups = analysis, candidates, groups
@@ -56,7 +56,7 @@ class MergeConflicts:
         self._add_zeros()
 
     def _agrees(self, pair: Pair) -> bool:
-        """Tells whether source and destination of the commands of this pair are one block now."""
+        """Returns true if source and destination of the commands of a pair are a single block now."""
         source, dest = self.groups.get(pair.source), self.groups.get(pair.dest)
         if source is None or dest is None:
             return False
@@ -90,7 +90,7 @@ class MergeConflicts:
                 self._add_rows(variable, self.analysis.num_commands, READ, np.full(len(variable), matrix))
 
     def _add_zeros(self) -> None:
-        """Add a write before the first command for each matrix whose initial zeros are read."""
+        """Add a write before the first command for every matrix with initial zeros read by a command."""
         zeroed = self.analysis.begins_as_zeros
         order = np.lexsort((np.arange(len(self.variable)), self.matrix, self.variable))
         key = self.variable[order] * len(zeroed) + self.matrix[order]
@@ -108,7 +108,7 @@ class MergeConflicts:
         )
 
     def found(self) -> set[tuple[int, int]]:
-        """Returns pairs of matrices: a matrix that is read, and a matrix that has been written over it."""
+        """Returns pairs of matrices: a matrix, and a matrix written over it before a read."""
         if len(self.variable) == 0:
             return set()
         return self._overwritten() | self._at_once()
@@ -125,7 +125,7 @@ class MergeConflicts:
         return set(zip(self.matrix[wrong].tolist(), self.matrix[latest[wrong]].tolist(), strict=True))
 
     def _latest_copy(self) -> Integers:
-        """Returns for each row the latest earlier row with a copy to the same variable of the same matrix, or -1."""
+        """Returns for every row the latest earlier row with a copy to the same variable and matrix, or -1."""
         order = np.lexsort((self.command, self.matrix, self.variable))
         copy = _latest(np.where(self.kind[order] == COPY, np.arange(len(order)), -1))
         same = (copy >= 0) & (self.variable[order[copy]] == self.variable[order])
@@ -158,7 +158,7 @@ def _latest(numbers: Integers) -> Integers:
 
 
 def merge_matrices(computation: NnetComputation, candidates: Candidates) -> NnetComputation:
-    """Lay the two matrices of each candidate pair into one place, where no read would find another value."""
+    """Lay the two matrices of every candidate pair into one place, where all reads still find their values."""
     analysis = analyse(computation)
     pairs = _possible(analysis, candidates.commands)
     places: dict[int, MatrixPlace] = {}
@@ -175,7 +175,7 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 
 
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
-    """Returns the pairs of matrices that may share a place, one pair for any two matrices."""
+    """Returns the pairs of matrices free to share a place, at most one pair for any source and destination."""
     computation = analysis.computation
     given, fixed, is_room = _given(computation), _fixed(analysis), cache(partial(_is_room, computation))
     chosen: dict[tuple[int, int], Pair] = {}
@@ -200,7 +200,7 @@ def _fixed(analysis: Analysis) -> set[int]:
 
 
 def _is_room(computation: NnetComputation, matrix: int) -> bool:
-    """True for a matrix that holds one time step after another; it stays out of rows with times of their own."""
+    """True for a matrix holding one time step after another, to keep out of rows with times of their own."""
     info = computation.matrix_info.get(matrix)
     return info is not None and info.indexes is not None and bool((info.indexes[:, T] == NO_TIME).all())
 
@@ -215,7 +215,7 @@ def _given(computation: NnetComputation) -> set[int]:
 
 
 def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, MatrixPlace]:
-    """Returns a place for each matrix of the pairs: in the largest matrix connected with it, if it fits there."""
+    """Returns the places of the matrices of the pairs: in the largest connected matrix, if the matrix fits."""
     neighbours: dict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         neighbours[pair.source].append(pair)
@@ -254,10 +254,10 @@ def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[
 
 
 def relocate(analysis: Analysis, places: dict[int, MatrixPlace], candidates: Candidates) -> NnetComputation:
-    """Move each matrix to its place, and drop the copies from a block to itself.
+    """Move all matrices to their places, and drop copies with equal source and destination.
 
-    Sub-matrices keep their numbers, so that commands and tables stay as they are. A matrix with several matrices in it
-    lives from the first allocation of any of them to the last deallocation.
+    Sub-matrices keep their numbers, and commands and tables stay unchanged. A matrix made of several matrices
+    lives from the first allocation of a part to the last deallocation.
     """
     computation = analysis.computation
     result = computation.copy()
@@ -280,7 +280,7 @@ def _is_one_block(result: NnetComputation, command: Command) -> bool:
 
 
 def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, MatrixPlace]) -> set[int]:
-    """Leave one allocation and at most one deallocation for each shared place; returns the commands to drop."""
+    """Leave a single allocation and at most one deallocation for a shared place; returns the commands to drop."""
     members: dict[int, list[int]] = {}
     for matrix, place in places.items():
         members.setdefault(place.matrix, []).append(matrix)

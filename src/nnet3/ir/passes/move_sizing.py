@@ -1,4 +1,4 @@
-"""Shorten live ranges, so that matrices can share memory."""
+"""Shorten live ranges, for matrices to share memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Packing: the steps of a recurrence read the weights of their product from a matrix without further columns.
+"""Packing: the steps of a recurrence read the weights of a product from a matrix without further columns.
 
-A part of a kernel multiplies by some columns of the weights, with unused columns around them. Steps read the columns
-again and again, so the pass copies the columns once, transposed, so that rows follow each other in memory:
+A part of a kernel multiplies by some columns of the weights, amid unused columns. Steps read the columns
+again and again. The pass copies the columns once, transposed, to lay neighbouring rows together in memory:
 
     before                                          after
     W[6:9]+.Propagate((m2, m9(0:1, :)), &m4)        W[6:9]+.Propagate((), &m10)
@@ -21,7 +21,7 @@ from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 
 
 def pack_weights(computation: NnetComputation) -> NnetComputation:
-    """Give packed weights to kernels that can pack weights and multiply by them several times."""
+    """Give packed weights to kernels able to pack weights and multiplying by the weights several times."""
     found = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
     chosen = [numbers for numbers in found if len(numbers) > 1]
     if not chosen:

@@ -1,12 +1,12 @@
-"""The passes in their order, and the function that runs them.
+"""The passes in order, and their runner, `optimize`.
 
-Each pass has a level, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
+Passes have levels, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
 
-1. Passes that only drop, move and shorten: fewer commands and less memory for little work.
-2. Passes that lay several matrices into one place, so that copies go and memory is used again, and passes that pack
+1. Passes only dropping, moving and shortening: fewer commands and less memory for little work.
+2. Passes laying several matrices into one place, to save copies and use memory again, and passes packing
    values.
-3. Passes that compute otherwise: sums may be rounded otherwise, and new matrices may take memory. The default level.
-4. Passes that take time to save memory.
+3. Passes computing otherwise: sums may be rounded otherwise, and new matrices may take memory. The default level.
+4. Passes taking time to save memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from nnet3.text.suggest import did_you_mean
 
 @dataclass(frozen=True)
 class Pass:
-    """A function that returns an equivalent computation, or its argument if there is nothing to do.
+    """A function that returns an equivalent computation, or its argument if nothing is to be done.
 
     With `adds_matrices` the result may need more memory, at most by the added matrices. With `joins_matrices` several
     matrices become one matrix, alive as long as any of its parts: the result needs at most as much memory as if every
@@ -81,9 +81,9 @@ def optimize(
 ) -> NnetComputation:
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
-    Passes see every turn: a Repeat is unrolled first.
+    Repeats are unrolled first, for passes to see all turns.
     With `check_between` the checker looks at the computation before the first pass and after each pass,
-    and its ComputationCheckError names the pass. With `prove` a ProofError names the first pass whose result computes
+    and its ComputationCheckError names the pass. With `prove` a ProofError names the first pass with a result computing
     something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's
     name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
     """

@@ -1,6 +1,6 @@
-"""Postponing: going backward, a recurrence computes at each step only the derivatives that another step waits for.
+"""Postponing: going backward, a recurrence computes at every step only the derivatives another step waits for.
 
-A step of a recurrent layer multiplies `Append(input, r(t-1))` by one matrix. Backward, the step before it waits for the
+A step of a recurrent layer multiplies `Append(input, r(t-1))` by one matrix. Backward, the step before waits for the
 derivative of r(t-1) alone. The derivatives of all steps' inputs are one product after the last step:
 
     before                                     after
@@ -11,13 +11,13 @@ derivative of r(t-1) alone. The derivatives of all steps' inputs are one product
     W.Backprop([], [], m4(2, :), &m2)          W[0:6].Backprop([], [], m4(2:3, :), &m9)
     m1(2, :) = m2(:, 0:5)                      m1(2:3, :) = m9
 
-A derivative without readers, as of an input that is no output of a trained layer, is not computed at all.
+A derivative without readers, as of an input computed by no trained layer, is not computed at all.
 
-Two commands that write to the same elements may change places only if both add. So
+Two commands writing to common elements may change places only if both add. So
 
-* a command that sends late columns moves past no access to its destination, except by commands that send later too;
-* commands that send after one step stay before commands that send after a later step;
-* commands that send after the same step keep the order, unless both add. Append(x(t), x(t-1)) needs, backward in time,
+* a sender of late columns moves past no access to its destination, except by commands that send later too;
+* commands sending after one step stay before commands sending after a later step;
+* commands sending after one step keep their order, unless both add. Append(x(t), x(t-1)) needs, backward in time,
 
       step by step              x(t-1) before x(t)             x(t) before x(t-1): wrong
       m1(3, :) = m2(:, 0:2)     m1(0:2, :) = m9                m1(3, :) = m8(2, :)
@@ -25,7 +25,7 @@ Two commands that write to the same elements may change places only if both add.
       m1(2, :) += m2(:, 0:2)    m1(1:2, :) += m8(0:1, :)       m1(0:2, :) = m9
       ...
 
-  Columns are sent part by part in an order that keeps this rule; without such an order, parts take turns.
+  Columns are sent part by part in an order keeping the last rule; without a possible order, parts take turns.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class InputColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class LateStep:
-    """A Backprop by its number, with the number of the only reader of some of its columns.
+    """A Backprop by number, with the number of the only reader of some of the columns.
 
-    `width`: number of all columns; `sent_by`: the one reader of columns; `read_by`: the columns read by each command,
+    `width`: number of all columns; `sent_by`: the only reader of columns; `read_by`: the columns read by every command,
     readers in `sent_by` included.
     """
 
@@ -90,11 +90,11 @@ class LateSteps:
 
     @cached_property
     def last(self) -> int:
-        """The last command of them all."""
+        """The last command of all steps."""
         return max(max(step.number, *step.sent_by.values(), 0) for step in self.steps)
 
     def without(self, columns: set[InputColumns]) -> LateSteps:
-        """Returns the steps with the given columns no longer late: each step computes them itself."""
+        """Returns the steps with the given columns no longer late: every step computes the columns itself."""
         kept = [{key: n for key, n in step.sent_by.items() if key not in columns} for step in self.steps]
         return LateSteps([replace(step, sent_by=sent) for step, sent in zip(self.steps, kept, strict=True)])
 
@@ -103,9 +103,9 @@ class LateSteps:
         return LateSteps([replace(step, sent_by={}) for step in self.steps])
 
     def in_turns(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
-        """Returns the commands that send columns, ordered so that a command comes after all commands it `follows`.
+        """Returns the senders of columns, in an order in which a command comes after all commands it `follows`.
 
-        Senders of the same columns follow each other where possible: neighbouring rows are then sent by one command.
+        Senders of equal columns are neighbours where possible: neighbouring rows are then sent by one command.
         """
         left = {columns: sorted(step.sent_by[columns] for step in self.steps) for columns in self.steps[0].sent_by}
         turns, sent = list[tuple[InputColumns, list[int]]](), set[int]()
@@ -134,7 +134,7 @@ def _ready(numbers: Sequence[int], sent: set[int], follows: Mapping[int, set[int
 
 
 def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
-    """Compute the derivatives that no step of a recurrence waits for by one product after its last step."""
+    """Compute the derivatives no step of a recurrence waits for by one product after the last step."""
 
     outside = computation.outside_by_matrix()
 
@@ -173,13 +173,13 @@ class _Finder:
         self._accesses: dict[tuple[int, int], list[int]] = {}
 
     def late_steps(self, groups: list[LateSteps]) -> list[LateSteps]:
-        """Returns the groups of steps that can be postponed, with the columns that can be late."""
+        """Returns the groups of postponable steps, with their possible late columns."""
         found = [alike for steps in self._without_conflicts(groups) for alike in steps.alike()]
         found = [steps for steps in found if self._has_one_output(steps)]
         return [steps for steps in self._without_conflicts(found) if steps.steps[0].sent_by]
 
     def follows(self, steps: LateSteps) -> dict[int, set[int]]:
-        """Returns for each sender of late columns of the steps the senders that must come before."""
+        """Returns for every sender of the steps' late columns the senders that must come before."""
         sent = {number for step in steps.steps for number in step.sent_by.values()}
         found: dict[int, set[int]] = defaultdict(set)
         for number in sent if len(steps.steps[0].sent_by) > 1 else ():
@@ -212,7 +212,7 @@ class _Finder:
         return step
 
     def _readers_of(self, submatrix: int, number: int) -> list[int]:
-        """Returns for each variable of a sub-matrix the commands that read the value written by command `number`."""
+        """Returns for every variable of a sub-matrix the readers of the value written by command `number`."""
         events = self._analysis.events_of(submatrix, number)
         begin, end = (np.searchsorted(self._read, events, side=side).tolist() for side in ("left", "right"))
         readers = [self._readers[low:high] for low, high in zip(begin, end, strict=True)]
@@ -220,7 +220,7 @@ class _Finder:
         return found
 
     def _has_one_output(self, steps: LateSteps) -> bool:
-        """Tells whether the derivatives of all outputs are a range of rows, and after the last step what they were."""
+        """Returns true if the derivatives of all outputs are a range of rows, unchanged up to the last step."""
         numbers = np.array([_step(self._computation, step).output_deriv for step in steps.steps])
         at = np.array([step.number for step in steps.steps])
         blocks = [self._computation.submatrices[number] for number in numbers.tolist()]
@@ -232,9 +232,9 @@ class _Finder:
         return is_range and bool((self._analysis.next_write(numbers, at + 1) > steps.last).all())
 
     def _without_conflicts(self, chosen: list[LateSteps]) -> list[LateSteps]:
-        """Returns the steps without columns whose destination somebody reads or adds to before the last step.
+        """Returns the steps without columns with a destination read or added to before the last step.
 
-        Commands that are themselves sent as late or later do no harm.
+        Commands sent as late or later do no harm.
         """
         while True:
             sent_after = {number: s.last for s in chosen for step in s.steps for number in step.sent_by.values()}
@@ -332,15 +332,15 @@ class _Postponing(Rewriting):
         ]
 
     def _part(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
-        """Returns the command that computes these columns of a derivative."""
+        """Returns the Backprop computing only the given columns of a derivative."""
         name = part_name(self.computation.kernels[command.kernel].name, *columns, adds=False)
         kernel = self.computation.find_or_add_kernel(KernelInfo(name, (InputPromises(),), row_by_row=True))
         return Backprop(kernel, command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
 
     def _sent(self, sent: dict[int, SubMatrix], late: int, first_row: int) -> Iterator[Command]:
-        """Yields the commands that send the late columns, one command for neighbouring rows.
+        """Yields the senders of the late columns, a single command for neighbouring rows.
 
-        `sent`: the commands that have sent a step's columns, by number, with the rows of the step; the rows of `late`
+        `sent`: the former senders of a step's columns, by number, with the rows of the step; the rows of `late`
         begin at `first_row`.
         """
         run: tuple[type[Sending], SubMatrix, SubMatrix] | None = None

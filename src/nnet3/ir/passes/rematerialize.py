@@ -6,10 +6,10 @@
     c9: affine.Backprop(m5, ...)              m8 = m4; m8 += 0.66 * m2
                                               c9: affine.Backprop(m8, ...)
 
-A matrix is a candidate if all commands that write it going forward can be repeated (copies, sums, kernels that promise
-`repeats_forward`), with operands that exist when the backward pass wants the matrix, or are made again too. So a
+A matrix is a candidate if all its forward writers can be repeated (copies, sums, kernels with the promise
+`repeats_forward`), with operands existing when the backward pass wants the matrix, or made again too. So a
 chain of sums is made again from a kept matrix. Candidates are decided one by one, the largest first, by the peak of
-memory: a candidate is chosen if it lowers the peak by enough for the bytes that are moved once more.
+memory: a candidate is chosen for lowering the peak by enough for the bytes moved once more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHANGES = {Life.BEGINS: 4, Life.ENDS: -4, Life.COMPRESSES: -3, Life.DECOMPRESSE
 
 
 class _Value(NamedTuple):
-    """A matrix that can be made again: the commands for it, instead of keeping it between two accesses."""
+    """A matrix to make again instead of keeping between two accesses: the commands for making the matrix."""
 
     matrix: int
     writers: tuple[int, ...]
@@ -42,7 +42,7 @@ class _Value(NamedTuple):
 
 
 def rematerialize(computation: NnetComputation) -> NnetComputation:
-    """Make values again for the backward pass where that lowers the peak of memory.
+    """Make values again for the backward pass where recomputing lowers the peak of memory.
 
     A computation with several markers stays as it is.
     """
@@ -92,7 +92,7 @@ def _can_be_repeated(computation: NnetComputation, command: Command) -> bool:
 
 
 def _excluded(analysis: Analysis) -> set[int]:
-    """Returns the matrices with fixed sub-matrices, or with lives that are not simple."""
+    """Returns the matrices with fixed sub-matrices, or without simple lives."""
     computation, lives = analysis.computation, analysis.accesses.lives
     io = (*computation.inputs, *computation.outputs)
     submatrices = [number for each in io for number in (each.value, each.deriv)]
@@ -110,7 +110,7 @@ def _excluded(analysis: Analysis) -> set[int]:
 
 
 class _Choice:
-    """Chooses among candidates by the peak in bytes of a frame in the long run, which is the same for all lengths."""
+    """Chooses among candidates by the peak in bytes of a frame in the long run, equal for all lengths."""
 
     def __init__(self, analysis: Analysis, values: Mapping[int, _Value]) -> None:
         self._analysis, self._values = analysis, values
@@ -127,7 +127,7 @@ class _Choice:
         self._moved = {matrix: 4 * int(moved[[*value.writers]].sum()) for matrix, value in values.items()}
 
     def made(self) -> dict[int, int]:
-        """Returns the command before which each chosen matrix is made again; none if the peak is not lower for it."""
+        """Returns the command before which each chosen matrix is made again; none if the peak is not lowered."""
         chosen, is_new = dict[int, int](), True
         kept = self._changes(self._weights)
         peak = self._peak(kept, chosen, self._weights)
@@ -144,7 +144,7 @@ class _Choice:
         return chosen if is_lower else {}
 
     def _places(self, chosen: Collection[int]) -> dict[int, int]:
-        """Returns the command before which each value is made again, for itself or another; none if one cannot be."""
+        """Returns the command before which each matrix is made again, for itself or another; none if one cannot be."""
         places = {matrix: self._values[matrix].first_backward for matrix in chosen}
         for value in reversed(self._in_order):
             if value.matrix not in chosen:
@@ -165,7 +165,7 @@ class _Choice:
         return places
 
     def _changes(self, sizes: np.ndarray) -> np.ndarray:
-        """Returns how much more is kept from each command on, in quarters of `sizes`."""
+        """Returns the additional memory kept from each command on, in quarters of `sizes`."""
         changes = np.zeros(self._analysis.num_commands + 1, dtype=np.int64)
         for life, factor in _CHANGES.items():
             numbers, matrices = np.array(self._analysis.accesses.lives[life], dtype=np.int64).reshape(-1, 2).T
@@ -173,7 +173,7 @@ class _Choice:
         return changes
 
     def _peak(self, kept: np.ndarray, places: Mapping[int, int], sizes: np.ndarray) -> int:
-        """Returns the most that lives at once, in quarters."""
+        """Returns the largest amount alive at once, in quarters."""
         changes = kept.copy()
         for matrix, place in places.items():
             changes[self._values[matrix].last_forward + 1] -= 4 * sizes[matrix]
@@ -182,7 +182,7 @@ class _Choice:
 
 
 def _rows_per_frame(computation: NnetComputation) -> np.ndarray:
-    """Returns the rows of each matrix for a frame, in twelfths; without time for a sequence, else all of them."""
+    """Returns the rows of each matrix for a frame, in twelfths; without time for a sequence, else all rows."""
     known: dict[int, tuple[int, int]] = {}
     found = np.zeros((len(computation.matrices), 3), dtype=np.int64)
     found[:, 2] = [matrix.num_rows for matrix in computation.matrices]

@@ -1,19 +1,19 @@
 """Copy elimination: a matrix that only holds a copy gives way to the original.
 
-The copy is not needed where copy and original can lie in one place: while either is read, nobody changes the place.
-Then each read finds the same value as before, in the program as it is.
+A copy is superfluous where copy and original can lie in one place: no command changes the place while either is read.
+Then every read finds the value it found before, in the program as it is.
 
-In a program that is restricted to shorter sequences a copy does more where it moves rows between times: a row without a
+In a program restricted to shorter sequences, a copy between times does more than move rows: a row without a
 source becomes zero.
 
     before                               after, for two sequences, and at t = 4 for one of them
     m2 = m1                              m2(0, :) = m1(0, :), m2(1, :) = 0
     plus.Propagate((m2, x(4)), &m3)      plus.Propagate((m2, x(4)), &m3)
 
-Where m1 holds rows of t = 5, the row of the sequence that ends at t = 4 is x(4) + 0. Without the copy nothing says so,
-and m2 would have no row for the sequence. So the restriction of programs (`driver.ragged`) demands that each kernel
-works on the rows of its node, which the schedule tells, and that its operands have these rows; otherwise it takes the
-program without this pass and `work_in_place`.
+Where m1 holds rows of t = 5, the row of the sequence ending at t = 4 is x(4) + 0. Only the copy says so. Without it
+m2 would have no row for the sequence. So the restriction of programs (`driver.ragged`) demands that every kernel
+works on the rows of its node, known from the schedule, and that operands have the rows of the node; otherwise it takes
+the program without this pass and `work_in_place`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SEVERAL = 6  # frames: matrices that have them are compared by what they have f
 
 
 def share_copies(computation: NnetComputation) -> NnetComputation:
-    """Let copies share the place of their originals, where neither changes while the other is read."""
+    """Let copies share the place of their originals, where neither changes while copy or original is read."""
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     sizes = [matrix.num_rows * matrix.num_cols for matrix in computation.matrices]

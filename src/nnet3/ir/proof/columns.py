@@ -1,9 +1,9 @@
-"""Columns: cuts between the columns of matrices, kernels and named inputs, so that programs can be compared.
+"""Columns: cuts between the columns of matrices, kernels and named inputs, for comparing programs.
 
-A block of columns that no command of any program cuts is one element in each row. Both sides of a copy are cut
+A block of columns uncut by any command of any program is one element per row. Both sides of a copy are cut
 alike, and kernels, inputs and outputs are cut alike in all programs:
 
-    m1(:, 0:5) = m2(:, 3:8)        m2 is cut at 3 and 9, m1 at 0 and 6; and where m2 is cut within, so is m1
+    m1(:, 0:5) = m2(:, 3:8)        m2 is cut at 3 and 9, m1 at 0 and 6; a cut of m2 within cuts m1 as well
 """
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ class PassResult(NamedTuple):
 
 @by_each_seed
 def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt | None = None) -> None:
-    """Raise ProofError unless all programs compute the same as the first program.
+    """Raise ProofError unless all programs compute the results of the first program.
 
-    The error names the first pass whose program differs, the output and its rows. Any two different programs are called
-    equal by a chance of one in 2^60; another `seed` gives other random elements. `looks_at` is given if
-    programs may have rows in other orders: then random numbers drawn by kernels are not compared.
+    The error names the first pass with a different program, the output and rows. Any two different programs are called
+    equal by a chance of one in 2^60; another `seed` gives new random elements. `looks_at` is given if
+    programs may have rows in different orders: then random numbers drawn by kernels are not compared.
     """
     columns = Columns()
     for number, result in enumerate(results):
@@ -104,7 +104,7 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
 
 
 def submatrix_columns(computation: NnetComputation) -> list[int]:
-    """Returns a number for each sub-matrix, equal for equal columns of the same matrix."""
+    """Returns a number for every sub-matrix, equal for equal columns of one matrix."""
     known: dict[tuple[int, int, int], int] = {}
     columns = ((block.matrix, block.col_offset, block.num_cols) for block in computation.submatrices)
     return [known.setdefault(each, len(known)) for each in columns]

@@ -1,10 +1,10 @@
-"""Elements of a finite field instead of numbers: arithmetic that never rounds, and random functions of elements.
+"""Elements of a finite field instead of numbers: exact arithmetic, and random functions of elements.
 
 An element is two numbers below the prime 2^31 - 1, drawn and computed apart: arrays (..., 2) of uint64. Two different
 programs agree in one number by a chance of about 2^-31, in both numbers by a chance of about 2^-62.
 
-Functions marked as primitive work with NumPy at once. Of `Recorded` elements they note instructions
-for native code, which does the same.
+Functions marked as primitive work with NumPy at once. For `Recorded` elements, primitives note instructions for
+native code, with equal results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ZERO, ONE = np.zeros(2, np.uint64), np.ones(2, np.uint64)
 
 
 def primitive(function: F) -> F:
-    """Returns a function that leaves `Recorded` elements to the method of its name of their recording."""
+    """Returns a function that leaves `Recorded` elements to the recording's method of equal name."""
     name = function.__name__
 
     @functools.wraps(function)
@@ -47,7 +47,7 @@ def primitive(function: F) -> F:
 
 @primitive
 def reduced(values: Elements) -> Elements:
-    """Returns values modulo the prime; each is below 2^64."""
+    """Returns values modulo the prime; values are below 2^64."""
     result: Elements = values % _PRIME
     return result
 
@@ -59,12 +59,12 @@ def product(one: Elements, other: Elements) -> Elements:
 
 
 def scaled(values: Elements, scale: float) -> Elements:
-    """Returns scale * values; the scale is taken exactly, as the fraction that a float is."""
+    """Returns scale * values; the scale is taken exactly, a float's fraction."""
     return values if scale == 1.0 else product(values, element(scale))
 
 
 def element(number: float) -> Elements:
-    """Returns the element that stands for a float, (2,): numerator / denominator."""
+    """Returns the element in the place of a float, (2,): numerator / denominator."""
     numerator, denominator = float(number).as_integer_ratio()
     return np.full(2, numerator * pow(denominator, -1, PRIME) % PRIME, np.uint64)
 
@@ -99,7 +99,7 @@ def sums_of_ranges(values: Elements, ranges: npt.NDArray[np.int32]) -> Elements:
 
 @primitive
 def taken(values: Elements, rows: npt.NDArray[np.int32]) -> Elements:
-    """Returns the rows that are named, zeros for -1."""
+    """Returns the named rows, zeros for -1."""
     found: Elements = values[rows]
     found[rows < 0] = 0
     return found
@@ -107,18 +107,18 @@ def taken(values: Elements, rows: npt.NDArray[np.int32]) -> Elements:
 
 @primitive
 def zero_or(values: Elements, others: Elements) -> Elements:
-    """Returns others, but zero where values are zero."""
+    """Returns `others`, but zero where values are zero."""
     return np.where((values == 0).all(axis=-1, keepdims=True), values, others)
 
 
 @functools.lru_cache(maxsize=1000)
 def zeros(*lengths: int) -> Elements:
-    """Returns read-only zeros (*lengths, 2), of which only one lies in memory."""
+    """Returns read-only zeros (*lengths, 2), with a single zero in memory."""
     return np.broadcast_to(ZERO, (*lengths, 2))
 
 
 def key(*parts: object) -> np.uint64:
-    """Returns a number for text and numbers, the same in every process with the same seed of the environment."""
+    """Returns a number for text and numbers, equal in all processes with an equal seed of the environment."""
     chosen = seed()
     parts = (chosen, *parts) if chosen else parts
     digest = hashlib.blake2b(repr(parts).encode(errors="surrogatepass"), digest_size=8).digest()
@@ -157,14 +157,14 @@ def hashed(values: Elements, base: np.uint64 | npt.NDArray[np.uint64]) -> Elemen
 
 @primitive
 def words(values: Elements) -> npt.NDArray[np.uint64]:
-    """Returns the two numbers of each element packed into one of 64 bits, (...,)."""
+    """Returns the two numbers of every element packed into a number of 64 bits, (...,)."""
     state: npt.NDArray[np.uint64] = values[..., 1] << _HALF
     state |= values[..., 0]
     return state
 
 
 def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Changes 64-bit numbers in place, to a permutation of them whose results look random."""
+    """Changes 64-bit numbers in place, by a permutation with results that look random."""
     state ^= state >> _HALF
     for multiplier in _MULTIPLIERS:
         state *= multiplier

@@ -1,15 +1,15 @@
-"""Kernels as random functions of their declared dependencies, linear where they declare to be linear.
+"""Kernels as random functions of their declared dependencies, linear where declared linear.
 
-Block o of the output of a kernel that is affine in its input x, and whose rows depend on their own rows alone, is
+Block o of the output of a kernel affine in input x, with row r computed from the inputs' rows r alone, is
 
     y[r, o] = sum_b W[b, o] x[r, b] + f[o](other inputs of row r)
 
 with random W and f. For any kernel, if its backward pass is linear in the derivative, the backward pass is
 
-    dx[r, b] = v(r) sum_o W[b, o] dy[r, o]           v(r): a random function of the values that the backward pass needs
+    dx[r, b] = v(r) sum_o W[b, o] dy[r, o]           v(r): a random function of the values needed by the backward pass
     learned += v'(r) sum_o U[o] dy[r, o]
 
-Where rows depend on other rows, a random function of all rows comes in, forward and backward.
+Where rows depend on further rows, a random function of all rows comes in, forward and backward.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Memo(NamedTuple):
-    """The elements kept by a forward pass: of each row, of all rows together, and the random numbers of each row."""
+    """The elements kept by a forward pass: of rows, of all rows together, and the random numbers of rows."""
 
     rows: Elements  # (rows, 2)
     together: Elements  # (2,)
@@ -40,7 +40,7 @@ class Memo(NamedTuple):
 
 
 class KernelValue(NamedTuple):
-    """A value given to a kernel: its elements, its columns as the kernel's, and whether its rows are samples."""
+    """A value given to a kernel: elements, columns as the kernel's, and a flag for rows being samples."""
 
     elements: Elements  # (rows, blocks, 2)
     span: ColumnSpan
@@ -48,7 +48,7 @@ class KernelValue(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Digests of the values that a kernel sees."""
+    """Digests of the values seen by a kernel."""
 
     rows: Elements  # (output rows, 2)
     together: Elements  # (2,)
@@ -96,7 +96,7 @@ def propagate_again(machine: Machine, command: Propagate) -> None:
 
 
 def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int) -> Elements:
-    """Returns some columns of a product, with the bias or the addend in its place; or its packed weights."""
+    """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:
         where = np.arange(count)[:, None], randoms.columns.cuts(output)
         return field.drawn(randoms.key("packed", *part[:3]), *where)
@@ -154,7 +154,7 @@ class _Call:
         self.links: RowLinks | None = None
 
     def link(self, shown: Sequence[int], output: int, entry: int) -> None:
-        """Find the links of a command, if programs of several layouts are compared; `shown` begins with its input."""
+        """Find the links of a command, if programs of several layouts are compared; `shown` begins with the input."""
         looks_at, self.links = self.randoms.looks_at, None
         if looks_at is not None and self.info.needs_indexes and shown:
             blocks = [self.machine.at_turn(number) for number in (shown[0], output)]
@@ -212,7 +212,7 @@ class _Call:
         return result, Memo(self.hashed(reduced(seen.rows + draws), "memo"), seen.together, draws)
 
     def needed(self, command: Backprop, wanted: list[int], output: ColumnSpan, count: int) -> tuple[Seen, bool]:
-        """Returns the values as the backward pass sees them, and whether it needs any."""
+        """Returns the values as seen by the backward pass, and a flag for needing any."""
         info = self.info
         if not self.part.is_whole:
             return Seen(self.randoms.zeros(count), field.ZERO, {}), False
@@ -282,8 +282,8 @@ class _Call:
     ) -> Seen:
         """Digests the used values, for an output of so many rows.
 
-        For a kernel that is not row by row, inputs of equally many rows stand side by side; rows count with their
-        numbers if it has indexes.
+        For a kernel not row by row, inputs of equally many rows stand side by side; rows count with row
+        numbers in a kernel with indexes.
         """
         info, name = self.info, self.name
         rows, together = self.randoms.zeros(count), field.ZERO

@@ -1,11 +1,11 @@
-"""RowLinks: the input rows at which each output row of a kernel with indexes looks, so that layouts may differ.
+"""RowLinks: the input rows seen by every output row of a kernel with indexes, so that layouts may differ.
 
 All programs made by passes from one program have the rows of a kernel in one order. A program made of other programs
-may have the rows in another order, and rows that nobody needs. There an output row depends on the rows at which its
-kernel looks, and rows count with times instead of row numbers:
+may have the rows in another order, and rows without readers. There an output row depends on the input rows its
+kernel looks at, and rows count with times instead of row numbers:
 
     output t = 3 looks at t = 2, 3, 4         row 0 of the output looks at rows 5, -1, 7 of the input
-    of which 3 is not there
+    without a row of t = 3
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class RowLinks(NamedTuple):
     of_inputs: Elements  # (input rows, 2), by their times
 
     def gathered(self, digests: Elements, base: np.uint64) -> Elements:
-        """Returns a random function of what each output row looks at, (output rows, 2), of digests of input rows."""
+        """Returns for each output row a random function of digests of the input rows it looks at, (output rows, 2)."""
         found = field.hashed(reduced(digests[self.looked_at] + self.of_slots), base)
         found[self.looked_at < 0] = 0
         return reduced(np.add.reduce(found, 1))
 
     def scattered(self, sent: Elements, state: Elements, base: np.uint64) -> Elements:
-        """Returns the sums of the elements sent by output rows to the rows at which they look, (input rows, 2)."""
+        """Returns the sums of the elements sent by output rows to the input rows they look at, (input rows, 2)."""
         factors = field.hashed(reduced(state[:, None] + self.of_slots), base)
         terms = field.product(factors, sent[:, None])
         result = np.zeros_like(self.of_inputs)
@@ -61,9 +61,9 @@ def links_of(
     blocks: Sequence[SubMatrix],
     entry: int,
 ) -> RowLinks | None:
-    """Returns the links of a kernel's command; None if the program does not say the indexes of its rows.
+    """Returns the links of a kernel's command; None if the program does not say the indexes of the rows.
 
-    `blocks`: the places of its input, or of the input's derivative, and of its output.
+    `blocks`: the places of the input, or of the input's derivative, and of the output.
     """
     if np.array_equal(looks_at(node, _PROBED), _PROBED[:, np.newaxis]):
         return _own_rows(computation, randoms, node, blocks[1].num_rows, entry)
@@ -79,7 +79,7 @@ def links_of(
 
 
 def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: int, entry: int) -> RowLinks:
-    """Returns the links of a kernel that looks at its own rows: precomputed numbers of a row identify it anywhere."""
+    """Returns the links of a kernel looking at its own rows: precomputed numbers of a row identify the row anywhere."""
     arrays = computation.precomputed[entry] or {}
     numbers = [array.reshape(count, -1) for _, array in sorted(arrays.items()) if array.ndim and len(array) == count]
     of_rows = field.drawn(randoms.key(node, "own"), *np.hstack([np.zeros((count, 1)), *numbers]).astype(np.int64).T)

@@ -1,7 +1,7 @@
-"""Machine: runs one program on elements of the field, and keeps all matrices handed out or changed outside.
+"""Machine: runs a program on elements of the field, and keeps all matrices handed out or changed outside.
 
 Memory holds, for each row of a matrix, an element for each block of columns. Unwritten memory, and memory after the
-end of a matrix, is random, with new elements in each program: a command that reads it gives another result.
+end of a matrix, is random, with new elements in each program: results of commands reading random memory differ.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Machine:
     def __init__(
         self, computation: NnetComputation, number: int, randoms: Randoms, undefined: int | None = None
     ) -> None:
-        """`number`: the program's number among the programs whose columns are cut together.
+        """`number`: the program's number among the programs with columns cut together.
 
-        `undefined` numbers the random elements that stand for unwritten memory, `number` by default.
+        `undefined` numbers the random elements of unwritten memory, `number` by default.
         """
         self.computation, self.randoms = computation, randoms
         self._number, self._columns = number, randoms.columns
@@ -85,7 +85,7 @@ class Machine:
             self.write(submatrix, self._random(self.read(submatrix).shape))
 
     def _spoiled(self, command: Command) -> list[int]:
-        """Returns the sub-matrices that a command overwrites while still reading them."""
+        """Returns the sub-matrices overwritten by a command still reading them."""
         blocks = self.computation.submatrices
         matrices = [blocks[number].matrix for number in command.form.operands(command) if number]
         if len(matrices) == len(set(matrices)) and not command.form.table_fields:
@@ -121,7 +121,7 @@ class Machine:
         self.begin(submatrix, zeroed=False)
 
     def read(self, submatrix: int) -> Elements:
-        """Returns what lies in a sub-matrix, (rows, blocks, 2): not a copy. Number 0 is empty."""
+        """Returns the contents of a sub-matrix, (rows, blocks, 2): not a copy. Number 0 is empty."""
         if not submatrix:
             return np.zeros((0, 0, 2), np.uint64)
         matrix, rows, blocks = self._place(submatrix)
@@ -134,7 +134,7 @@ class Machine:
         self.read(submatrix)[...] = values
 
     def add(self, submatrix: int, values: Elements) -> None:
-        """Add to what lies in a sub-matrix."""
+        """Add to the contents of a sub-matrix."""
         place = self.read(submatrix)
         place[...] = field.reduced(place + values)
 
@@ -142,7 +142,7 @@ class Machine:
         return self.at_turn(submatrix).num_rows
 
     def rows_of_table(self, table: int) -> Elements:
-        """Returns the rows that a multi table names, (rows, blocks, 2), zeros for none."""
+        """Returns the rows named by a multi table, (rows, blocks, 2), zeros for none."""
         pairs, parts = self._entries(table)
         shape = len(pairs), max((self.read(number).shape[1] for number, _ in parts), default=1), 2
         result = np.zeros(shape, np.uint64)
@@ -151,7 +151,7 @@ class Machine:
         return result
 
     def add_to_rows(self, table: int, values: Elements) -> None:
-        """Add to the rows that a multi table names."""
+        """Add to the rows named by a multi table."""
         pairs, parts = self._entries(table)
         for number, entries in parts:
             place, rows = self.read(number), pairs[entries, 1]
@@ -159,7 +159,7 @@ class Machine:
             place[...] = field.reduced(place)
 
     def _entries(self, table: int) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
-        """Returns a multi table, and the entries of each of its sub-matrices."""
+        """Returns a multi table, and the entries of its sub-matrices."""
         pairs = self.computation.multi_tables[table]
         numbers = distinct(pairs[pairs[:, 0] >= 0, 0]).tolist()
         return pairs, [(number, np.flatnonzero(pairs[:, 0] == number)) for number in numbers]

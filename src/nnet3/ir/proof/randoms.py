@@ -93,7 +93,7 @@ class Randoms:
         return known
 
     def zeros(self, *lengths: int) -> Elements:
-        """Returns read-only zeros (*lengths, 2), of which only one lies in memory."""
+        """Returns read-only zeros (*lengths, 2), with a single zero in memory."""
         return field.zeros(*lengths)
 
     def digest(self, what: tuple[Hashable, ...], values: Elements, span: ColumnSpan) -> Elements:

@@ -1,7 +1,7 @@
-"""RecordedRandoms: random elements for noted commands, drawn all at once when all commands have been noted.
+"""RecordedRandoms: random elements for noted commands, drawn all at once after the last command.
 
-Random elements of a kernel have its name. A template noted for one kernel requests elements without the name, so that
-it also serves other kernels with equal promises.
+Random elements of a kernel have the kernel's name. A template noted for one kernel requests elements without the name,
+to serve all kernels with equal promises.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KERNEL = "kernel"  # stands for the name of one
 
 
 class RandomRequest(NamedTuple):
-    """A request for random elements, one for each combination of blocks, or for a word to choose a random function."""
+    """A request for random elements, by combinations of blocks, or for a word to choose a random function."""
 
     what: tuple[Hashable, ...]
     spans: tuple[ColumnSpan, ...] = ()
@@ -61,11 +61,11 @@ class RecordedRandoms(Randoms):
         self._name, self._places, self._wanted = name or KERNEL, OPERANDS + num_places, {}
 
     def wanted(self) -> dict[RandomRequest, tuple[int, ...]]:
-        """Returns the command's requests and their lengths, in the order of the places that follow all other places."""
+        """Returns the command's requests and lengths, in the order of their places, the last places of the command."""
         return {request: lengths for request, (_, lengths) in self._wanted.items()}
 
     def first(self, request: RandomRequest) -> int:
-        """Returns where the elements of a request will lie among all that are drawn."""
+        """Returns the first position of the elements of a request among all drawn elements."""
         found = self._first.get(request)
         if found is None:
             found = self._first[request] = self._size

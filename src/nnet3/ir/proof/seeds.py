@@ -1,7 +1,7 @@
 """by_each_seed: the environment chooses the random elements of proofs, and the number of seeds for each proof.
 
-With NNET3_PROVE_SEED="1,2,3" each proof is made three times. A verdict that hangs on the seed is a mistake in the
-proofs themselves, or the small chance by which different programs agree.
+With NNET3_PROVE_SEED="1,2,3" every proof is made three times. A verdict depending on the seed is a mistake in the
+proofs, or the small chance of agreement between different programs.
 """
 
 from __future__ import annotations
