@@ -70,17 +70,17 @@ class ComputationCache:
     """Compiles programs once and keeps them.
 
     Keys are made of a program's dependences: the fingerprint of the network (structure and settings, without
-    parameters), the request, the options. A changed network has another key, so its programs are compiled again.
+    parameters), the request, the options. A changed network has a new key, so its programs are compiled again.
 
     Programs in memory take at most `max_bytes` (estimated); the program unused for longest goes first. With a
     `folder` programs are also kept on disk, one file each, together with their plans; the folder too is kept
     below `max_bytes`. Damaged and foreign files are ignored with a warning, and written anew. Several
     processes may use one folder, several threads one cache: equal requests are compiled once, further callers wait.
 
-    Programs that differ in length, or in the number of sequences, are one family (see `FamilyShelf`): its few
+    Programs that differ in length, or in the number of sequences, are one family (see `FamilyShelf`): the few
     members are kept like all programs. Programs continued from members are not written, and only the last are kept.
 
-    Programs from a cache are shared: take a `copy()` to change one.
+    Programs from a cache are shared: take a `copy()` to change a program.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -179,7 +179,7 @@ class ComputationCache:
     def ragged(self, task: CompileTask, apart: Callable[[], CompileTask], length: int) -> CheckedLengths | None:
         """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to `length`.
 
-        `apart`: the same task, compiled so that rows of different times never share memory. None if the program cannot
+        `apart`: the task compiled so that rows of different times never share memory. None if the program cannot
         be restricted to shorter lengths (see `refusals`).
         """
 

@@ -72,7 +72,7 @@ class FamilyPlace:
         return [self, *([] if self.short is None else self.short.all())]
 
     def k_of(self, rows: Sequence[np.ndarray]) -> int:
-        """Returns the k of the member with these indexes, -1 if there is none."""
+        """Returns the k of the member with given indexes, -1 without a member."""
         if self.family is None or self.rows is None:
             return -1
         k = self.rows.k_of(list(map(len, rows)))
@@ -153,7 +153,7 @@ class FamilyPlace:
                     self.first, self.is_proved = 0, False
 
     def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
-        """Take a family that gives this program, else refuse it."""
+        """Take a family if member k equals the program, else refuse the family."""
         try:
             family.check(k - self.first, program)
             self.family, self.longest_k = family, k
@@ -175,7 +175,7 @@ class SequencesPlace:
     refusal: str = ""
 
     def give(self, place: FamilyPlace, form: LengthForm, others: SequencesForm) -> None:
-        """Give a new place its family, if another number of sequences has one; both families reach equally far."""
+        """Give a new place its family, if a known number of sequences has one; both families reach equally far."""
         known = self.place
         if known.family is None:
             self.n, self.place = others.n, place
@@ -220,7 +220,7 @@ class SequencesPlace:
 
 
 class FamilyShelf:
-    """Continues programs to other lengths and other numbers of sequences.
+    """Continues programs to further lengths and further numbers of sequences.
 
     The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves
     sequences of many lengths, two short programs of the form are compiled and continued. The longest program compiled
@@ -228,12 +228,12 @@ class FamilyShelf:
     all parts of longer programs (see `nnet3.lowering.continuation`), so every longer program follows by arithmetic.
 
     Some networks would need very long members, or members of unknown length. Their family is made on the first request
-    for a program shorter than the longest known one. The family is compared with the longest program and reaches no
+    for a program shorter than the longest known program. The family is compared with the longest program and reaches no
     further: each longer program is compiled and compared, and then confirms the family up to the new length.
 
-    Sequences that are alike have one graph, for any number of sequences. If there is a family for one number of
-    sequences and another number is wanted, programs for four and five sequences are compiled and continued to all
-    numbers. The first number must get its own family back; families of further numbers reach as far as the first.
+    Alike sequences have one graph, for any number of sequences. If a family for one number of sequences exists and a
+    second number is wanted, programs for four and five sequences are compiled and continued to all numbers. The first
+    number must get its family back; families of further numbers reach as far as the first.
     """
 
     def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
@@ -330,7 +330,7 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
 
 
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
-    """True for a recurrence that serves many lengths, or is so long that members of its family compile faster."""
+    """True for a recurrence serving many lengths, or a recurrence long enough for its family to compile faster."""
     return (
         (task.serves_shorter or form.k >= _FAR)
         and form.step[T] > 0
@@ -347,7 +347,7 @@ def _digest(tables: Sequence[np.ndarray]) -> _Digest:
 
 
 def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
-    """True if the family's request for this length has the same indexes in the same order."""
+    """True if the family's request for length k has the wanted indexes in the wanted order."""
     if rows.lengths(k).tolist() != list(
         map(len, wanted)
     ):  # first, because where times have gaps there may be very many

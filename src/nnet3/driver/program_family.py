@@ -24,7 +24,7 @@ class CompiledFamily:
     """The programs for requests that differ in their numbers of frames and sequences, compiled once.
 
     `frames`: output frames of each sequence in the shortest member; longer members have `step` more, twice as many
-    more, .... `sequences`: their number in the member with the fewest; where `any_sequences` is False, in all members.
+    more, .... `sequences`: the number in the member with the fewest; where `any_sequences` is False, in all members.
 
     Prints as the program with its parameters: T output frames for each of N sequences.
     """
@@ -65,10 +65,10 @@ class CompiledFamily:
         return self._place.family
 
     def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
-        """Returns the program for so many output frames of each of so many sequences.
+        """Returns the program for given numbers of sequences and of output frames per sequence.
 
-        The indexes continue those of the request: further frames at the end, further sequences with the next numbers.
-        Raises RequestError if no member has this shape.
+        The indexes continue the request's indexes: further frames at the end, further sequences with the next numbers.
+        Raises RequestError for a shape without a member.
         """
         sequences = self.sequences if sequences is None else sequences
         k, rest = divmod(frames - self.frames, self.step)

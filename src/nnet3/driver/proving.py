@@ -1,6 +1,6 @@
-"""Proofs of programs: when a program is proved, and that a program made of others equals the plain one.
+"""Proofs of programs: when a program is proved, and that a program made of programs equals the plain program.
 
-A compiled program is proved pass by pass (`nnet3.ir.passes.pipeline`). A program continued from short ones,
+A compiled program is proved pass by pass (`nnet3.ir.passes.pipeline`). A program continued from short programs,
 or restricted to shorter sequences, is compared with the lowered program of exactly its shape.
 """
 
@@ -77,7 +77,7 @@ def prove_made_of_others(
 def looks_at(source: GraphSource) -> LooksAt:
     """Returns the function from a node and rows of its output to the rows at which the node's kernel looks.
 
-    A kernel without an indexed operand looks at its own rows.
+    A kernel without an indexed operand looks at the output's rows.
     """
     numbers = {node.name: number for number, node in enumerate(source.nodes)}
 

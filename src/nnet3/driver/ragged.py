@@ -1,16 +1,17 @@
-"""RaggedFamily: programs for sequences that end at different times, made of one for equal, longer sequences.
+"""RaggedFamily: programs for sequences that end at different times, made of a program for equal, longer sequences.
 
-No row of a sequence looks at rows of another, so a graph is the graphs of its sequences side by side. Before it gives
-a program, `RaggedFamily` compares the graph of each new length with the graph of the longer sequence. The shorter graph
-must be the longer one without the rows beyond its end, and without the slots that look at such rows. Then the longer
-program, restricted to the existing rows (`families.ragged`), computes each row from the same rows as the shorter
-graph: a slot without a row counts as zero, like an unused slot of a gathered node. Derivatives come from the
-existing users; updates and statistics see the existing rows. Kernels precompute their tables anew, from existing rows.
+No row of a sequence looks at rows of a second sequence, so a graph is the graphs of its sequences side by side. Before
+giving a program, `RaggedFamily` compares the graph of each new length with the graph of the longer sequence. The
+shorter graph must be the longer graph without the rows beyond the sequence's end, and without the slots that look at
+rows beyond the end. Then the longer program, restricted to the existing rows (`families.ragged`), computes each row
+from exactly the rows of the shorter graph: a slot without a row counts as zero, like an unused slot of a gathered
+node. Derivatives come from the existing users; updates and statistics see the existing rows. Kernels precompute their
+tables anew, from existing rows.
 
 A sequence may be so short that its graph lacks further rows: if outputs look at t - 20 and t + 20, three outputs need
-nothing at t = 3. The restricted program computes these unneeded rows for nobody. It is refused where unneeded rows
-would matter: with derivatives or statistics, or with kernels that look at all rows together. (Kernels that repair
-themselves change even derivatives that are zero.)
+nothing at t = 3. The restricted program computes unneeded rows for nobody. The program is refused where unneeded rows
+would matter: with derivatives or statistics, or with kernels that look at all rows together. (Kernels with self-repair
+change even zero derivatives.)
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class RaggedFamily:
     def _check_rows_of_kernels(self) -> None:
         """Raise NotRaggedError unless kernels certainly work on the rows of their node, each row once.
 
-        Rows that share memory with others have no times of their own, and some values lie in the matrix of a user. A
+        Rows with shared memory have no fixed times, and some values lie in the matrix of a user. A
         kernel that does not learn may work on later rows too, if nobody looks at absent rows (see `_fault`).
         """
         for (name, does, _, _), found in self._program.operands.rows_of_kernels().items():
@@ -142,7 +143,7 @@ class RaggedFamily:
     def _fault(
         self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], shorter: Sequence[int]
     ) -> str:
-        """Returns the fault of the graphs of these sequences, so many units shorter; "" if there is none."""
+        """Returns the fault of the graphs of sequences shorter by `shorter` units; "" without a fault."""
         graph = told_apart(build_graph(source, request))
         long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(shorter, dtype=np.int64)
         ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(shorter, dtype=np.int64)))
@@ -195,10 +196,10 @@ class RaggedFamily:
 
 
 def program_of_frames(task: CompileTask, program: NnetComputation, length: int) -> RaggedProgram:
-    """Returns the program of a task whose sequences all have frames 0 to `length` - 1, as one for all lengths.
+    """Returns the program of a task whose sequences all have frames 0 to `length` - 1, as a program for all lengths.
 
-    A node has the same frames in a sequence alone, so that no proof about graphs is needed. Raises NotRaggedError
-    unless each kernel works on the rows of its node, and the kernel's operands have these rows.
+    A node has equal frames in a sequence alone, so that no proof about graphs is needed. Raises NotRaggedError
+    unless each kernel works on the rows of its node, and the kernel's operands have the rows.
     """
 
     def distances(info: MatrixInfo) -> np.ndarray:

@@ -30,8 +30,9 @@ FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs 
 class SequencesForm:
     """The place of a task among tasks that differ in length and in their number of sequences, all alike.
 
-    `key` is equal for all of these tasks; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is the
-    task j steps longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most this task's.
+    `key` is equal for all tasks of the form; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is
+    the task j steps longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most this
+    task's.
     """
 
     key: Mapping[str, object]
@@ -45,8 +46,8 @@ class LengthForm:
 
     `key`: equal for all tasks of the row. `k`: the number of steps by which the task is longer than the shortest.
     `rows`: the task's indexes. `shorter(j)`: the task j steps longer than the shortest, and its indexes. `step`: the
-    distance (n, t, x) by which indexes move from one task to the next. `sequences`: the place of the task among tasks
-    with other numbers of sequences; None if its sequences are not alike, or too few.
+    distance (n, t, x) by which indexes move from a task to the next. `sequences`: the place of the task among tasks
+    with further numbers of sequences; None for sequences that are not alike, or too few.
     """
 
     key: Mapping[str, object]
@@ -64,8 +65,8 @@ class RaggedForm:
     `longer`: the task with longer sequences. `apart`: `longer`, compiled so that rows of different times never share
     memory. `period`: the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of
     `period`. `shorter` (sequences,): the units by which each sequence ends before the sequences of `longer`, ascending;
-    `numbers`: its n. `rows`: the indexes of each input and output by name, in the user's order. `lasting`: the names of
-    inputs and outputs with equal indexes in all sequences.
+    `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the user's order.
+    `lasting`: the names of inputs and outputs with equal indexes in all sequences.
     """
 
     longer: CompileTask
@@ -84,7 +85,7 @@ def rows_apart(options: CompileOptions) -> CompileOptions:
 
 
 def rounded_up(count: int) -> int:
-    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... that is at least the given one.
+    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... not below the given number.
 
     >>> [rounded_up(count) for count in (1, 4, 5, 6, 7, 16, 17, 49)]
     [2, 4, 6, 6, 8, 16, 24, 64]
@@ -107,12 +108,12 @@ class CompileTask:
     """A graph, the request to it, and the options of compiling.
 
     `key`: all dependences of the program beside the options (see `ComputationCache.get_or_compile`).
-    `lowered_from` makes the source and the request of the lowering; it is called only for an unknown program.
+    `lowered_from` makes the source and the request of the lowering; called only for an unknown program.
     `fingerprint`: aspects of the graph, compared with the aspects of the program's network before each run. `form`
-    makes the task's place in a row of tasks, None if the task is too short for one. `ends_apart` tells whether the
-    sequences end at different times; `ragged` then makes the relation to longer sequences, None without one.
+    makes the task's place in a row of tasks, None for too short a task. `ends_apart` tells whether the
+    sequences end at different times; `ragged` then makes the relation to longer sequences, None without a relation.
     `kind`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the program is
-    restricted to ever new lengths, so that a loop in it gains more than in a program that only runs.
+    restricted to ever new lengths, so a loop gains more than in a program that only runs.
     """
 
     key: Mapping[str, object]
@@ -169,7 +170,7 @@ def key_digest(key: Any) -> str:
 
 
 def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
-    """Type and length first, so that different keys give different bytes."""
+    """Type and length first: unequal keys give unequal bytes."""
     if isinstance(value, np.ndarray):
         update(f"array {value.dtype.str} {value.shape}:".encode())
         update(np.ascontiguousarray(value).tobytes())

@@ -27,7 +27,7 @@ _LONG = 256  # rows of a piece on average: tables with fewer are filled all at o
 
 
 class NotAffineError(Exception):
-    """Tables do not continue each other; `table` is the number of the first failing table."""
+    """Tables do not continue one another; `table` is the number of the first failing table."""
 
     def __init__(self, message: str, table: int = -1) -> None:
         super().__init__(message)
@@ -56,10 +56,10 @@ class NumberTable:
 
 
 def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable:
-    """Returns a table of row numbers or indexes, (rows,) or (rows, columns), in which changes between rows repeat.
+    """Returns a table of row numbers or indexes, (rows,) or (rows, columns), with repeating changes between rows.
 
-    Each row is compared with the row before it of the same kind. Unless kinds are given, empty rows
-    (-1, or NO_TIME) are a kind of their own.
+    Each row is compared with the preceding row of its kind. Unless kinds are given, empty rows (-1, or NO_TIME) are
+    a separate kind.
     """
     rows = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.int64)
     if kinds is None:
@@ -115,12 +115,12 @@ class Continued:
 
     @cached_property
     def _growth(self) -> tuple[list[int], list[int]]:
-        """The rows of each table for k = 0, and how many more each step brings."""
+        """The rows of each table for k = 0, and the additional rows of each step."""
         first = self.lengths(0)
         return first.tolist(), (self.lengths(1) - first).tolist()
 
     def k_of(self, lengths: Sequence[int]) -> int:
-        """Returns the k for which tables have these numbers of rows, -1 if no k fits or no table grows."""
+        """Returns the k for the given numbers of rows of tables, -1 if no k fits or no table grows."""
         first, more = self._growth
         beyond = [length - few for length, few in zip(lengths, first, strict=True)]
         k = max((rows // each for rows, each in zip(beyond, more, strict=True) if each), default=-1)
@@ -259,7 +259,7 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
 
 
 def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
-    """Continues the tables of the members k = 0, 1, ... to all k. There must be at least two members.
+    """Continues the tables of the members k = 0, 1, ..., at least two, to all k.
 
     Raises NotAffineError with the number of the first table that does not continue.
     """
@@ -384,7 +384,7 @@ def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int
 
 
 def _regular(table: NumberTable, start: int, end: int, period: int) -> tuple[int, int]:
-    """Returns the longest part [first, last) of the turns that end at `end` in which all change alike."""
+    """Returns the longest part [first, last) of the turns ending at `end` in which all change alike."""
     differs = np.flatnonzero(table.tokens[start + period : end] != table.tokens[start : end - period])
     start = start + int(differs[-1]) + 1 if len(differs) else start
     start += (end - start) % period

@@ -1,9 +1,9 @@
-"""Copies of operands: rows of several times, brought together for kernels in loops that work on rows of other times.
+"""Copies of operands: rows of several times, brought together for kernels in loops whose operands have unequal times.
 
 In a turn of a recurrence with a lag of 3 frames a kernel may write rows of t, t + 1 and t + 2 and read rows of three
-earlier times, which more sequences have. Of one time the rows of the remaining sequences come first, of three times
-they lie between other rows. So a copy in the loop (moved time by time, see `families.ragged`) gives the kernel exactly
-these rows; rows that the kernel writes or adds to are copied or added from there.
+earlier times, at which more sequences have rows. Of one time the rows of the remaining sequences come first; of three
+times the remaining rows lie between further rows. So a copy in the loop (moved time by time, see `families.ragged`)
+gives the kernel exactly the remaining rows; rows that the kernel writes or adds to are copied or added from the copy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Program families: one program for all lengths, made by continuing the numbers of a few small programs.
 
-Take programs of one network, for requests that differ only in their number of periods of time. They have the same
-matrices and the same commands; only the commands of a recurrence come once for each period. Every number in them is
-affine in the number of periods, so two small programs determine all programs. A family is the tables of two programs,
-each table continued. If one table does not continue in this way, there is no family.
+Take programs of one network, for requests that differ only in their number of periods of time. The programs have equal
+matrices and equal commands; only the commands of a recurrence come once for each period. Every number in the programs
+is affine in the number of periods, so two small programs determine all programs. A family is the tables of two
+programs, each table continued. If a table does not continue by affine numbers, no family exists.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class ProgramFamily:
 class ShapeFamily:
     """A ProgramFamily as a function of n, the number of sequences beyond the fewest.
 
-    Sequences are alike: all have the same times. Two families say what all are.
+    Sequences are alike: all have equal times. Two families determine all families.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class ShapeFamily:
     ) -> None:
         """`members`: for n = 0, 1, ..., at least two, the programs for k = 0, 1, ..., at least two.
 
-        `confirming`: another n, and the expected family for this n. Raises NotAffineError if there is no family.
+        `confirming`: a further n, and the expected family for n. Raises NotAffineError without a family.
         """
         first = ProgramFamily(members[0], like=None if confirming is None else confirming[1])
         families = [first, *(ProgramFamily(each, like=first) for each in members[1:])]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WantedRows(NamedTuple):
-    """The rows that a kernel wants: their indexes, and their places among the rows of all sequences, -1 for padding."""
+    """The rows wanted by a kernel: indexes, and places among the rows of all sequences, -1 for padding."""
 
     indexes: IndexTable
     rows: np.ndarray
@@ -109,7 +109,7 @@ class KernelOrders:
         return WantedRows(indexes, np.where(exists, np.flatnonzero(mask), -1))
 
     def order(self, slot: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
-        """Returns the order that brings the rows of a slot into a kernel's order; None if they are in it."""
+        """Returns the order that brings the rows of a slot into a kernel's order; None for rows already in order."""
         key = slot, wanted.rows.tobytes()
         if key not in self._orders:
             slots = self.ragged.slots

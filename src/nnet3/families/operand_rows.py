@@ -15,7 +15,7 @@ from nnet3.ir.kernel import KernelInfo, named_part
 
 
 class OperandRows:
-    """The places of all operands among the indexes of all matrices, operands in rooms of one time step included.
+    """The places of all operands among the indexes of all matrices, including operands in rooms of one time step.
 
     `places`: for each command the places of its operands, and of its multi table's sub-matrices.
     """

@@ -129,7 +129,7 @@ class AffineNumbers:
         self._place, self._parameter, self._factor = np.array(columns, dtype=np.int64).reshape(-1, 3).T
 
     def at(self, parameters: np.ndarray) -> np.ndarray:
-        """Returns the numbers for these parameters, (numbers,)."""
+        """Returns the numbers for given parameters, (numbers,)."""
         result = self._constants.copy()
         np.add.at(result, self._place, self._factor * parameters[self._parameter])
         return result

@@ -46,7 +46,7 @@ class KernelRules:
 
 
 class ArrayForm(NamedTuple):
-    """An array of an entry; `shape` is that of its rows, None for a number without axes."""
+    """An array of an entry; `shape` is the shape of its rows, None for a number without axes."""
 
     name: str
     dtype: str
@@ -59,7 +59,7 @@ class ArrayForm(NamedTuple):
 
 
 class EntryForm(NamedTuple):
-    """All of a precomputed entry but its numbers. `arrays` is None if it is made anew, of rows."""
+    """All of a precomputed entry but its numbers. `arrays` is None for an entry made anew, of rows."""
 
     node: str
     runs_backward: bool

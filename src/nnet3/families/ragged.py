@@ -5,13 +5,13 @@ and a range of rows stays a range. A row of time t exists in a sequence d frames
 least d before the end of its node. Sub-matrices of the restricted program are found by counting: rows [a, b) become
 [count[a], count[b]), where count[i] is the number of existing rows among the first i.
 
-The rows of a matrix that holds one time step after another (see `lowering.sharing`) have no times of their own. At
-each command they have the times of the remaining operands: commands that work row by row read and write rows of equal
-indexes. Commands that move rows between times move the rows that exist on both sides. If the source of a row does not
-exist, a copy makes the row zero, and an addition leaves it alone.
+The rows of a matrix that holds one time step after another (see `lowering.sharing`) have no fixed times. At
+each command the rows have the times of the remaining operands: commands that work row by row read and write rows of
+equal indexes. Commands that move rows between times move the rows existing on both sides. If the source of a row does
+not exist, a copy makes the row zero, and an addition leaves the row alone.
 
-The rule holds for existing copies. Passes take copies away (`share_copies`); then a command may find rows of
-another time in a room than it works on. The maker of a ragged program knows the rows of each step of a recurrence
+The rule holds for existing copies. Passes take copies away (`share_copies`); then the rows that a command finds in a
+room may have a time unlike the command's. The maker of a ragged program knows the rows of each step of a recurrence
 (`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
 """
 
@@ -54,7 +54,7 @@ from nnet3.ir.repeats import turns_unrolled, unrolled
 
 
 class RaggedProgram:
-    """A program for sequences of one length, as one program for all lengths up to this length.
+    """A program for sequences of one length, as a program for all lengths up to the given length.
 
     `template`: the program with a sub-matrix for each slot, and separate side tables for each command.
     """
@@ -120,7 +120,7 @@ class RaggedProgram:
         self._base = np.array([self.rows.base[matrix] for matrix in based], dtype=np.int64)
 
     def _number_slots(self, items: list[Command | RaggedLoop]) -> None:
-        """Give a number to each sub-matrix that programs for all lengths have: slots outside of loops, then columns."""
+        """Give a number to each sub-matrix common to programs for all lengths: slots outside of loops, then columns."""
         template = self.template
         plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
         loops = [item for item in items if isinstance(item, RaggedLoop)]
@@ -181,7 +181,7 @@ class RaggedProgram:
         return result
 
     def _zero_orphans(self, made: list[list[Command]]) -> None:
-        """Let matrices begin as zeros in which copies leave rows without a source, if nobody has used these before."""
+        """Let matrices begin as zeros if copies leave rows without a source, and nobody has used the rows before."""
         leaving = [c for c, each in enumerate(made) if len(each) > 1 and isinstance(each[0], cmd.SetConst)]
         for matrix in sorted({self._block_of(c, 0).matrix for c in leaving}):
             first_use = np.full(self.computation.matrices[matrix].num_rows, len(made))
@@ -297,7 +297,7 @@ class RaggedProgram:
         slots: DeclaredSlots,
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
-        """Returns the commands that move the rows existing on both sides."""
+        """Returns the commands for moving the rows existing on both sides."""
         count = self.computation.submatrices[command.dest].num_rows
         if min(dest, source) < 0:
             raise NotRaggedError("rows with samples are copied from rows without")
@@ -313,7 +313,7 @@ class RaggedProgram:
         return moved
 
     def check_entries(self, rules: KernelRules) -> None:
-        """Find out the rows of entries that do not name them. Raises NotRaggedError where the rows cannot be found."""
+        """Find out the rows of entries without named rows. Raises NotRaggedError where the rows cannot be found."""
         for number, entry in enumerate(self.entries):
             if entry is not None:
                 known = self.computation.precomputed[number]

@@ -1,8 +1,8 @@
-"""CheckedLengths: checks of a ragged program for some lengths hold for every set of these lengths.
+"""CheckedLengths: checks of a ragged program for some lengths hold for every set of the checked lengths.
 
-The checker looks at rows: a command must find the rows that it reads, and operands must have equal numbers of rows.
+The checker looks at rows: a command must find the rows to read, and operands must have equal numbers of rows.
 Each row belongs to one sequence, whose length alone decides whether a command has the row; and all sequences of the
-program are alike. So a set of lengths breaks a rule only if one of its lengths does. A check covers as many lengths as
+program are alike. So a set of lengths breaks a rule only if one length does. A check covers as many lengths as
 the program has sequences; after a few checks all lengths are known.
 """
 
@@ -26,11 +26,11 @@ class CheckedLengths:
         self._looks_ahead = True
 
     def check(self, shorter: Sequence[int], restricted: NnetComputation) -> None:
-        """Raise ComputationCheckError if the program is wrong for these lengths; `restricted` is the program for them.
+        """Raise ComputationCheckError if the program is wrong for the lengths; `restricted` is the lengths' program.
 
         `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well,
-        until one of them is wrong. Where kernels have precomputed arrays of all rows together, each set is checked,
-        unless a program with the same commands has been.
+        until a length is wrong. Where kernels have precomputed arrays of all rows together, each set is checked,
+        unless a program with equal commands has been checked.
         """
         new = set(shorter) - self._known
         if any(entry is not None for entry in self.program.entries):

@@ -76,6 +76,6 @@ def _is_made_of(entry: RaggedEntry, known: Entry, rules: KernelRules) -> bool:
 
 
 def _same_rows(one: IndexTable, other: IndexTable) -> bool:
-    """True if two tables have the same rows, and padding at the same places."""
+    """True if two tables have equal rows, and padding at equal places."""
     is_real = one[:, T] != NO_TIME
     return np.array_equal(one[:, T], other[:, T]) and np.array_equal(one[is_real], other[is_real])

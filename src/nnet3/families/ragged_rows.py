@@ -33,7 +33,7 @@ Place = int | tuple[int, int] | None
 
 
 class IndexRows:
-    """The indexes of all matrices whose rows have times, each table once; -1 is the first row of other matrices."""
+    """The indexes of all matrices whose rows have times, each table once; -1 is the first row of timeless matrices."""
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes) -> None:
         self.base: dict[int, int] = {}
@@ -111,10 +111,10 @@ class IndexRows:
         return times[0] <= times[1]  # type: ignore[operator]
 
     def times_alike(self, place: int, others: np.ndarray) -> np.ndarray | None:
-        """Returns the beginnings of runs of rows that lie side by side, each run of one time, and the number of rows.
+        """Returns the beginnings of runs of adjacent rows, each run of one time, and the number of rows.
 
         `others`: the place of the partner of each row from `place` on, -1 for none. None if rows of several
-        sequences meet. The existing rows of a run come first in it, and so do their partners.
+        sequences meet. The existing rows come first in a run, and so do the existing rows' partners.
         """
         own, is_none = np.arange(place, place + len(others)), others < 0
         others = np.where(is_none, own, others)
@@ -132,7 +132,7 @@ class IndexRows:
 
 
 class RoomVersions:
-    """The contents of rooms: each write makes a new version, with the times of the commands that use it."""
+    """The contents of rooms: each write makes a new version, with the times of its users."""
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         self._computation, self._rows = computation, rows
@@ -222,7 +222,7 @@ class RoomVersions:
         return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
 
     def firsts(self) -> Iterator[tuple[int, int, int]]:
-        """Yields each room, the place of its row 0 at some time, and its number of rows then."""
+        """Yields rooms, with the place of row 0 at some time, and the number of rows then."""
         for version, room in enumerate(self.rooms):
             root = self._root(version)
             if self._first[root] >= 0:

@@ -60,7 +60,7 @@ class DeclaredSlots:
         self.plain(0, -1)
 
     def plain(self, number: int, place: int) -> int:
-        """Returns the slot of a sub-matrix with its first row at `place`, -1 for one without samples."""
+        """Returns the slot of a sub-matrix with its first row at `place`, -1 for a sub-matrix without samples."""
         block = self._computation.submatrices[number]
         if place < 0:
             return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
@@ -98,7 +98,7 @@ class SideRows(NamedTuple):
 
 
 class UnlikeOperand(NamedTuple):
-    """The place of an operand, and the place of equally many rows of its kernel's output, which have other times.
+    """The place of an operand, and the place of equally many rows, at unequal times, of its kernel's output.
 
     `may_lack`: where the operand has no row, the kernel computes as if the row were zero.
     """
@@ -111,7 +111,7 @@ class UnlikeOperand(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RaggedEntry:
-    """The parts of a precomputed entry. `orders_rows`: its kernel may want its rows in another order, or padded."""
+    """The parts of a precomputed entry. `orders_rows`: the kernel may want rows in a changed order, or padded."""
 
     node: str
     runs_backward: bool
@@ -157,7 +157,7 @@ class RaggedLoop:
 
 
 def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoop | None:
-    """Returns the loop of commands that are equal in all turns but for operands; None if they are not."""
+    """Returns the loop of commands that are equal in all turns but for operands; None for unequal commands."""
     columns: dict[bytes, int] = {}
     arrays: list[np.ndarray] = []
     body: list[Command] = []

@@ -125,7 +125,7 @@ class Restriction:
         return blocks
 
     def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
-        """Returns a key, equal for lengths with the same commands; all their sub-matrices have numbers afterwards."""
+        """Returns a key, equal for lengths with equal commands; all sub-matrices of commands have numbers then."""
         is_left = self.rows > 0
         parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]
         parts += [bool((table < 0).any()) for table in tables]

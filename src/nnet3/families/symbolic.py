@@ -1,6 +1,6 @@
 """The program of a family with parameters in the place of numbers: the printed program holds for every length.
 
-Two tables say a table for all k, its pieces and their rows. In a family for all numbers of sequences each of the two
+Two tables say a table for all k, the pieces and their rows. In a family for all numbers of sequences either of the two
 is made of pieces again, repeated in n. So a table is loops in loops, a nest, with polynomials for numbers.
 """
 
@@ -28,7 +28,7 @@ _Rows = Callable[[Any], list[np.ndarray]]
 def symbolic(family: ProgramFamily, k: Any, shapes: ShapeFamily | None = None, n: Any = 0) -> NnetComputation:
     """Returns the program for k and n, which may be polynomials, to be printed: its tables are nests.
 
-    `shapes`: the families for all n, if there are several; `family` is one of them. Raises NotAffineError for programs
+    `shapes`: the families for all n, `family` included, if several exist. Raises NotAffineError for programs
     with commands for each sequence.
     """
     tables = family.tables if shapes is None else shapes.tables
@@ -75,7 +75,7 @@ def _rows_of_matrices(result: NnetComputation, nest: Nest) -> Nest:
 
 
 def _sheets(tables: Continued | ContinuedTwice, number: int) -> tuple[list[TablePiece], list[TablePiece]]:
-    """Returns the pieces, which repeat in n, of the two tables that say a table for all k."""
+    """Returns the pieces, repeated in n, of the two tables of a table for all k."""
     place = 2 * tables.numbers[number]
     if isinstance(tables, ContinuedTwice):
         return list(tables.sheets.pieces(place)), list(tables.sheets.pieces(place + 1))
@@ -174,7 +174,7 @@ class _Table:
         return sequence
 
     def _piece(self, place: int, j: Any = 0) -> _Piece:
-        """Returns the piece that stands here, or j turns later, without its parts."""
+        """Returns the piece here, or j turns later, without its parts."""
         piece, turn, row = self._places[place]
         base, slope, step = (each[row].astype(object) for each in (piece.base, piece.slope, piece.step))
         _, turns, more_turns = (base + slope * self._n + step * (turn + j)).tolist()

@@ -45,7 +45,7 @@ def told_apart(graph: ComputationGraph) -> ComputationGraph:
     first = np.searchsorted(node, np.arange(len(graph.first))).astype(np.int32)
 
     def renumbered(ids: Ids, members: np.ndarray) -> Ids:
-        """Returns the new numbers of these cindexes for these members; -1 stays."""
+        """Returns the new numbers of given cindexes for given members; -1 stays."""
         found = number[begin[ids] + np.where(is_single[ids], 0, members)]
         return np.where(ids >= 0, found, np.int32(-1)).astype(np.int32)
 

@@ -47,7 +47,7 @@ def build_graph(source: GraphRules, request: LoweringRequest) -> ComputationGrap
 
 
 def computable_outputs(source: GraphRules, request: LoweringRequest) -> list[npt.NDArray[np.bool_]]:
-    """Returns for each requested output a mask of its computable rows (rows,), of one row without samples."""
+    """Returns by requested output a mask of the computable rows, (rows,), of one row without samples."""
     sweeps = Sweeps(source, request)
     sweeps.run_computable()
     return sweeps.outputs_computable()
@@ -127,7 +127,7 @@ class _Numbering:
         return array[:, :, self.classes.class_of_representative]
 
     def _indexes(self, node: Ids) -> npt.NDArray[np.int32]:
-        """Returns the index of each cindex; `node` is the node of each."""
+        """Returns the index of each cindex; `node` is the node of each cindex."""
         has_samples = np.array(self.structure.has_samples)
         row, copy = self.rows, np.zeros(1, np.intp)
         if self.num_representatives > 1:

@@ -40,7 +40,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class ChunkRows(NamedTuple):
-    """The rows of inputs that a chunk brings and the rows of outputs that it asks for, of sequence 0, by node."""
+    """The given input rows and the wanted output rows of a chunk, of sequence 0, by node."""
 
     given: Mapping[int, IndexTable]
     wanted: Mapping[int, IndexTable]
@@ -168,10 +168,10 @@ class _History:
         return sweeps
 
     def _looked_at(self, sweeps: Sweeps) -> tuple[Rows, Rows]:
-        """Returns the rows on which the sweeps depend by slots that look at one time, and the rows by all other slots.
+        """Returns the rows on which the sweeps depend by slots fixed to one time, and the rows by all further slots.
 
         A needed row depends on the slots in use, and on the missing slots being missing. A missing row depends on the
-        rows that it lacks. Other computable rows make no difference.
+        rows that it lacks. Further computable rows make no difference.
         """
         tables, found = sweeps.ground.tables, sweeps.computability
         marks: list[Mask | None] = [None] * len(tables)
@@ -217,7 +217,7 @@ class _History:
     # ---- repetition ----
 
     def repeated(self, period: int) -> int | None:
-        """Returns the first chunk after which all goes on as it does after the last one, moved on; None for none."""
+        """Returns the first chunk whose future is the last chunk's future, moved on; None for none."""
         last = self.num_chunks
         fixed, newest = self.fixed_rows(last), self.newest
         for number in range(1, last):
@@ -283,7 +283,7 @@ class _History:
         return before[::-1]
 
     def complaint(self) -> str:
-        """Says why the chunks do not repeat each other."""
+        """Says why the chunks do not repeat one another."""
         name = self.source.nodes[self.farthest].name
         return (
             f"chunks of {self.frames} frames do not come to repeat each other within {MOST_CHUNKS}, as chunk "

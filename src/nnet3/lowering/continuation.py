@@ -77,10 +77,10 @@ class _Zone(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """The states of a node: a row of numbers for each of its times, which ascend.
+    """The states of a node: a row of numbers for each time of the node, in ascending order.
 
-    `looks`: (line, least distance, greatest distance) of every slot of the node, and of every slot of another node that
-    looks at this node. `fixed`: (line, time) of slots that look at one time only.
+    `looks`: (line, least distance, greatest distance) of every slot of the node, and of every slot of a user that
+    looks at the node. `fixed`: (line, time) of slots that look at one time only.
     """
 
     times: npt.NDArray[np.int64]
@@ -146,7 +146,7 @@ def _zone(short: _Line, long: _Line, period: int) -> _Zone:
 
 
 def _differ(short: _Line, long: _Line, times: npt.NDArray[np.int64], move: int) -> npt.NDArray[np.bool_]:
-    """Returns at which times t the state of the short line is not that of the long one at t + move, (times,)."""
+    """Returns for times t if the state of the short line differs from the long line's at t + move, (times,)."""
     places = [_places(line.times, at) for line, at in ((short, times), (long, times + move))]
     both = (places[0] >= 0) & (places[1] >= 0)
     differs = (places[0] >= 0) != (places[1] >= 0)

@@ -65,8 +65,8 @@ class Contribution:
 class Settled:
     """The first writers of the derivative of a root.
 
-    `segments`: where its columns are cut, with both ends. `uncovered` (rows, segments): the cells that nobody
-    overwrites. `first_write` (rows,): the position of the first step that writes to a row.
+    `segments`: the cuts between columns, with both ends. `uncovered` (rows, segments): the cells that nobody
+    overwrites. `first_write` (rows,): the position of a row's first writing step.
     """
 
     segments: np.ndarray

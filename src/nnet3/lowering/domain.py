@@ -55,7 +55,7 @@ class Domain:
 
 
 class _Asked:
-    """The times and x of one node at which the node's users look."""
+    """The times and x at which the users of a node look."""
 
     def __init__(self) -> None:
         self.intervals: set[Interval] = set()

@@ -103,7 +103,7 @@ def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
 
 
 def _written_nodes(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> list[int]:
-    """Returns the nodes to whose derivatives something is written, once for each writer."""
+    """Returns the nodes with written derivatives, once per writer."""
     written = [io.node for io in task.request.outputs if io.has_deriv]
     for number, node in enumerate(task.schedule.nodes):
         if not needs.needed[number] or not task.schedule.steps_of_node[number]:

@@ -122,7 +122,7 @@ class _Generator:
     # ---- the outside world ----
 
     def _inputs(self) -> list[Command]:
-        """Returns the commands that accept inputs, in the user's order of rows, and copy them where that differs."""
+        """Returns the commands for accepting inputs, in the user's order of rows, with a copy where orders differ."""
         accepts: list[Command] = []
         copies: list[Command] = []
         for io in self.request.inputs:
@@ -191,13 +191,13 @@ class _Generator:
         return self.computation.new_index_table(users[low : low + taken.rows.num_rows * m])
 
     def _part(self, io: RequestedRows, number: int, rows: Step) -> int:
-        """Returns these rows of the user's matrix, whose rows are in order."""
+        """Returns the given rows of the user's matrix, whose rows are in order."""
         m = self.schedule.multiplicity(self.schedule.seen(io.node))
         low = (rows.first - output_block(self.schedule, io).first) * m
         return self.computation.new_submatrix(number, low, rows.num_rows * m)
 
     def _unused_deriv(self, position: int, io: RequestedRows) -> Command:
-        """Returns the command that accepts a given derivative that nobody needs."""
+        """Returns the command for accepting a given but unneeded derivative."""
         value = self.computation.outputs[position].value
         number = self._user_matrix(io, value, is_deriv=True)
         self.computation.outputs[position] = IoInfo(io.name, value, number)

@@ -81,13 +81,13 @@ class Grid:
         return _find(self.xs, xs)
 
     def find(self, times: Int64, xs: Int64) -> Int64:
-        """Returns the row of each pair, -1 where there is none."""
+        """Returns the row of each pair, -1 for missing pairs."""
         t, x = self.find_times(times), self.find_xs(xs)
         return np.where((t >= 0) & (x >= 0), t * self.shape[1] + x, -1)
 
 
 class SingleGrid(Grid):
-    """The grid of a value without samples: one row, which every index finds."""
+    """The grid of a value without samples: one row, found by every index."""
 
     def __init__(self) -> None:
         super().__init__(((0, 0),), (0,))

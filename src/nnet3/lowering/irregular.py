@@ -68,9 +68,9 @@ class LocationList:
 
 
 def split_locations(nodes: np.ndarray, rows: np.ndarray) -> list[LocationList]:
-    """Splits slots (rows, slots) of source node and row, both -1 for none, into lists of one source.
+    """Splits slots (rows, slots) of source node and row, -1 and -1 for none, into lists of one source.
 
-    Slots keep their own lists, so a shifted copy stays a shifted copy; lists of one source without a common row are
+    Slots keep separate lists, so a shifted copy stays a shifted copy; lists of one source without a common row are
     merged.
     """
     lists: list[LocationList] = []

@@ -171,7 +171,7 @@ class KernelCode:
         return AddRows(dest, own, self.computation.new_index_table(np.where(taken, np.arange(len(taken)), -1)))
 
     def _temporary_like(self, dest: int, node: int, number: int) -> int:
-        """Returns a matrix for a derivative that a kernel cannot add where it belongs, one for all steps of a size."""
+        """Returns a matrix for a derivative that a kernel cannot add in place, one matrix for all steps of a size."""
         block = self.computation.submatrices[dest]
         key = node, number, block.num_rows
         if key not in self._temporary:

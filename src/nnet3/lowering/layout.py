@@ -46,7 +46,7 @@ from nnet3.lowering.source import NodeKind, Use
 
 
 def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, places: list[RowPlace]) -> list[int]:
-    """Returns the nodes whose values need room for one step only."""
+    """Returns the nodes whose values need room for a single step."""
     schedule = task.schedule
     candidates = _candidates(schedule, places)
     candidates = candidates and candidates - _kept_values(task, needs, places)
@@ -61,7 +61,7 @@ def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, plac
 
 
 def shared_derivs(task: LayoutTask, needs: BackwardNeeds, writers: FirstWriters) -> list[int]:
-    """Returns the nodes whose derivatives need room for one step only."""
+    """Returns the nodes whose derivatives need room for a single step."""
     schedule, places = task.schedule, writers.places
     kept = {places[node].root for node in needs.merged}
     kept |= {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
@@ -158,9 +158,9 @@ def _ends_before_next(schedule: Schedule, root: int, last_read: np.ndarray) -> b
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The results of the stages; each is a value that can be printed.
+    """The results of the stages, all printable values.
 
-    `reading`: the sources of values. `needs`: the derivatives there are. `writers`: their places and first writers.
+    `reading`: the sources of values. `needs`: the existing derivatives. `writers`: their places and first writers.
     `values`, `derivs`: the matrices, declared in the computation.
     """
 
@@ -200,7 +200,7 @@ def lay_out(task: LayoutTask, computation: NnetComputation) -> Layout:
 
 
 def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: Storage) -> None:
-    """Declare a matrix for each root that has rows, and for the root's derivative if one is needed."""
+    """Declare a matrix for each root with rows, and for the root's derivative if needed."""
     schedule = task.schedule
     for number, node in enumerate(schedule.nodes):
         if schedule.num_rows(number) == 0:

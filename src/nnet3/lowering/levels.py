@@ -117,7 +117,7 @@ class NotInBlocks(Exception):
 
 
 def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items: np.ndarray) -> Arranged:
-    """Returns the rows that a step of these cindexes reads, and the step's own, as `GraphSource.arrange` orders them.
+    """Returns the rows read by a step of given cindexes, and the step's rows, as `GraphSource.arrange` orders rows.
 
     The kernel is asked with two members of every class (one if the classes have one). If the kernel keeps the two side
     by side, any number of members can stand in place of the two; else NotInBlocks is raised.
@@ -145,7 +145,7 @@ def _doubled(graph: ComputationGraph, table: IndexTable) -> IndexTable:
 
 
 def _follow_in_pairs(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
-    """Returns the items in the order of `ordered`, whose rows, and those of `table`, are two members of each item."""
+    """Returns the items in the order of `ordered`; `ordered` and `table` have two rows, two members, per item."""
     first, second = ordered[0::2], ordered[1::2]
     if len(ordered) % 2 or (first[:, T] != second[:, T]).any():
         raise NotInBlocks

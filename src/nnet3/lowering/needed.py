@@ -20,9 +20,9 @@ from nnet3.lowering.slot_table import Mask, SweepGround
 
 
 def needed_rows(ground: SweepGround, used: Sequence[Mask | None], wanted: Mapping[int, Mask]) -> list[Mask | None]:
-    """Returns the rows that are `wanted` and all that they use, by node (times, xs, classes); None outside the domain.
+    """Returns the rows `wanted` and all rows used for `wanted`, by node (times, xs, classes); None outside the domain.
 
-    `used`: as in Computability, of any rows; rows that are given use nothing.
+    `used`: as in Computability, of any rows; given rows use nothing.
     """
     return _NeedSweep(ground, used).run(wanted)
 
@@ -77,7 +77,7 @@ class _NeedSweep:
                 self._push(node, nodes)
 
     def _foresee(self, rounds: Rounds) -> None:
-        """Add the rows that coming rounds will add, if they can be foreseen."""
+        """Add the rows of coming rounds, if foreseeable."""
         ranks = rounds.guess({node: self._need(node) for node in rounds.nodes})
         if ranks is not None:
             for node, rows in rounds.accept(ranks, self._proved).items():

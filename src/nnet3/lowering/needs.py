@@ -194,7 +194,7 @@ def merged_updates(task: LayoutTask, needed: np.ndarray, live: LiveRows) -> dict
 
 
 def computed_rows(schedule: Schedule, node: int) -> Step:
-    """Returns the rows of a node that its kernel computes."""
+    """Returns the rows of a node computed by its kernel."""
     given = schedule.num_given[node]
     return Step(node, given, schedule.num_rows(node) - given)
 
@@ -211,10 +211,10 @@ def last_pieces(schedule: Schedule, groups: Mapping[Learner, list[int]]) -> dict
 class BackwardNeeds:
     """The derivatives and updates of the backward pass; without a backward pass, nothing is needed.
 
-    `needed` (nodes,): the nodes that have a derivative. `live`: the rows that have a derivative. `sent`: the slots by
+    `needed` (nodes,): the nodes with a derivative. `live`: the rows with a derivative. `sent`: the slots by
     which gathered nodes send derivatives back, the objects of the reading itself unless some rows are not live.
     `updates`: kernels that learn from several steps at once, and the nodes of each kernel. `unread[node]` (rows,): rows
-    with derivatives that nobody reads.
+    with unread derivatives.
     """
 
     needed: np.ndarray
@@ -225,7 +225,7 @@ class BackwardNeeds:
 
     @cached_property
     def merged(self) -> frozenset[int]:
-        """The nodes whose updates are made together, after all their steps."""
+        """The nodes with merged updates, made after the last step."""
         return frozenset(node for nodes in self.updates.values() for node in nodes)
 
     def __str__(self) -> str:

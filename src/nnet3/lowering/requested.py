@@ -21,7 +21,7 @@ from nnet3.lowering.source import LoweringRequest, RequestedRows
 
 
 def output_block(schedule: Schedule, io: RequestedRows) -> Step:
-    """Returns the stretch of the node's rows that holds what is asked for."""
+    """Returns the stretch of the node's rows that holds the requested rows."""
     if schedule.nodes[io.node].num_rows is not None:
         return Step(io.node, 0, 1)
     rows = distinct(_rows(schedule, io) // schedule.graph.multiplicity)

@@ -141,7 +141,7 @@ def _move(earlier: Additions, later: Additions) -> int | None:
 
 
 def _halves(rounds: Additions) -> list[tuple[float, float]]:
-    """Returns the early and the late half of the times: what spreads both ways is followed in each by itself."""
+    """Returns the early and the late half of the times, to follow two-way spreading separately in either half."""
     times = [rows[0] for added in rounds for rows in added.values() if len(rows[0])]
     if not times:
         return []

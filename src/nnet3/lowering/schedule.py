@@ -1,7 +1,7 @@
 """Schedule: the order of work. A step is a range of rows of one node's matrix, computed at once.
 
-All steps of a node share one matrix and follow one another in its rows. Outside recurrences a node is one step; in a
-recurrent epoch it has a step per level (see `levels`), rows of one step ordered by t, x, n. Rows stand for
+All steps of a node share one matrix and lie one after another in its rows. Outside recurrences a node is one step; in a
+recurrent epoch a node has a step per level (see `levels`), rows of a step ordered by t, x, n. Rows stand for
 representatives of sequences; a row becomes as many rows as the class has members.
 
 h(t) = W (x(t) + h(t-1)) + b takes for each of the four rows a step of node 1, the sum, and a step of node 2, h:
@@ -131,7 +131,7 @@ class Schedule:
         return np.where(items >= 0, self.row_of_item[items], -1)
 
     def position_of_row(self, node: int) -> np.ndarray:
-        """Returns the position of the step that computes each row, (computed rows,)."""
+        """Returns the position of each row's computing step, (computed rows,)."""
         if node not in self._position_of_row:
             positions = self.steps_of_node[node]
             counts = [self.steps[position].num_rows for position in positions]

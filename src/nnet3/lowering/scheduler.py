@@ -40,7 +40,7 @@ def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
 def with_detours(schedule: Schedule) -> Schedule:
     """Returns the schedule with a gathered node, a detour, before each operand that a kernel cannot read in place.
 
-    A step hands its kernel one block of rows of each operand. Scattered rows are copied to a detour first.
+    A step hands its kernel a block of rows per operand. Scattered rows are copied to a detour first.
     """
     wanted = [
         (node, number)
@@ -87,7 +87,7 @@ def with_detours(schedule: Schedule) -> Schedule:
 
 
 def _in_blocks(schedule: Schedule, node: int, number: int) -> bool:
-    """True if each step of a kernel reads consecutive rows of this operand."""
+    """True if each step of a kernel reads consecutive rows of the operand."""
     positions = schedule.steps_of_node[node]
     if not positions or schedule.nodes[schedule.nodes[node].operands[number].node].num_rows is not None:
         return True

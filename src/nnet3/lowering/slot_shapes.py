@@ -75,7 +75,7 @@ class NodeSlots:
 
 
 def node_slots(source: GraphRules, number: int, node: SourceNode) -> NodeSlots:
-    """Returns the slots of a node and whose they are."""
+    """Returns the slots of a node, with the operand of each slot."""
     probe = np.zeros((1, 3), np.int32)
     if node.kind == NodeKind.GATHERED:
         num_slots = source.slots(number, probe)[0].shape[1]

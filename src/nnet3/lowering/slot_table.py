@@ -152,7 +152,7 @@ class SweepGround:
 
 
 def _block(shift: Shift, grid: Grid, source: Grid) -> SlotBlock | None:
-    """Returns the slot as a block; None if it is not one piece."""
+    """Returns the slot as a block; None for a slot in several pieces."""
     if grid is source and shift.dt == 0 and shift.dx == 0:
         return SlotBlock(shift.slot, shift.source, grid.whole, grid.whole, True)
     times = _aligned_times(shift.dt, grid, source)

@@ -110,7 +110,7 @@ def common_period(periods: Iterable[int | None]) -> int | None:
 
 
 class GraphRules(Protocol):
-    """The nodes of a front-end's graph and what they use: enough to find out what a request involves.
+    """The nodes of a front-end's graph and their use of rows: enough to find out the rows involved in a request.
 
     Index tables are int32 (rows, 3) of n, t, x; "rows" is any number of indexes of one node.
     """
@@ -154,7 +154,7 @@ class GraphSource(GraphRules, Protocol):
     def precompute(
         self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """Named arrays that a kernel with `needs_indexes` makes of the indexes of its rows; None if it needs none.
+        """Named arrays that a kernel with `needs_indexes` makes of the indexes of its rows; None if none are needed.
 
         The tables are the tables after `arrange`. The inputs are the rows of the INDEXED operand, if a kernel has one;
         for operands by ROW the inputs are the outputs.
@@ -163,7 +163,7 @@ class GraphSource(GraphRules, Protocol):
 
 @runtime_checkable
 class OffersRemedies(Protocol):
-    """A GraphSource that can also advise its user, in the user's words, on rows that cannot be computed."""
+    """A GraphSource with advice, in the user's words, on rows that cannot be computed."""
 
     def remedy(self, node: int, indexes: IndexTable) -> str:
         """Advice about rows of a node, "" for no advice.

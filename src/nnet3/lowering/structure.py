@@ -1,6 +1,6 @@
-"""Structure: facts that follow from the rules of a graph alone, found once and kept for all requests to the graph.
+"""Structure: facts derived from the rules of a graph alone, found once and kept for all requests to the graph.
 
-In h(t) = W (x(t) + h(t-1)) + b the nodes of h need one another: they are one epoch, and it looks back one frame.
+In h(t) = W (x(t) + h(t-1)) + b the nodes of h need one another: the nodes are one epoch, looking back one frame.
 
 >>> from tests.lowering.examples import loop
 >>> source = loop().source
@@ -99,7 +99,7 @@ class Structure:
 
     @cached_property
     def lag(self) -> int:
-        """The frames that all recurrences can go on at once: 3 if each of them looks back or ahead by 3 or more."""
+        """The frames that all recurrences can go on at once: 3 if every recurrence looks back or ahead by 3 or more."""
         pairs = zip(self.components, self.is_recurrent, strict=True)
         return math.lcm(1, *(self._lag(nodes) for nodes, is_recurrent in pairs if is_recurrent))
 

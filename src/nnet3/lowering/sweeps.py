@@ -104,7 +104,7 @@ class Sweeps:
         return bool(growing)
 
     def outputs_computable(self) -> list[npt.NDArray[np.bool_]]:
-        """Returns for each requested output a mask of its computable rows (rows,), of one row without samples."""
+        """Returns by requested output a mask of the computable rows, (rows,), of one row without samples."""
         result = []
         for rows in self.request.outputs:
             known, grid = self.known(rows.node), self.ground.domain.grid(rows.node)

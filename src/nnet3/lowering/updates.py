@@ -27,7 +27,7 @@ from nnet3.lowering.source import Use
 
 
 class UpdateCode:
-    """Writes the update of one kernel from all steps of its nodes."""
+    """Writes the update of a kernel from all steps of the kernel's nodes."""
 
     def __init__(self, code: KernelCode, nodes: list[int]) -> None:
         self.code, self.nodes = code, nodes
@@ -70,7 +70,7 @@ class UpdateCode:
         yield from (DeallocMatrix(matrix) for matrix in self._collected)
 
     def _overwritten(self, added: list[int]) -> list[int]:
-        """Returns the derivatives without samples that nobody has written before, 0 for the others."""
+        """Returns the derivatives without samples that nobody has written before, 0 for written derivatives."""
         node = self.nodes[0]
         result = [0] * len(added)
         for number, dest in enumerate(added):
@@ -86,7 +86,7 @@ class UpdateCode:
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
 
     def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:
-        """Returns one sub-matrix of all the pieces: their own place, or the place of their copies."""
+        """Returns one sub-matrix of all pieces: the place of the pieces, or of their copies."""
         if len(pieces) == 1:
             return storage.block(*pieces[0])
         blocks = [storage.block(*piece) for piece in pieces]

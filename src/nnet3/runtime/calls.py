@@ -1,7 +1,7 @@
-"""The kinds of calls in plans, and how each is bound to views and kernels.
+"""The kinds of calls in plans, and their binding to views and kernels.
 
-A kind says what runs and on what: `link.each(function, *columns)` binds the function once for every turn of a loop, and
-once outside of loops. A column gives an operand for each turn: `link.view(number)`, `link.always(value)`.
+A kind names a function and its operands: `link.each(function, *columns)` binds the function once for every turn of a
+loop, and once outside of loops. A column gives an operand for each turn: `link.view(number)`, `link.always(value)`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPLAYABLE: set[str] = set()
 
 
 def call_kind(name: str, replayable: bool = True) -> Callable[[CallKind], CallKind]:
-    """Register a kind of call under the name by which plans refer to it."""
+    """Register a kind of call under its name in plans."""
 
     def register(function: CallKind) -> CallKind:
         CALLS[name] = function

@@ -199,7 +199,7 @@ class NnetComputer:
     # ---- running ----
 
     def reset(self) -> None:
-        """Begin again with the first run, whatever has been run so far; accepted inputs and outputs are dropped."""
+        """Begin again with the first run, after any runs; accepted inputs and outputs are dropped."""
         with self._alone():
             self._reset()
 
@@ -231,8 +231,8 @@ class NnetComputer:
     def accept_input(self, name: str, matrix: Tensor | np.ndarray) -> None:
         """Give a matrix of floats or integers to the next run: an input's value, or later the derivative of an output.
 
-        It is copied. Raises ExecutionError for a name that the next run does not take (naming those it does), for a
-        wrong size, and for anything that is not a matrix of numbers.
+        The matrix is copied. Raises ExecutionError for a name unknown to the next run (naming the known names), for a
+        wrong size, and for anything but a matrix of numbers.
         """
         check_kind(name, str, "the name of an input", "a str")
         with self._alone():
@@ -305,9 +305,9 @@ class NnetComputer:
             self._observer = before
 
     def compute(self, inputs: Mapping[str, Tensor], *, anew: bool = False) -> dict[str, Tensor]:
-        """Returns all outputs of the next run, or with `anew` of the first one, for all its inputs.
+        """Returns all outputs of the next run, or with `anew` of the first run, for all its inputs.
 
-        They are tensors on the device, and inputs are not copied before. Raises what `accept_input` and `run` raise.
+        Outputs are tensors on the device, and inputs are not copied before. Raises as `accept_input` and `run` do.
         """
         with self._alone():
             if anew or self._segment is None:

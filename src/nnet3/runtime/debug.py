@@ -23,7 +23,7 @@ _MAX_SHOWN = 4  # norms on a line, sequences in a message
 
 
 class Tracer:
-    """Runs segments one command at a time and looks at the results of each command."""
+    """Runs segments command by command and looks at the results of every command."""
 
     def __init__(self, computation: NnetComputation, stream: TextIO) -> None:
         self.computation, self.stream = computation, stream

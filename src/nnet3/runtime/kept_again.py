@@ -49,7 +49,7 @@ class KeptAgain(Generic[V]):
         return None if found is None else values.pop(found)
 
     def keep(self, key: Hashable, value: V) -> V:
-        """Keeps the value of a key that was not found, and returns it."""
+        """Keeps and returns the value of a key not found before."""
         if hash(key) in self._seen:
             return self._keep_again(key, value)
         self._seen[hash(key)], self._once[key] = None, value

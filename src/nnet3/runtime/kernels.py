@@ -26,7 +26,7 @@ class Kernels:
         return self._look_up("network", kernel.name, "the network")
 
     def check(self, plan: Plan) -> None:
-        """Raise ExecutionError if a kernel that the plan needs is not there, or is of another size.
+        """Raise ExecutionError for a missing kernel of the plan, or a kernel of a wrong size.
 
         Kernels may state their `input_dim` and `output_dim`; the computation may be another network's.
         """
@@ -68,7 +68,7 @@ class Kernels:
         return None if self.to_update is None else self._look_up("to_update", kernel.name, "the network to update")
 
     def are_the_same(self) -> bool:
-        """Tells whether the network still has all kernels found so far under their names."""
+        """Tells whether the network still has all kernels found so far, by name."""
         for where, found in self._found.items():
             if not all(map(is_, map(getattr(self, where).get, found), found.values())):
                 return False

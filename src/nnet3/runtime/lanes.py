@@ -17,7 +17,7 @@ LANE_NAMES = {dtype: name for name, dtype in LANES.items()}
 
 
 def lane_of(dtype: torch.dtype | str) -> str:
-    """Returns the name of a floating-point dtype. Raises ExecutionError for one that matrices cannot have."""
+    """Returns the name of a floating-point dtype. Raises ExecutionError for a dtype that matrices cannot have."""
     name = LANE_NAMES.get(dtype, str(dtype)) if isinstance(dtype, torch.dtype) else dtype
     if name not in LANES or name == "bool":
         known = ", ".join(lane for lane in LANES if lane != "bool")

@@ -76,7 +76,7 @@ class Linker:
         self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
 
     def anew(self) -> Linker:
-        """Returns a fresh linker of the same plan to the same memory, with nothing bound yet."""
+        """Returns a fresh linker of the plan to the linked memory, with nothing bound yet."""
         state = RunState(self.accepted, self.provided, self.memos)
         return Linker(
             *(self.plan, self.kernels, self.arena, state, self.constants, self.outside),
@@ -84,9 +84,9 @@ class Linker:
         )
 
     def move(self, plan: Plan, constants: Constants) -> bool:
-        """Move views to their places in a plan that differs in numbers alone; calls bound to views stay bound.
+        """Move views to the places in a plan that differs in numbers alone; calls bound to views stay bound.
 
-        Returns False, and changes nothing, where moving is impossible. Calls bound from now on have other tables.
+        Returns False, and changes nothing, where moving is impossible. Calls bound from now on have the plan's tables.
         """
         if not self.tensors.move(plan):
             return False
@@ -137,7 +137,7 @@ class Linker:
         return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
-        """Binds a function to its operands for each turn."""
+        """Binds a function to the operands of every turn."""
         return map(partial, self.always(function), *columns)
 
     # ---- operands, for each turn ----
@@ -182,7 +182,7 @@ class Linker:
         return self.constants.load(self.plan, self.kernels, kernel, precomputed)
 
     def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:
-        """Returns a kernel's forward function, and its operands in each turn: inputs, output, precomputed arrays."""
+        """Returns a kernel's forward function, and the operands in each turn: inputs, output, precomputed arrays."""
         run = self._run_forward.get(kernel)
         if run is None:
             run = self._run_forward[kernel] = self.kernels.find(self.plan.kernels[kernel]).run_forward
@@ -245,9 +245,9 @@ class LinkedComputation:
             self._bound[call], self._used[call] = list(bound), self.linker.used
 
     def move(self, plan: Plan, constants: Constants) -> bool:
-        """Become the link of another plan that needs no more memory; returns False if the plan has other calls.
+        """Become the link of a new plan that needs no more memory; returns False if the plan has unequal calls.
 
-        Calls on tables, if the plan has other tables, and calls with other numbers than views are bound anew.
+        Calls on tables, if the plan has new tables, and calls with changed arguments are bound anew.
         """
         before, kept = self.plan, self._kept
         with_tables = set[int]() if constants is self.linker.constants else self._with_tables
@@ -374,9 +374,9 @@ def link(
     """Bind every call of a plan once.
 
     Kernels are looked up by name now; changes of their parameters in place need no new link. Arguments must have
-    been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices that begin undefined are filled with
-    NaN, so that reads of them show. With `prove` a ProofError names, before it runs, a bound call that would not do the
-    work of its call. Raises ExecutionError for an unknown kind of call.
+    been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices with an undefined beginning are
+    filled with NaN, to make reads of undefined values visible. With `prove` a ProofError names, before the call runs,
+    a bound call that would not do the work of its call. Raises ExecutionError for an unknown kind of call.
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos

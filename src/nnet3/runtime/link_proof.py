@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 
 class LinkProof:
-    """The proof of a link, with a separate linker that binds the calls of the same plan to the same memory."""
+    """The proof of a link, with a separate linker for binding the calls of the plan to the linked memory."""
 
     def __init__(self, linker: Linker) -> None:
         self._linker, self.plan = linker.anew(), linker.plan
@@ -123,7 +123,7 @@ class _InOrder:
         self.next = next(bound, None)
 
     def take(self, turn: int, calls: range) -> list[BoundCall]:
-        """Returns the bound calls for these calls in a turn. Raises ProofError if other calls come first."""
+        """Returns the bound calls for given calls in a turn. Raises ProofError if the next call is not given."""
         found = []
         while self.next is not None and self.next.turn == turn and self.next.call in calls:
             found.append(self.next.run)

@@ -43,8 +43,8 @@ class Arena:
 class ArenaPool:
     """The free arenas of one device.
 
-    Computers that run one after another share one arena, which grows to the largest plan. A run that begins while
-    another run is between its first and last segment gets another arena.
+    Computers that run in turn share one arena, which grows to the largest plan. A run beginning while
+    another run is between its first and last segment gets a further arena.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -83,7 +83,7 @@ class ArenaPool:
 
 
 class Lease:
-    """An arena in use, which is given back when it is released or forgotten."""
+    """An arena in use, given back when the lease is released or forgotten."""
 
     def __init__(self, pool: ArenaPool, num_bytes: int, user: object) -> None:
         self._pool, self._arena = pool, pool.acquire(num_bytes, user)
@@ -105,7 +105,7 @@ class Lease:
 
 
 class OneThread:
-    """Lets one thread in at a time; a second thread that comes meanwhile is an error."""
+    """Lets one thread in at a time; a second thread coming meanwhile is an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ _POOLS_LOCK = threading.Lock()
 
 
 def pool_of(device: torch.device) -> ArenaPool:
-    """Returns the pool of a device; on CUDA of the current stream, so that runs that share memory are in order."""
+    """Returns the pool of a device; on CUDA of the current stream, which orders the runs with shared memory."""
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     pool = _POOLS.get((device, stream))
     if pool is None:

@@ -69,7 +69,7 @@ def check_one_dtype(nnet: Any, dtype: torch.dtype) -> None:
 
 
 def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
-    """Returns the dtype to which all of these are promoted; integers count as float32."""
+    """Returns the dtype to which all given dtypes are promoted; integers count as float32."""
     result: torch.dtype | None = None
     for tensor in tensors:
         dtype = tensor.dtype if tensor.dtype in LANES.values() else torch.float32

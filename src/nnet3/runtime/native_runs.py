@@ -53,7 +53,7 @@ class NativeRun:
     """Operations that run in order in each of some turns. Weights are packed before the first turn."""
 
     def __init__(self, operations: ViewOperations, num_turns: int = 1, places: Places = NO_PLACES) -> None:
-        """`places`: the plan's places. Raises ValueError for operations that do not go on by their tables."""
+        """`places`: the plan's places. Raises ValueError for operations not continued by their tables."""
         found, placed = library(), operations.placed(places)
         assert found is not None
         if placed is None:
@@ -84,7 +84,7 @@ class NativeRun:
         check_scratch(rows, moves, self._num_floats, width)
 
     def move(self, num_turns: int, places: Places) -> bool:
-        """Move to `places` and to so many turns; returns False, and changes nothing, if it cannot."""
+        """Move to `places` and to `num_turns` turns; returns False, and changes nothing, where moving is impossible."""
         placed = self._operations.placed(places)
         if placed is None:
             return False
@@ -112,10 +112,10 @@ class NativeRun:
         return self._arrays[0][: self._num_before]
 
     def in_turns(self, turns: range) -> list[list[Row]]:
-        """Returns the operations in each of the turns, as operations.c makes them of rows, moves and tables.
+        """Returns the operations of every turn, as operations.c makes them of rows, moves and tables.
 
         The packing of weights stands before each product with packed weights; panels begin at 0. Raises ProofError for
-        tables that are shorter, or lie elsewhere, than native code expects.
+        tables shorter, or lying elsewhere, than native code expects.
         """
         rows, moves, places, *tables = self._arrays
         used = [each for each in np.unique(moves[:, TABLE.start :]).tolist() if each >= 0]
@@ -161,7 +161,7 @@ class Group(NamedTuple):
 
 
 def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
-    """Returns the kernels of a plan that want native code, if there is native code."""
+    """Returns the kernels of a plan that want native code; none without native code."""
     if plan.dtype != "float32":
         return []
     found = [kernels.find(kernel) for kernel in plan.kernels if kernel.output_width >= 0]
@@ -177,10 +177,10 @@ def in_groups(
     *,
     together: bool,
 ) -> list[Group]:
-    """Groups calls by maker, native code or Python; unless `together`, each call is a group of its own.
+    """Groups calls by maker, native code or Python; unless `together`, each call is a separate group.
 
-    Native code makes all calls with `operations`, if a kernel's call is among them. Weights are packed if there
-    are many turns, in which nothing changes the weights.
+    Native code makes all calls with `operations`, if a kernel's call is among the calls. Weights are packed for many
+    turns in which nothing changes the weights.
     """
     is_native = [_goes(each, places, num_turns) for each in operations]
     groups: list[Group] = []

@@ -72,7 +72,7 @@ class View(int):
 
 
 class ViewTable:
-    """The views of an outline, each once: its block, then the columns of `Plan.views`."""
+    """The views of an outline, without repetition: block, then the columns of `Plan.views`."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []

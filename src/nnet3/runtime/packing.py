@@ -1,6 +1,6 @@
-"""Packing of blocks into one arena: blocks whose live ranges do not overlap may share a place.
+"""Packing of blocks into one arena: blocks without a common part of their live ranges may share a place.
 
-A compressed matrix lends its memory to other matrices meanwhile.
+A compressed matrix lends its memory to further matrices meanwhile.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def pack(sizes: ArrayLike, first: ArrayLike, last: ArrayLike) -> tuple[list[int]
 
 
 def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
-    """Returns the largest sum of sizes alive at one command, the least that any packing needs."""
+    """Returns the largest sum of sizes alive at one command, the least size of any packing."""
     times = np.concatenate([first, last + 1])
     order = np.argsort(times, kind="stable")
     changes = np.concatenate([sizes, -sizes])[order]
@@ -81,7 +81,7 @@ def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
 
 
 class Stacking:
-    """The order of blocks on each other in one packing: the same blocks of other sizes can be stacked likewise."""
+    """The order of stacked blocks in one packing: blocks of new sizes can be stacked likewise."""
 
     def __init__(self, offsets: np.ndarray, meet: np.ndarray) -> None:
         """`meet` (blocks, blocks): true for two that live at the same time."""
@@ -167,10 +167,10 @@ def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[
 
 
 def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: float) -> tuple[list[int], int]:
-    """Place blocks one by one at the lowest place that is free during their lives; try several orders.
+    """Place blocks, in turn, at the lowest place free during their lives; try several orders.
 
-    Begins with the large blocks, and with the blocks that live long; then, as long as it helps, the block that reaches
-    highest comes earlier in the order.
+    Begins with the large blocks, and with the long-lived blocks; then, as long as the packing gets better, the block
+    reaching highest comes earlier in the order.
     """
     meet = (first[:, np.newaxis] <= last) & (last[:, np.newaxis] >= first)
     np.fill_diagonal(meet, False)
@@ -191,7 +191,7 @@ def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: floa
 
 
 def _place(sizes: list[int], neighbours: list[list[int]], order: list[int]) -> tuple[list[int], int]:
-    """Place each block at the lowest free place, in this order; `neighbours` live at the same time."""
+    """Place blocks at the lowest free place, in the given order; `neighbours` have overlapping lives."""
     offsets, total = [-1] * len(sizes), 0
     for block in order:
         taken = sorted([(offsets[other], sizes[other]) for other in neighbours[block] if offsets[other] >= 0])
@@ -206,7 +206,7 @@ def _place(sizes: list[int], neighbours: list[list[int]], order: list[int]) -> t
 
 
 def lowest_gap(begins: np.ndarray, ends: np.ndarray, size: int) -> int:
-    """Returns the lowest place where `size` units fit between intervals, which may overlap, or behind them."""
+    """Returns the lowest place for `size` units between intervals, which may overlap, or behind all intervals."""
     by_begin = np.argsort(begins)
     reached = np.maximum.accumulate(np.concatenate([[0], ends[by_begin]]))
     fits = np.flatnonzero(begins[by_begin] - reached[:-1] >= size)

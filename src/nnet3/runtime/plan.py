@@ -60,7 +60,7 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """One run: commands [start, end), their calls [first_call, end_call), the accepted and the provided matrices."""
+    """One run: commands [start, end), calls [first_call, end_call), the accepted and the provided matrices."""
 
     start: int
     end: int
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def mark(self) -> tuple[int, ...]:
-        """Numbers that tell a plan from most other plans (see `nnet3.driver.proving.proves_all`)."""
+        """Numbers that differ between most plans (see `nnet3.driver.proving.proves_all`)."""
         return self.num_calls, self.num_bytes, int(self.views.sum())
 
     def num_runs(self) -> int:
@@ -146,13 +146,13 @@ class Plan:
         )
 
     def has_calls_of(self, other: Plan) -> bool:
-        """True if both plans have the same objects as kinds of calls, as in a family: then they differ in numbers."""
+        """True if both plans share the objects for kinds of calls, as in a family: then the plans differ in numbers."""
         return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(
             other.views
         )
 
     def has_tables_of(self, other: Plan) -> bool:
-        """True if both plans have the same objects as tables and precomputed entries."""
+        """True if both plans share the objects for tables and precomputed entries."""
         own, others = (*self.indexes, *self.precomputed), (*other.indexes, *other.precomputed)
         return len(own) == len(others) and all(map(is_, own, others))
 
@@ -210,7 +210,7 @@ class Plan:
         return cls(**values)
 
     def __str__(self) -> str:
-        """Returns a line for the whole, then a line for each call: its command, kind and operands."""
+        """Returns a line for the whole plan, then a line for every call: command, kind and operands."""
         lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
         loops = {loop[0]: loop for loop in self.loops.tolist()}
         for call, command in enumerate(self.call_command.tolist()):

@@ -61,10 +61,10 @@ class PlanFamily:
 
 
 class _Stack:
-    """The places of blocks in memory for all k that are rounded up to one size.
+    """The places of blocks in memory for every k rounded up to one size.
 
-    The order of blocks on each other is found for this size. Places for the size and for the smallest k are computed;
-    places between are on a straight line, as sizes of blocks are, so that blocks on each other stay so. A unit more for
+    The order of stacked blocks is found for this size. Places for the size and for the smallest k are computed;
+    places between are on a straight line, as sizes of blocks are, so stacked blocks stay stacked. A unit more for
     each block makes up for places rounded down to whole units.
     """
 
@@ -166,7 +166,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
 
 
 def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan | None:
-    """Returns the plan computed from plans of other programs; None without such plans."""
+    """Returns the plan computed from plans of further programs; None without such plans."""
     kept, made = computation.attachments, None
     if computation.row_numbers is not None:
         made = computation.row_numbers.kept.setdefault(name, RowPlans(dtype)).plan(computation)

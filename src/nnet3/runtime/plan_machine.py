@@ -30,7 +30,7 @@ Meaning = Callable[["PlanMachine", Sequence[int], float], None]
 
 
 class PlannedProgram:
-    """A plan beside its program: each view as a sub-matrix of `views`, numbered as the view plus one."""
+    """A plan beside its program: each view as a sub-matrix of `views`, with the view's number plus one."""
 
     def __init__(self, computation: NnetComputation, plan: Plan) -> None:
         self.computation, self.plan = computation, plan
@@ -294,7 +294,7 @@ class PlanMachine(Machine):
         return self.computation.outside[-1 - int(self.plan.views[number - 1, 0])].writable
 
     def check_port(self, number: int, name: str, *, is_provided: bool) -> None:
-        """Raise ProofError unless the segment has a port of this name and of the view's size.
+        """Raise ProofError unless the segment has a port of the given name and the view's size.
 
         A stream accepts and provides its state under one name.
         """
@@ -322,7 +322,7 @@ class PlanMachine(Machine):
         return len(self._cells(submatrix).first) if submatrix else 0
 
     def rows(self, index: int, count: int, of: int) -> np.ndarray:
-        """Returns a table of rows of a view. Raises ProofError unless they exist, and are so many if that is known."""
+        """Returns a table of rows of a view. Raises ProofError unless the rows exist, in the right number if known."""
         rows = self.plan.indexes[index]
         if count not in (-1, len(rows)) or (len(rows) and not (rows.min() >= 0 and rows.max() < self.num_rows(of))):
             raise ProofError(f"index table {index} has not {count} rows of view {of - 1}")

@@ -282,7 +282,7 @@ def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") 
 
 @many_objects()
 def outline_by(planner: Planner) -> Outline:
-    """Decide by which calls each command of the planner's computation runs."""
+    """Choose the calls for each command of the planner's computation."""
     computation = planner.computation
     owners: list[int] = []
     loops: list[tuple[int, ...]] = []
@@ -382,7 +382,7 @@ def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.nd
 
 
 def _last_memo_users(computation: NnetComputation) -> set[int]:
-    """Returns the commands that use their memo last; commands of a Repeat only if they do so in every turn."""
+    """Returns the last user of each memo; a command of a Repeat only if the command is the last user in every turn."""
     last_use: dict[int, tuple[int, int, int]] = {}
     uses = []
     turns = {number: (body.start, repeat) for repeat, body in repeats(computation) for number in body}

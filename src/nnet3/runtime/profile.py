@@ -36,8 +36,8 @@ _MICROSECONDS = 1e6
 class CommandTime:
     """The time of one command: `begin` and `last_seconds` are of the last repetition, `seconds` is the average.
 
-    A command in the body of a Repeat runs `turns` times; its time and bytes are sums over all turns.
-    `num_bytes` counts the matrices and parameters that it reads and writes. `type` is its kernel's type.
+    A command in the body of a Repeat runs `turns` times; time and bytes are sums over all turns.
+    `num_bytes` counts the matrices and parameters read and written. `type` is the kernel's type.
     """
 
     number: int
@@ -56,7 +56,7 @@ class CommandTime:
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """A group of alike commands: the number of their runs, their seconds and bytes in one run."""
+    """A group of alike commands: the number of runs, and the seconds and bytes in one run."""
 
     keys: tuple[str, ...]
     calls: int
@@ -85,7 +85,7 @@ class ProfileReport:
         return sum(timing.seconds for timing in self.times)
 
     def rows(self, by: Sequence[str] = _KEY_COLUMNS) -> list[ProfileRow]:
-        """Groups commands by these KEYS, the slowest group first. Raises ExecutionError for other keys."""
+        """Groups commands by the given KEYS, the slowest group first. Raises ExecutionError for unknown keys."""
         for key in by:
             if key not in KEYS:
                 raise ExecutionError(f"commands cannot be put together by '{key}'; keys are: {', '.join(KEYS)}")

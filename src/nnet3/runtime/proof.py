@@ -1,4 +1,4 @@
-"""prove_plan: a plan computes the same as its program, shown over a finite field, in the plan's own memory.
+"""prove_plan: a plan computes the values of its program, shown over a finite field, in the plan's memory.
 
 The calls of the plan run on elements at the places of its views, so that matrices with shared memory, rows
 moved by strides or by an index, and numbers found by arithmetic are proved together. The meanings of calls are
@@ -32,9 +32,9 @@ MEANINGS: dict[str, Meaning] = dict.fromkeys(KERNEL_CALLS, lambda machine, args,
 @by_each_seed
 @many_objects()
 def prove_plan(computation: NnetComputation, plan: Plan, seed: int = 0) -> None:
-    """Raise ProofError unless the plan computes what the program computes.
+    """Raise ProofError unless the plan computes the values of the program.
 
-    The error names the call, or the output and its rows. What the program itself leaves undefined is not compared.
+    The error names the call, or the output and its rows. Values left undefined by the program are not compared.
     """
     if isinstance(computation, LazyComputation):
         computation = computation.made()

@@ -14,8 +14,8 @@ from nnet3.runtime.kept_again import KeptAgain
 class RecentComputers:
     """Computers by key; the least recently used computer goes first.
 
-    Computers that do not run at the same time share memory, and programs are kept elsewhere (see
-    `nnet3.ComputationCache`), so that a lost computer costs only a few milliseconds of linking. Not for several
+    Computers that run at separate times share memory, and programs are kept elsewhere (see
+    `nnet3.ComputationCache`); so a lost computer costs only a few milliseconds of linking. Not for several
     threads at once.
     """
 
@@ -38,10 +38,10 @@ class RecentComputers:
 
 
 class ChangedComputers:
-    """Computers for one network, by key. Each key that comes again has a computer; a spare one is changed for new keys.
+    """Computers for one network, by key. Each repeated key has a computer; a spare computer is changed for new keys.
 
-    So ever new lengths take no memory, and mostly no new link either (see `NnetComputer.change`); lengths that come
-    again find a computer bound already. Not for several threads at once.
+    So ever new lengths take no memory, and mostly no new link either (see `NnetComputer.change`); repeated lengths
+    find a computer bound already. Not for several threads at once.
     """
 
     def __init__(self, most: int = 32) -> None:
@@ -50,7 +50,7 @@ class ChangedComputers:
     def get(
         self, key: Hashable, program: Callable[[], NnetComputation], make: Callable[[NnetComputation], NnetComputer]
     ) -> NnetComputer:
-        """Returns the computer of a key. Without one, a spare computer is changed to its program, or a new one made."""
+        """Returns the computer of a key: known, or a spare computer changed to the key's program, or a new one."""
         found = self._kept.find(key)
         if found is not None:
             return found

@@ -91,7 +91,7 @@ class CudaGraphs:
 
 @cache
 def _first_graph(device: torch.device, stream: int) -> torch.cuda.CUDAGraph:
-    """Returns a graph that is never forgotten: PyTorch gives memory up with the last graph that uses it."""
+    """Returns a graph that is never forgotten: PyTorch gives memory up with the last graph using the memory."""
     one = torch.zeros(1, device=device)
     return _graph([one.zero_], torch.cuda.graph_pool_handle())
 

@@ -33,7 +33,7 @@ class RowBlocks:
 
     @property
     def first_rows(self) -> np.ndarray:
-        """The position in the lists at which each block begins, (blocks,)."""
+        """The position in the lists of each block's first row, (blocks,)."""
         rows = self.outer * self.inner
         return np.asarray(np.cumsum(rows) - rows)
 
@@ -41,7 +41,7 @@ class RowBlocks:
 def find_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> RowBlocks:
     """Split address lists, (rows, lists), into blocks that are regular in all lists at once.
 
-    With `memory`, of the same shape, all rows of a block lie in one memory.
+    With `memory`, of equal shape, all rows of a block lie in one memory.
     """
     memory = addresses[:, :0] if memory is None else memory
     first, inner, inner_step = _runs(addresses, (memory[1:] == memory[:-1]).all(axis=1))

@@ -1,8 +1,8 @@
-"""RowPlans: the plans of programs with equal commands on other rows, as programs for several sets of lengths.
+"""RowPlans: the plans of programs with equal commands on unequal rows, as programs for several sets of lengths.
 
 One program is planned with parameters in the place of row numbers. The resulting plan is affine in the parameters, and
-holds for all programs: each plan follows by arithmetic. Places have room for the largest matrices seen so far, so that
-views do not move if they begin at the same row of a matrix.
+holds for all programs: each plan follows by arithmetic. Places have room for the largest matrices seen so far, so
+views with equal first rows in a matrix do not move.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ViewOperations: operations of native code on the views of a plan, at any places and with any moves.
 
-Calls are bound to stand-ins for views, each at an address of its own. So the addresses in operations identify
-the view of each matrix, or of some of its columns. The place of the view in each turn of a loop, and its number of
-rows, are known from the plan.
+Calls are bound to stand-ins for views, each at a separate address. So the addresses in operations identify
+the view of each matrix, or of some of its columns. The plan tells the place of the view in each turn of a loop, and
+the view's number of rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WIDTH = STRIDES.stop  # of a row
 
 
 class MovedOperations(NamedTuple):
-    """Operations as operations.c takes them, and how they move."""
+    """Operations as operations.c takes them, and their moves."""
 
     rows: np.ndarray
     moves: np.ndarray
@@ -44,9 +44,9 @@ class MovedOperations(NamedTuple):
 class ViewOperations:
     """Some operations, and the views among their matrices.
 
-    `rows` (operations, numbers of one): addresses count from the beginning of a view, or from 0. `matrices` (views, 5)
-    has a row for each matrix that is a view: operation, matrix, view; the size that is the view's number of rows,
-    1 to 3, or 0 for none; and the number of rows.
+    `rows` (operations, numbers of an operation): addresses count from the beginning of a view, or from 0. `matrices`
+    (views, 5) has a row for each matrix that is a view: operation, matrix, view; the size equal to the view's number of
+    rows, 1 to 3, or 0 for none; and the number of rows.
     """
 
     rows: np.ndarray

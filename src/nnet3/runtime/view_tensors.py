@@ -23,9 +23,9 @@ _APART = 64  # bytes; stand-ins begin at multiples
 class Places(NamedTuple):
     """The places of the views of a plan, (views,) each, and their moves in loops.
 
-    `begin`: the address of the first number in the first turn; of a view that moves unevenly, of row 0 of its table.
-    `num_rows`: the rows of a view that moves evenly. `of_turn` and `of_row`: elements a turn, and from row to row.
-    `table`: the number of its table among `tables` (turns, 2), -1 for none. `is_constant`: nothing changes it.
+    `begin`: the address of the first number in the first turn; of an unevenly moving view, of row 0 of its table.
+    `num_rows`: the rows of an evenly moving view. `of_turn` and `of_row`: elements a turn, and from row to row.
+    `table`: the number of its table among `tables` (turns, 2), -1 for none. `is_constant`: nothing changes the view.
     """
 
     begin: np.ndarray
@@ -43,9 +43,9 @@ NO_PLACES = Places(_NONE, _NONE, _NONE, _NONE, _NONE - 1, _NONE > 0, [])
 
 
 class ViewTensors:
-    """The views of a plan, in an arena and in outside memory. `fixed`: views that do not move in loops, else None.
+    """The views of a plan, in an arena and in outside memory. `fixed`: views without moves in loops, else None.
 
-    Views with equal numbers, as of matrices that take turns in one place, are one tensor.
+    Views with equal numbers, as of matrices taking turns in one place, are one tensor.
     """
 
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
@@ -150,7 +150,7 @@ class ViewTensors:
             yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
 
     def _tensors(self, number: int, turns: range) -> Sequence[Tensor]:
-        """Returns the tensors of a moving view, one for each turn."""
+        """Returns the tensors of a moving view, by turn."""
         if not self._how:
             moving = np.flatnonzero(self._plan.views[:, -2:].any(axis=1))
             views = self._plan.views[moving]
@@ -179,9 +179,9 @@ def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
 
 
 class StandIns:
-    """Tensors in the place of views, with the views' shapes and strides. Nobody looks at their contents.
+    """Tensors in the place of views, with the views' shapes and strides. Nobody looks at the contents.
 
-    Each stand-in has a first row of its own; its further rows lie in the memory behind. So the address of some columns
+    Each stand-in has a first row for itself; the further rows lie in the memory behind. So the address of some columns
     of the first row identifies the view.
     """
 
@@ -221,7 +221,7 @@ class StandIns:
         """Does nothing: tensors are the same in all turns."""
 
     def views_at(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the view with each address in its first row, -1 for other memory, and the bytes before it."""
+        """Returns the view with each address in its first row, -1 for no view, and the bytes before the address."""
         offsets = addresses - self._memory.data_ptr()
         view = np.searchsorted(self._starts, offsets, side="right") - 1
         offsets = offsets - self._starts[view]
@@ -246,7 +246,7 @@ class _Cuts:
         self._numbers = (np.arange(len(count)) + np.searchsorted(apart, np.arange(len(count)))).tolist()
 
     def of(self, flat: Tensor, start: int, strides: tuple[int, int], cols: int) -> Sequence[Tensor]:
-        """Returns the blocks of the matrix that begins at `start`, with so many columns."""
+        """Returns the blocks of the matrix beginning at `start`, with the given number of columns."""
         if not self._moves:
             begin = start + self._first[0] * strides[0]
             known = {rows: flat.as_strided((rows, cols), strides, begin) for rows in set(self._count)}
