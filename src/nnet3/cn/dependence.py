@@ -110,7 +110,7 @@ def _keeps(node: Node) -> bool:
 
 
 class Stamps:
-    """Values of nodes, (rows, columns), each with the time at which it was given or computed.
+    """Values of nodes, (rows, columns), with the times at which they were given or computed.
 
     A given value is newer if its numbers or samples are different; a stored node's value, if the node's contents have
     changed.
@@ -148,7 +148,7 @@ class Stamps:
         self._given.clear()
 
     def look_at(self, nodes: Iterable[Node]) -> None:
-        """Notice which of these nodes have changed contents since the last look."""
+        """Find the nodes whose contents have changed since the last look."""
         self._compare()
         for node in nodes:
             if self._snapshots.setdefault(node, Snapshot()).renew(node):
@@ -174,12 +174,12 @@ class Stamps:
         return self._given[node][0] if node in self._given else self._values[node]
 
     def time_given(self, node: Node) -> int | None:
-        """The time at which an input got its present value."""
+        """The time at which an input got the present value."""
         self._compare()
         return self._changed.get(node)
 
     def valid(self) -> set[Node]:
-        """Computed nodes whose value is newer than all its dependences."""
+        """Computed nodes with a value newer than all dependences."""
         self._compare()
         newest: dict[Node, int] = {}
         found: set[Node] = set()

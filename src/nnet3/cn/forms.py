@@ -1,4 +1,4 @@
-"""Form: the kind of source node made of an operation for lowering, and the rules by which its slots look at others."""
+"""Form: the kind of source node made of an operation for lowering, and the rules by which slots look at sources."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Network(DifferentiatedNetwork):
         return self._program_of(question)
 
     def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagedRun:
-        """The stages that compute what `_program` would, with the inputs as values."""
+        """The staged form of `_program`'s run, with the inputs as values."""
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
         layouts, values = self.given_values(roots, inputs)
         flags = need_gradient_flags(roots) if gradients else {}
@@ -227,11 +227,11 @@ class Network(DifferentiatedNetwork):
     ) -> NetworkMetadata:
         """Write `nodes` (default: all outputs, or else the criteria) as an ONNX file of standard operators.
 
-        Values are in test mode, as those of `evaluate`. Inputs have the names of nodes, outputs those of outputs.
-        Shapes: (batch, frames, rows) with samples, of any number of frames unless the option `frames` fixes it; (batch,
-        rows) with one column for each sequence; (rows, columns) without samples. The file is kept if onnxruntime agrees
-        with `evaluate` on random inputs to 1e-4. Raises ExportError, and leaves no file, for networks that have no form
-        in ONNX.
+        Values are in test mode, like the values of `evaluate`. Inputs have the names of nodes, outputs the names of
+        outputs. Shapes: (batch, frames, rows) with samples, of any number of frames unless the option `frames` fixes
+        the number; (batch, rows) with one column a sequence; (rows, columns) without samples. The file is kept if
+        onnxruntime agrees with `evaluate` on random inputs to 1e-4. Raises ExportError, and leaves no file, for
+        networks without a form in ONNX.
         """
         return onnx.export_network(self, path, nodes, options)
 

@@ -130,7 +130,7 @@ class NetworkState:
 
     @property
     def initial_states(self) -> dict[Node, int]:
-        """Inputs that are initial states of delays, each with the largest lag it serves."""
+        """Inputs that are initial states of delays, with the largest lag served."""
         return dict(self._nodes.states)
 
     def find(self, node: Node | str) -> Node:
@@ -270,9 +270,9 @@ class NetworkState:
     def _follow_memory(self, is_new: bool = False) -> None:
         """Take on the type and device of the nodes' memory, in case another network of these nodes has converted it.
 
-        A new network, or one whose nodes have no memory, follows the last networks that took its nodes, inputs aside.
-        Where only some nodes were converted, the rest is converted too: to the widest type, so that no number is
-        rounded unasked, and to the new device.
+        A new network, or one whose nodes have no memory, follows the last networks with its nodes, inputs aside.
+        Where only some nodes were converted, the rest is converted too: to the widest type, to round no number unasked,
+        and to the new device.
         """
         memory = [node.memory for node in self._nodes.stored if node.taken]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]

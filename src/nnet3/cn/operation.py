@@ -1,6 +1,6 @@
 """Operation: one type of computation node, its properties and functions (Sections 1.4 to 1.6 of the chapter).
 
-An operation is a frozen dataclass whose fields are the options of the node, and at the same time the node's kernel.
+An operation is a frozen dataclass whose fields are the options of the node; the operation is also the node's kernel.
 Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of the chapter is a
 row here; a value without samples, R x C, lies as C rows of R columns.
 """
@@ -194,7 +194,7 @@ class Operation:
         return None
 
     def held(self, training: bool) -> list[object]:
-        """The objects of which the operation's kernels in this mode are made, as they are now."""
+        """The objects of which the operation's kernels in this mode are made at present."""
         return []
 
     # ---- in text ----

@@ -39,7 +39,7 @@ _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 
 
 def to_text(network: Network) -> str:
-    """The graph, its criteria and outputs as text that `from_text` reads.
+    """The graph, criteria and outputs as text for `from_text`.
 
     Raises NetworkError for operations that are not registered.
     """

@@ -157,7 +157,7 @@ def _splits(num_frames: tuple[int, ...], overlap: float, longest: int) -> list[t
 
 
 def _gaps(num_frames: int, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The gap before each chunk of so many frames, (chunks,); negative where chunks overlap."""
+    """The gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
     free = num_frames - int(counts.sum())
     if free >= 0:
         places = len(counts) + 1

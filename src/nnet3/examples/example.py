@@ -28,7 +28,7 @@ class NnetIo:
 
     @property
     def structure(self) -> tuple[str, tuple[int, int], bytes]:
-        """A value equal for ios that fit in one minibatch: name, rows, columns and indexes."""
+        """A value equal for ios that may share a minibatch: name, rows, columns and indexes."""
         rows, columns = self.matrix.shape
         return self.name, (rows, columns), np.ascontiguousarray(self.indexes, np.int32).tobytes()
 
@@ -67,11 +67,11 @@ OnDamage = Literal["error", "skip"]
 
 @dataclass(frozen=True)
 class ExampleKind(Generic[E]):
-    """A kind of examples as functions, for programs that shuffle, merge and copy them.
+    """A kind of examples as functions, for programs that shuffle, merge and copy examples.
 
     `structure` is equal for examples that may be merged into one minibatch; `describe` is the structure in words. Rules
     of minibatch sizes ask for `size`. `merge` makes one example of several of equal structure, with compressed matrices
-    if its second argument says so. `weighted` multiplies the supervision of `output`, `renamed` renames it.
+    if the second argument says so. `weighted` multiplies the supervision of `output`, `renamed` renames `output`.
     """
 
     token: str  # what an example begins with in a file, such as <Nnet3Eg>

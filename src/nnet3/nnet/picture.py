@@ -117,7 +117,7 @@ def _numbers(groups: list[NodeGroup]) -> dict[str, int]:
 
 
 def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
-    """Groups visible nodes: a component node joins its source node if no other node reads the source.
+    """Groups visible nodes: a component node joins its source node as the only reader of the source.
 
     With `same_time` a component node joins only if it also reads the source at its own index.
     """

@@ -123,7 +123,7 @@ class Expander:
         self._matrix_files.append(MatrixFile(path, values))
 
     def expansion(self) -> Expansion:
-        """Returns all that was collected."""
+        """Returns the collected expansion."""
         return Expansion(tuple(self._statements), self._output, self._auxiliary, tuple(self._matrix_files))
 
 

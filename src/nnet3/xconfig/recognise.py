@@ -216,7 +216,7 @@ class _Proposal:
 
 
 def _has_names(network: SearchedNetwork, expansion: Expansion) -> bool:
-    """Returns True if a network has the nodes of an expansion, and its components with their types."""
+    """Returns True if a network has the nodes of an expansion, and the expansion's components with equal types."""
     return all(
         network.settings(statement.name).get("type") == statement.type
         if isinstance(statement, ComponentStatement)

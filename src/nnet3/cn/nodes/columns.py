@@ -56,7 +56,7 @@ class RowSlice(Operation):
 
 @dataclass(frozen=True)
 class RowStack(Operation):
-    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: their numbers of rows."""
+    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: the rows of operands."""
 
     type: ClassVar[str] = "row_stack"
     num_operands: ClassVar[int] = -1
@@ -113,7 +113,7 @@ _HOW = ("sum", "mean", "max", "min", "log_sum_exp")
 
 @dataclass(frozen=True)
 class ColumnReduction(Operation):
-    """One row: the sum, mean, greatest or least element of each column, or the logarithm of its sum of exponentials."""
+    """One row: the sum, mean, greatest or least element of a column, or the logarithm of the sum of exponentials."""
 
     type: ClassVar[str] = "reduce_rows"
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, OWN_VALUE}),)

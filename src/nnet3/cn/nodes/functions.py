@@ -1,6 +1,6 @@
 """More functions element by element, of one operand and of two, from one table: value, slope, needs of the slope.
 
-A comparison is 1 where it holds and 0 elsewhere; its slope is 0.
+A comparison is 1 where true and 0 elsewhere; the slope is 0.
 """
 
 from __future__ import annotations

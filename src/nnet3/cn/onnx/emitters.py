@@ -11,7 +11,7 @@ from nnet3.cn.onnx.registry import NodeEmission, emitter
 
 
 def _register(type: str, op_type: str, **attributes: Any) -> None:
-    """Register a node type that is one ONNX operator on its operands, repeated to the columns of the value."""
+    """Register a node type written as one ONNX operator on its operands, repeated to the columns of the value."""
     emitter(type)(lambda made, operation, *operands: made.op(op_type, *_repeated(made, *operands), **attributes))
 
 
