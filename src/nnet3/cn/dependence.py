@@ -71,7 +71,7 @@ def _integers(tensor: Tensor) -> Tensor:
 
 
 def state_of_runners(question: Question, network: NetworkState) -> tuple[object, ...]:
-    """Returns the dependences of runners besides the key of their question, while their bonds last."""
+    """Returns the dependences of runners besides the question's key, while the bonds of the runners last."""
     variants = question.graph.variants(question.training)
     recorders = tuple(map(id, network.recorders.values()))
     return variants, network.compile_options, network._dtype, network._device, recorders

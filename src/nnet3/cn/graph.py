@@ -124,7 +124,7 @@ class NodeGraph:
 
     @cached_property
     def carried(self) -> dict[Node, Node]:
-        """The nodes whose last frames are the next initial states, by the inputs of these states."""
+        """The nodes whose last frames are the next initial states, by the inputs of the states."""
         return {delay.initial: delay.operands[0] for delay in self.delays if delay.initial is not None}
 
     @cached_property

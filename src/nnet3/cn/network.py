@@ -52,9 +52,9 @@ class Network(DifferentiatedNetwork):
 
     @takes_turns
     def compute_statistics(self, minibatches: Iterable[Mapping[str, Any]]) -> None:
-        """Go through a data set and compute the statistics that are not known yet, once (Section 1.4.4).
+        """Go through a data set and compute the unknown statistics, once (Section 1.4.4).
 
-        A statistic of something that itself needs another takes a second round, so give a list, not a generator.
+        A statistic of a value that needs another statistic takes a second round, so give a list, not a generator.
         """
         waiting = [node for node in self._nodes.statistics if not node.is_computed]
         if len(waiting) > 1:
@@ -218,7 +218,7 @@ class Network(DifferentiatedNetwork):
         raise NetworkError("a network is not pickled: cn.save writes it to a file, copy() makes another one")
 
     def to_nnet(self) -> Nnet:
-        """The nnet3 network with the same outputs, where both sides have the operations; see `nnet3.cn.bridge`."""
+        """The nnet3 network with equal outputs, given equal operations on both sides; see `nnet3.cn.bridge`."""
         return to_nnet(self)
 
     @takes_turns

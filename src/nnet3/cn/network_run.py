@@ -1,4 +1,4 @@
-"""NetworkRun: a run that trains a computational network; BatchSource: minibatches as its data."""
+"""NetworkRun: a run that trains a computational network; BatchSource: minibatches as the run's data."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class NetworkState:
 
     @property
     def names(self) -> Mapping[Node, str]:
-        """The name of each node in this network: the node's name, or else type and number."""
+        """The names of nodes in this network: a node's own name, or else type and number."""
         return self._nodes.names
 
     @property
@@ -344,6 +344,6 @@ class NetworkState:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
 
     def _program_of(self, question: Question, like: Program | None = None) -> Program:
-        """Returns the program of a question; `like`: a program of the same question for other samples."""
+        """Returns the program of a question; `like`: a program of an equal question for other samples."""
         source = None if like is None else like.source
         return Program(question, options=self.compile_options, cache=self.cache, source=source)

@@ -127,7 +127,7 @@ class Node:
         return self.operation.looks_at_other_frames
 
     def contents(self) -> tuple[list[Tensor], object]:
-        """The numbers and settings kept by the node between runs, of which its value is made."""
+        """The numbers and settings kept by the node between runs, from which the value is made."""
         return self.operation.contents()
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
@@ -293,7 +293,7 @@ def names_begin_with(path: str) -> Iterator[None]:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it is one: a letter or underscore, then letters, digits and "_", ".", "-"."""
+    """The name, if well-formed: a letter or underscore, then letters, digits and "_", ".", "-"."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise NetworkError(
             f"{name!r} cannot be the name of a node: begin with a letter, go on with letters, digits, '_', '.', '-'"

@@ -95,7 +95,7 @@ class Operation:
             raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
 
     def chooses_columns(self, operand: int) -> bool:
-        """Tell whether the value is columns of this operand, whose gradient is then sparse."""
+        """Tell whether the value is columns of this operand, with a sparse gradient as a result."""
         return False
 
     def reads_sparsely(self, operand: int) -> bool:
@@ -141,7 +141,7 @@ class Operation:
         return self.gradient_needs[operand] if self.gradient_needs else frozenset()
 
     def kernel(self, state: OperationState) -> Kernel:
-        """The kernel of the node: the operation itself unless it needs more than its options."""
+        """The kernel of the node: the operation itself unless more than the options is needed."""
         return self
 
     def gradient_kernel(self) -> Kernel:

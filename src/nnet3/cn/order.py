@@ -68,7 +68,7 @@ def all_nodes(roots: Iterable[Node]) -> list[Node]:
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The users of each node, repeated for each operand position of the node."""
+    """The users of every node, repeated for every operand position of the node."""
     nodes = list(nodes)
     parents: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:

@@ -87,7 +87,7 @@ class Program:
         cache: ComputationCache,
         source: CnSource | None = None,
     ):
-        """`source`: the source of a program of the same question for other samples."""
+        """`source`: the source of a program for an equal question about other samples."""
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.options, self.cache = question, options, cache
@@ -157,9 +157,9 @@ class Program:
         return self._restricted() or self.cache.program(self.task)
 
     def _restricted(self) -> NnetComputation | None:
-        """The program for sequences of different lengths, made of one for more sequences that are all longer.
+        """The program for sequences of different lengths, made of a program for more sequences, all longer.
 
-        None if there is none, or if values at the end of a sequence are not zeros.
+        None without such a program, or if values at the end of a sequence are not zeros.
         """
         layout = self.question.layout
         if layout is None or not layout.is_ragged or not self.source.ends_in_zeros:

@@ -70,7 +70,7 @@ def check_is_registered(operation: Operation) -> None:
 
 
 def is_same_class(one: type, other: type) -> bool:
-    """Tell whether the classes are one, or one class made twice as in a notebook."""
+    """Tell whether two classes are one, or one class made twice as in a notebook."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 

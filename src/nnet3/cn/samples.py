@@ -52,9 +52,9 @@ class Sequences(Sequence[Array]):
 
 
 def sequences(arrays: Sequence[Any], *, layout: str = "columns") -> Sequences:
-    """A batch of sequences, each an array (D, T_i) with a column for each frame; lengths may differ.
+    """A batch of sequences, arrays (D, T_i) with a column for each frame; lengths may differ.
 
-    With `layout="rows"` each is (T_i, D). Class indexes may be given as integers (T_i,).
+    With `layout="rows"` the arrays are (T_i, D). Class indexes may be given as integers (T_i,).
     """
     return Sequences(arrays, layout)
 
@@ -250,7 +250,7 @@ class SampleLayout:
         return self._order - self._starts[self.sequence_of_row]
 
     def rows_at(self, sequence: Array, frame: Array) -> Array:
-        """The rows of these frames of these sequences; -1 for absent frames."""
+        """The rows of the given frames of the given sequences; -1 for absent frames."""
         lengths = np.array(self.lengths)[sequence]
         exists = (frame >= 0) & (frame < lengths)
         row_of_place = np.argsort(self._order)
@@ -278,7 +278,7 @@ class Layouts:
             self._by_axis[SEQUENCES] = SampleLayout((1,) * number, are_sequences=False)
 
     def with_axes(self, by_axis: Mapping[str, SampleLayout]) -> Layouts:
-        """The layouts of these axes: the same object if the axes are equal."""
+        """The layouts of the given axes: the object itself if the axes are equal."""
         return self if by_axis == self._given else Layouts(by_axis)
 
     def on(self, axis: str) -> SampleLayout | None:

@@ -206,7 +206,7 @@ class StagedRun:
                         self._whole(part)
 
     def parts(self) -> Iterator[ProgramPart | Node]:
-        """The parts computed one after the other: programs, and nodes of whole sequences."""
+        """The parts computed one after another: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.network._nodes.stages:
             nodes = [node for node in stage.nodes if node in waiting]

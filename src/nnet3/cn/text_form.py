@@ -135,7 +135,7 @@ class _Reader:
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
-        """The operation, if it has the given options and their values are of the right kinds."""
+        """The operation, if it has the given options, with values of the right kinds."""
         made = OPERATIONS[type]
         kinds = made.option_kinds()
         for name in options:

@@ -106,7 +106,7 @@ class OptionsByName:
         return self._of_all.natural_gradient or any(said)
 
     def has_natural_gradient(self, name: str) -> bool:
-        """True if a parameter learns by natural gradient, where it has one."""
+        """True if a parameter with a natural gradient learns by it."""
         return self.of(name).natural_gradient
 
     def of(self, name: str) -> ParameterOptions:

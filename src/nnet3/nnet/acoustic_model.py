@@ -63,7 +63,7 @@ class AcousticModel(RunsUtterances):
 
     @property
     def left_context(self) -> int:
-        """Frames of input needed to the left of an output frame; always that of the network as it is now."""
+        """Frames of input needed to the left of an output frame, always by the present network."""
         return self.nnet.left_context
 
     @property
@@ -141,7 +141,7 @@ class AcousticModel(RunsUtterances):
         writer.vector(self.priors.cpu().numpy())
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a `.mdl` file that Kaldi reads. It is written atomically."""
+        """Write a `.mdl` file for Kaldi, atomically."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)

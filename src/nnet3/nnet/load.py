@@ -1,4 +1,4 @@
-"""Loads model files by path and finds out which kind of model they hold, in text or binary."""
+"""Loads model files by path, in text or binary, and finds out the kind of model."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MOST_COMPONENTS = 12  # in a box
 
 @dataclass(frozen=True)
 class DrawnReference:
-    """A reference to a node: its `time` if that is a plain offset, else `words`; `extra`: scale, condition."""
+    """A reference to a node: its `time` if a plain offset, else `words`; `extra`: scale, condition."""
 
     node: str
     time: int | None
@@ -86,7 +86,7 @@ def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> G
 
 
 def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
-    """Draws a box for each group; its id is the group's number."""
+    """Draws a box for each group, with the group's number as id."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
     arcs = collect_arcs(nnet, groups, _numbers(groups))
@@ -261,7 +261,7 @@ def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[DrawnReference]:
 
 
 def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str) -> Iterator[DrawnReference]:
-    """`offset` is the sum of the offsets so far; `words` describes all other index changes so far."""
+    """`offset` is the sum of the offsets so far; `words` describes all further index changes so far."""
     if isinstance(forward, NodeReference):
         scale = f"scale {forward.scale:g}" if forward.scale != 1.0 else ""
         text = words and (words if not offset else f"{words}{offset:+d}")
@@ -281,7 +281,7 @@ def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str
 
 
 def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bool]]:
-    """Returns for each box the number of its strongly connected component, and whether the box is on a cycle."""
+    """Returns the number of the strongly connected component of every box, and whether the box is on a cycle."""
     sources = np.array([source for source, _ in arcs], int)
     users = np.array([user for _, user in arcs], int)
     component, _ = strongly_connected_components(DirectedGraph.from_edges(count, sources, users))

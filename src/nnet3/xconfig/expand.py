@@ -24,7 +24,7 @@ _NAMES = {"input": "input", "output": "output", "output-layer": "output"}
 
 @dataclass(frozen=True)
 class ExpandedLayer:
-    """A layer of an xconfig, with its line and its expansion."""
+    """A layer of an xconfig, with line and expansion."""
 
     layer: Layer
     expansion: Expansion
@@ -37,7 +37,7 @@ class ExpandedXconfig:
     layers: tuple[ExpandedLayer, ...] = field(default_factory=tuple)
 
     def statements(self, which: str = FINAL) -> list[tuple[ExpandedLayer, Statement]]:
-        """The statements of one of the configs, with their layers."""
+        """The statements of one of the configs, with layers."""
         return [(layer, statement) for layer in self.layers for statement in layer.expansion.config(which)]
 
     def config(self, which: str = FINAL) -> str:
@@ -50,7 +50,7 @@ class ExpandedXconfig:
 
 
 def is_xconfig(text: str) -> bool:
-    """Returns True for a text of layers, False for one of nodes and components, by the first words of its lines."""
+    """Returns True for a text of layers, False for a text of nodes and components, by the first words of lines."""
     words = first_words(text)
     return not any(word in _CONFIG_WORDS for word in words) and any(word in LAYER_TYPES for word in words)
 

@@ -1,4 +1,4 @@
-"""The nnet3 network of a computational network, where both sides have its operations."""
+"""The nnet3 network of a computational network, given equal operations on both sides."""
 
 from __future__ import annotations
 

@@ -175,9 +175,9 @@ class Gru:
 
 
 def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False) -> Node:
-    """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): its outputs, called `name`.
+    """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): the outputs, called `name`.
 
-    Parameters are `name.W`, `name.R` and `name.b`; with `reverse` it runs backward in time.
+    Parameters are `name.W`, `name.R` and `name.b`; with `reverse` the LSTM runs backward in time.
     """
     check_kind(x, Node, "the input of an LSTM", "a node")
     check_kind(cells, int, "the number of cells of an LSTM", "an integer")

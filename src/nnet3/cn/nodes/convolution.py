@@ -161,7 +161,7 @@ class Convolution(ImageOperation):
 
     @property
     def _how(self) -> tuple[Any, ...]:
-        """Stride, padding, dilation, whether it is transposed, output padding, groups: as PyTorch has them."""
+        """Stride, padding, dilation, whether transposed, output padding, groups, as in PyTorch."""
         return self.stride, self.margins, self.dilation, False, (0, 0), 1
 
     def _weight(self, kernels: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ def max_pooling(
     pad: bool = False,
     name: str = "",
 ) -> Node:
-    """The largest element of each window, for each channel. Images and options as in `convolution`."""
+    """The largest element of a window, for every channel. Images and options as in `convolution`."""
     return Node(MaxPooling(*window_options(image, window, stride, pad)), (images,), name)
 
 

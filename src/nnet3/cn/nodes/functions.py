@@ -42,7 +42,7 @@ class FunctionOfOne(Elementwise):
 
 
 class FunctionOfTwo(Expanding):
-    """Base: `value` of X and Y, and `slopes` with respect to each, None where these are 0."""
+    """Base: `value` of X and Y, and `slopes` with respect to X and Y, None for a slope of 0."""
 
     evaluates_in_place: ClassVar[bool] = False
     onnx: ClassVar[str]

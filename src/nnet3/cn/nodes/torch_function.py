@@ -90,8 +90,8 @@ def torch_function(
 
     `shape`: a number of rows for a value with samples, or (rows, columns); by default the first operand's shape. In a
     value with samples, a column may depend only on its own column of operands with samples: inside a loop the
-    function gets the columns of one frame. The function must return equal values each time, because autograd calls it
-    again for the gradient.
+    function gets the columns of one frame. The function must return equal values each time: the gradient, computed by
+    autograd, takes a second call.
 
     Networks with such a node cannot be saved: see `register`. If the function raises, the run raises NetworkError with
     the name of the node.
