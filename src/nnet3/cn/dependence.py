@@ -1,6 +1,6 @@
 """Dependences of values, programs and runners, besides the graph. Holders of a value, program or runner compare them.
 
-* A value depends on the values of the node's operands. The value of an input depends on the given numbers and their
+* A value depends on the values of the node's operands. The value of an input depends on the given numbers and the
   layout; the value of a parameter, statistic or component on the node's `contents`.
 * A program depends on its question (mode and layout included), the `variant` of each operation, and the options of the
   compiler.

@@ -72,7 +72,7 @@ class AcousticModel(RunsUtterances):
         return self.nnet.right_context
 
     def copy(self) -> AcousticModel:
-        """A copy whose network and priors are independent."""
+        """A copy with independent network and priors."""
         return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> AcousticModel:
@@ -153,7 +153,7 @@ def network_of(model: Nnet | AcousticModel) -> Nnet:
 
 
 def device_of(nnet: Nnet) -> torch.device:
-    """Returns the device of a network's parameters and constants; the CPU if it has none."""
+    """Returns the device of a network's parameters and constants; the CPU without any."""
     leaves = with_parts(nnet.components.values())
     held = (getattr(leaf, name) for leaf in leaves for name in (*leaf.parameter_names, *leaf.constant_names))
     return next((tensor.device for tensor in held), torch.device("cpu"))

@@ -29,7 +29,7 @@ def parse_target(
 ) -> tuple[torch.dtype | None, torch.device | None]:
     """Returns (dtype, device) from `to("cpu")`, `to(torch.float64)`, `to(device, dtype)`, `to(tensor)` or the keywords.
 
-    Raises ArgumentError for anything else, for a dtype that holds no floats and for CUDA where there is none.
+    Raises ArgumentError for anything else, for a dtype without floats and for CUDA on a machine without CUDA.
     """
     found: dict[str, object] = {"dtype": dtype, "device": device}
     for value in target:

@@ -57,7 +57,7 @@ class Nnet(RunsUtterances, Shown):
 
     @classmethod
     def from_xconfig(cls, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> Self:
-        """A network from an xconfig, which describes layers. Raises ConfigError with a caret.
+        """A network from an xconfig, a text of layers. Raises ConfigError with a caret.
 
         Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
         (outputs, inputs), with the bias as one more column or without. Matrices not given are read from the files, or
@@ -73,9 +73,9 @@ class Nnet(RunsUtterances, Shown):
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
-        """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes.
+        """Add the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
 
-        The text may also be an xconfig, which is known by its layers.
+        The text may also be an xconfig, known by its layers.
         """
         if not isinstance(text, str):
             raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
@@ -340,7 +340,7 @@ class Nnet(RunsUtterances, Shown):
         return self._flat().buffers
 
     def squared_norms(self) -> dict[str, float]:
-        """Returns the sum of squares of the parameters of each component that has some, added up in float64."""
+        """Returns the sum of squares of the parameters of each component with parameters, added up in float64."""
         return self._flat().squared_norms()
 
     def _flat(self) -> FlatParameters:

@@ -59,7 +59,7 @@ class NodeGroup:
 
 @dataclass
 class Readings:
-    """The references of one group to another."""
+    """The references of a group to another group."""
 
     readings: list[DrawnReference] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ def _label(extra: str, readings: list[DrawnReference]) -> str:
 
 
 def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> Graph:
-    """Draws a network with a box for each layer, or for each node. Raises DrawingError for too many boxes."""
+    """Draws a network with a box a layer, or a box a node. Raises DrawingError for too many boxes."""
     return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
 
 
@@ -154,7 +154,7 @@ def _same_layer(group: NodeGroup, node: NnetNode) -> bool:
 
 
 def _stem(name: str) -> str:
-    """Returns the part of a name before its last dot."""
+    """Returns the part of a name before the last dot."""
     return name.rpartition(".")[0]
 
 
@@ -171,7 +171,7 @@ def _descriptor(nnet: Nnet, number: int) -> Descriptor | None:
 
 
 def _plain_source(descriptor: Descriptor) -> str | None:
-    """Returns the node if the descriptor is just that, else None."""
+    """Returns the node if the descriptor is a plain node, else None."""
     plain = descriptor.plain()
     return plain.node if plain and plain.scale == 1.0 else None
 
@@ -292,7 +292,7 @@ def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bo
 
 
 class Shown:
-    """Base of `Nnet`: its pictures and printed forms."""
+    """Base of `Nnet`: pictures and printed forms."""
 
     def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
         """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.

@@ -69,7 +69,7 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
 
 
 def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cell, list[Cell]]:
-    """Replaces hidden inputs by their sources."""
+    """Replaces hidden inputs by the sources of the inputs."""
     nodes = {cell: nnet.nodes[cell[0]] for cell in uses}
     hidden = {cell for cell, node in nodes.items() if node.is_hidden}
     return {

@@ -33,9 +33,9 @@ _MOST_TRIED = 5_000_000  # (slots of all nodes) x times; windows up to the sure 
 
 
 def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
-    """Returns (left, right) context, from windows of twice the length until one is long enough.
+    """Returns (left, right) context, from windows of doubling length until a window is long enough.
 
-    Raises NetworkError if none that can be tried makes an output computable.
+    Raises NetworkError if no window within the limit makes an output computable.
     """
     rules = NodeRules(parts)
     probe = np.zeros((1, 3), np.int32)

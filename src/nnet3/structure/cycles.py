@@ -190,7 +190,7 @@ def _some_cycle(arcs: list[_Arc]) -> list[int]:
 
 
 def startless_warnings(parts: NetworkParts) -> list[str]:
-    """Returns a line for each recurrence that can never start, with place and remedy."""
+    """Returns a line for each recurrence without a possible start, with place and remedy."""
     stuck = sorted(never_computable(parts))
     if not stuck:
         return []
@@ -232,7 +232,7 @@ def _is_computable(rules: NodeRules, number: int, computable: set[int]) -> bool:
 
 
 def _warning(parts: NetworkParts, group: set[int]) -> str:
-    """Suggests a term, and its line, to wrap in IfDefined, preferably one with an offset in time."""
+    """Suggests a term, and the term's line, to wrap in IfDefined, preferably a term with an offset in time."""
     needed = [
         (number, forward, reference)
         for number in sorted(group)

@@ -53,8 +53,8 @@ class SumDescriptor(Written):
         """Returns the availability (rows,) from the availability of the slots (rows, slots).
 
         Availability is the minimum over terms of a Sum, the maximum over the two of a Failover, and True (a number:
-        ALWAYS) of IfDefined and Const. From Booleans it tells which rows are computable. From the last available times
-        of slots it tells the last available time of the sum.
+        ALWAYS) of IfDefined and Const. From Booleans follow the computable rows. From the last available times of slots
+        follows the last available time of the sum.
         """
 
     @abc.abstractmethod

@@ -24,8 +24,8 @@ _MOST_OFFSETS = 64
 class NodeRules:
     """The nodes of a network as a GraphSource has them, without kernels: enough to make graphs.
 
-    Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel whose only operand
-    is its hidden input, a dim-range a view.
+    Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel with its hidden
+    input as the only operand, a dim-range a view.
     """
 
     def __init__(self, parts: NetworkParts):

@@ -41,7 +41,7 @@ class NetworkParts:
         return math.lcm(1, *(node.modulus for node in self.nodes))
 
     def descriptor(self, number: int) -> Descriptor | None:
-        """Returns the descriptor of a hidden input, of its component node or of an output; None for other nodes."""
+        """Returns the descriptor of a hidden input, a component node or an output; None for other nodes."""
         node = self.nodes[number]
         taking = self.nodes[number - 1] if isinstance(node, ComponentNode) else node
         return taking.descriptor if isinstance(taking, DescriptorNode) else None

@@ -48,7 +48,7 @@ def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> 
 
 
 def component_reach(component: Component) -> float:
-    """Returns the frames of its input after an output on which a component may look; infinity without a bound."""
+    """Returns the frames of input after an output on which a component may look; infinity without a bound."""
     period = component.rules_period
     return _farthest(component.wanted_inputs(indexes_at(np.arange(2 * period))), period) if period else math.inf
 
@@ -106,7 +106,9 @@ def _looks_of(rules: NodeRules, number: int) -> Iterator[_Look]:
 
 
 def _farthest(wanted: np.ndarray, period: int) -> float:
-    """Returns how far indexes (rows, slots, 3) lie ahead at most of the indexes at t = 0, 1 ... that want them."""
+    """Returns the largest lead of indexes (rows, slots, 3) over the indexes at t = 0, 1 ... that want them; infinity if
+    the leads do not repeat with the period.
+    """
     ahead = wanted[:, :, T].astype(np.int64) - np.arange(2 * period)[:, np.newaxis]
     same = np.array_equal(ahead[:period], ahead[period:])
     return float(ahead.max()) if same else math.inf

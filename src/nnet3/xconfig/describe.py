@@ -21,7 +21,7 @@ from nnet3.xconfig.term import Term, name, offset
 
 @dataclass
 class Outputs:
-    """The layers so far by their outputs: nodes, and expressions of nodes. `previous` is the last layer's name."""
+    """The layers so far by output: nodes, and expressions of nodes. `previous` is the last layer's name."""
 
     of_term: dict[str, str] = field(default_factory=dict)
     expressions: dict[str, Term] = field(default_factory=dict)

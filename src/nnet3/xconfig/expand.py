@@ -56,9 +56,9 @@ def is_xconfig(text: str) -> bool:
 
 
 def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Known] = ()) -> ExpandedXconfig:
-    """The layers of an xconfig; `existing` are nodes of a model that inputs may refer to.
+    """The layers of an xconfig; `existing` are nodes of a model to which inputs may refer.
 
-    Raises ConfigError, with the place in the text, for whatever breaks a rule of docs/xconfig.md.
+    Raises ConfigError, with the place in the text, for every break of a rule of docs/xconfig.md.
     """
     lines = read_xconfig_lines(text, source)
     if not lines:
@@ -75,7 +75,7 @@ def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Know
 
 
 def layer_type(word: str, span: Span | None = None) -> LayerType:
-    """The layer type of a name. Raises ConfigError if there is none."""
+    """The layer type of a name. Raises ConfigError for an unknown name."""
     if word not in LAYER_TYPES:
         hint = did_you_mean(word, LAYER_TYPES) or "`nnet3 xconfig-help` lists the types"
         if word in _CONFIG_WORDS:

@@ -35,7 +35,7 @@ class Output:
 
 @dataclass(frozen=True)
 class MatrixFile:
-    """A matrix (rows, columns) that a layer wants in a file."""
+    """A matrix (rows, columns) wanted in a file by a layer."""
 
     path: str
     values: np.ndarray

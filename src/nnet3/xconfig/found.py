@@ -154,7 +154,7 @@ class Found:
         return self.network.nodes.get(self.full_name(suffix))
 
     def term(self, suffix: str = "") -> Term | None:
-        """Returns the descriptor that a component-node or output reads, or None."""
+        """Returns the descriptor read by a component-node or output, or None."""
         descriptor = self.network.descriptors.get(self.full_name(suffix))
         return None if descriptor is None else descriptor_term(descriptor)
 

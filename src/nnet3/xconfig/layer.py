@@ -92,9 +92,9 @@ class LayerType:
 
 @dataclass
 class Layer:
-    """A layer whose values are all known, derived ones included: `layer["dim"]`.
+    """A layer with all values known, derived values included: `layer["dim"]`.
 
-    `input` is a descriptor of nodes, `input_dim` its number of columns. `written_input` and `normal_input` are the
+    `input` is a descriptor of nodes, `input_dim` the number of columns. `written_input` and `normal_input` are the
     descriptor of layers as typed and in normal form.
     """
 

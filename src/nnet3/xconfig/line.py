@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 
 
 class _Character(NamedTuple):
-    """A character of the line, its column (from 0) in the text, and whether quotes stand round it."""
+    """A character of the line, the column (from 0) in the text, and whether the character is quoted."""
 
     text: str
     column: int
@@ -68,7 +68,7 @@ def read_xconfig_lines(text: str, source: str = "<xconfig>") -> list[XconfigLine
 
 
 def first_words(text: str) -> list[str]:
-    """The first word of every line that is not empty."""
+    """The first word of every non-empty line."""
     contents = (raw.partition("#")[0].split(None, 1) for raw in text.split("\n"))
     return [words[0] for words in contents if words]
 

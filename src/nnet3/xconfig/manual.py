@@ -54,7 +54,7 @@ def example_lines(layer_type: LayerType) -> list[str]:
 
 
 def expansion_lines(layer_type: LayerType) -> list[str]:
-    """The config lines that the layer of the example stands for."""
+    """The config lines of the layer of the example."""
     return example_of(layer_type.name).expanded.expansion.lines()
 
 

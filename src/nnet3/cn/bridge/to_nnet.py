@@ -69,8 +69,8 @@ def framed_size(operation: ImageOperation) -> tuple[int, int]:
 
 
 def framed_rows(operation: ImageOperation) -> list[tuple[int, int, int, int]]:
-    """Each row that the windows touch: the first element and the number of those taken of the image, and the zeros
-    before and after. Empty where the windows touch the image as it is.
+    """The rows touched by the windows: the first element and the number of elements taken of the image, and the zeros
+    before and after. Empty where the windows touch exactly the image.
     """
     (rows, cols), (down, across) = framed_size(operation), operation.margins
     height, width, channels = operation.image

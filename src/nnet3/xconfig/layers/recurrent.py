@@ -59,7 +59,7 @@ def settle_cells(layer: Layer) -> None:
 
 
 def settle_projection(layer: Layer) -> None:
-    """Sets dimensions of the projection that are not given by the cell-dim; checks them and the decay-time."""
+    """Derives missing dimensions of the projection from the cell-dim; checks dimensions and decay-time."""
     cells = layer["cell-dim"]
     if layer["recurrent-projection-dim"] <= 0:
         layer["recurrent-projection-dim"] = cells // 4
