@@ -269,7 +269,7 @@ def check_connected(roots: Iterable[Node]) -> None:
 
 
 def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Only delays may use initial states, whose times differ from the times of all values."""
+    """Checks that only delays use initial states, whose times differ from the times of all values."""
     states = set(states)
     for node in nodes:
         uses = node.operands[:1] if node.lag else node.operands

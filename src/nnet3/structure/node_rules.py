@@ -1,6 +1,6 @@
 """NodeRules: the rows of other nodes at which a node of a network looks, and when its rows are computable.
 
-The one home of these rules, for lowering, contexts, recurrences and cycles. Every node has a fixed number of
+Lowering, contexts, recurrences and cycles take the rules from here alone. Every node has a fixed number of
 slots; for every index a slot refers to one cindex.
 """
 

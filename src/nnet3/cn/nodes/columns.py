@@ -56,7 +56,7 @@ class RowSlice(Operation):
 
 @dataclass(frozen=True)
 class RowStack(Operation):
-    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: the rows of operands."""
+    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: the operands' rows."""
 
     type: ClassVar[str] = "row_stack"
     num_operands: ClassVar[int] = -1
@@ -113,7 +113,7 @@ _HOW = ("sum", "mean", "max", "min", "log_sum_exp")
 
 @dataclass(frozen=True)
 class ColumnReduction(Operation):
-    """One row: the sum, mean, greatest or least element of a column, or the logarithm of the sum of exponentials."""
+    """One row: sum, mean, greatest or least element of every column, or the logarithm of the sum of exponentials."""
 
     type: ClassVar[str] = "reduce_rows"
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, OWN_VALUE}),)
@@ -259,7 +259,7 @@ def min_rows(x: Node, *, name: str = "") -> Node:
 
 
 def log_sum_exp_rows(x: Node, *, name: str = "") -> Node:
-    """The logarithm of the sum of e^x over a column: one row."""
+    """The logarithm of the sum of e^x over every column: one row."""
     return Node(ColumnReduction("log_sum_exp"), (x,), name)
 
 

@@ -313,7 +313,7 @@ def max_pooling(
     pad: bool = False,
     name: str = "",
 ) -> Node:
-    """The largest element of a window, for every channel. Images and options as in `convolution`."""
+    """The largest element of every window and channel. Images and options as in `convolution`."""
     return Node(MaxPooling(*window_options(image, window, stride, pad)), (images,), name)
 
 

@@ -259,7 +259,7 @@ def mean(x: Node, *, name: str = "") -> Node:
 
 
 def max(x: Node, *, name: str = "") -> Node:
-    """The greatest number of a row over all frames of a sequence: D x N."""
+    """The greatest number of every row over all frames of a sequence: D x N."""
     return Node(SequenceReduction("max"), (x,), name)
 
 
