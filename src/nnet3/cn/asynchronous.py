@@ -1,4 +1,4 @@
-"""Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as they become ready.
+"""Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as operands become ready.
 
 Gradients are computed likewise, in the opposite direction: the gradient of a unit is ready when the unit's value and
 the gradients of all its users are known. So one graph of tasks, two for each unit, holds both directions.
@@ -34,7 +34,7 @@ from nnet3.text import did_you_mean
 class Task:
     """The values or the gradients of a unit in one evaluation.
 
-    `children`: numbers of the tasks that come before; `finished_children` counts up to their number.
+    `children`: numbers of the tasks that come before; `finished_children` counts up to the number of children.
     """
 
     number: int

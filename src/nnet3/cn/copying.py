@@ -31,7 +31,7 @@ def clone(
     prefix: str = "",
     seed: int = 0,
 ) -> Node:
-    """A copy of a node, made of copies of all nodes below it but inputs, which original and copy share.
+    """A copy of a node, made of copies of all nodes below it but inputs, shared by original and copy.
 
     `parameters`: "copy" for new parameters with equal numbers, "fresh" for new parameters with random numbers from
     `seed`, or "share" for the parameters of the original. `replace`: new nodes by the replaced nodes below, such as
@@ -137,7 +137,7 @@ def _on_its_axis(
 
 
 def copy_network(network: Network) -> Network:
-    """A copy of the network that shares nothing with it."""
+    """A copy of the network that shares nothing with the original."""
     return _made_of(network, _copies(network.nodes, {}, network.device))
 
 
@@ -184,7 +184,7 @@ def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
 
 
 def copy_contents(network: Network, copy: Network) -> None:
-    """Give a copy of the network all contents that may have changed since it was made; it stays on its device."""
+    """Give a copy of the network all contents that may have changed since copying; the copy stays on its device."""
     copy.to(network.dtype)
     copy.compile_options = network.compile_options
     for node, name in network.names.items():

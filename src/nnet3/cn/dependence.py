@@ -1,6 +1,6 @@
 """Dependences of values, programs and runners, besides the graph. Holders of a value, program or runner compare them.
 
-* A value depends on the values of the node's operands. The value of an input depends on the given numbers and their
+* A value depends on the values of the node's operands. The value of an input depends on the given numbers and the
   layout; the value of a parameter, statistic or component on the node's `contents`.
 * A program depends on its question (mode and layout included), the `variant` of each operation, and the options of the
   compiler.
@@ -71,7 +71,7 @@ def _integers(tensor: Tensor) -> Tensor:
 
 
 def state_of_runners(question: Question, network: NetworkState) -> tuple[object, ...]:
-    """Returns the dependences of runners besides the key of their question, while their bonds last."""
+    """Returns the dependences of runners besides the question's key, while the bonds of the runners last."""
     variants = question.graph.variants(question.training)
     recorders = tuple(map(id, network.recorders.values()))
     return variants, network.compile_options, network._dtype, network._device, recorders
@@ -110,7 +110,7 @@ def _keeps(node: Node) -> bool:
 
 
 class Stamps:
-    """Values of nodes, (rows, columns), each with the time at which it was given or computed.
+    """Values of nodes, (rows, columns), with the times at which they were given or computed.
 
     A given value is newer if its numbers or samples are different; a stored node's value, if the node's contents have
     changed.
@@ -148,7 +148,7 @@ class Stamps:
         self._given.clear()
 
     def look_at(self, nodes: Iterable[Node]) -> None:
-        """Notice which of these nodes have changed contents since the last look."""
+        """Find the nodes whose contents have changed since the last look."""
         self._compare()
         for node in nodes:
             if self._snapshots.setdefault(node, Snapshot()).renew(node):
@@ -174,12 +174,12 @@ class Stamps:
         return self._given[node][0] if node in self._given else self._values[node]
 
     def time_given(self, node: Node) -> int | None:
-        """The time at which an input got its present value."""
+        """The time at which an input got the present value."""
         self._compare()
         return self._changed.get(node)
 
     def valid(self) -> set[Node]:
-        """Computed nodes whose value is newer than all its dependences."""
+        """Computed nodes with a value newer than all dependences."""
         self._compare()
         newest: dict[Node, int] = {}
         found: set[Node] = set()

@@ -285,7 +285,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 operation.take_statistics()
 
     def _times_given(self, nodes: Collection[Node]) -> dict[Node, int | None]:
-        """The times at which the inputs of the nodes got their values."""
+        """The times at which the inputs of the nodes got values."""
         if not nodes:
             return {}
         needed = needed_nodes(self._nodes.inputs, nodes, ())
@@ -293,9 +293,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
-        """Returns for each initial state the frames that follow on it: all frames of the delayed value, by sequence.
+        """Returns the next frames of each initial state: all frames of the delayed value, by sequence.
 
-        The frames are from the last gradient, if it was of these inputs; else they are evaluated.
+        The frames are from the last gradient, if of these inputs; else they are evaluated.
         """
         carried = self._nodes.carried
         self._take(tuple(carried.values()), inputs)

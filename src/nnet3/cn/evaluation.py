@@ -136,7 +136,7 @@ class EvaluatedNetwork(NetworkState):
         self._warn_of_strangers(inputs, by_name)
 
     def _warn_of_strangers(self, inputs: Mapping[str, Any], known: Mapping[str, Node]) -> None:
-        """Warn, once for each name, of entries of a batch that are no inputs of this network."""
+        """Warn, once for each name, of entries of a batch that are no inputs of the network."""
         strangers = [name for name in inputs if name not in known and name not in self._ignored]
         if not strangers:
             return
@@ -153,7 +153,7 @@ class EvaluatedNetwork(NetworkState):
                 )
 
     def _warn_of_lone_samples(self, node: Node, layout: SampleLayout | None, leaves: Sequence[GivenInput]) -> None:
-        """Warn, once, of a node that looks at other frames: samples without sequences have no other frames."""
+        """Warn, once, of a node that looks at other frames: samples without sequences have one frame alone."""
         if layout is None or layout.are_sequences or layout.num_samples < 2:
             return
         self._has_warned = True

@@ -1,4 +1,4 @@
-"""Form: the kind of source node made of an operation for lowering, and the rules by which its slots look at others."""
+"""Form: the kind of source node made of an operation for lowering, and the rules by which slots look at sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SlotRule(abc.ABC):
 
     @abc.abstractmethod
     def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the computable rows (rows,), and their used slots, of available ones (rows, slots)."""
+        """Returns the computable rows (rows,), and the slots used, of available slots (rows, slots)."""
 
     def arrange(self, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         """The orders of rows that the kernel wants."""

@@ -1,4 +1,4 @@
-"""Fusing: sums of products become one kernel each, and the terms known before a loop are summed before it.
+"""Fusing: a sum of products becomes one kernel, and the terms known before a loop are summed before the loop.
 
 Of h = tanh(W x + R h(t-1) + b) a program has, instead of two products and two sums,
 
@@ -58,8 +58,8 @@ class FusedSum:
 class SumOfProducts(Operation):
     """Values of the sum's shape or repeated columns, and products of such values or of matrices, added up.
 
-    `terms`: kind and factor of each; the operands follow in the same order. A value with factor 1 stands first, if
-    there is one: the sum may lie in its place.
+    `terms`: kind and factor of each term, in the order of the operands. A value with factor 1, if any, stands first:
+    the sum may lie in its place.
     """
 
     type: ClassVar[str] = "sum_of_products"

@@ -41,7 +41,7 @@ class GivenInput:
 
     @cached_property
     def says_samples(self) -> bool:
-        """True if the input's values say which samples there are."""
+        """True if the input's values determine the samples."""
         return self.has_samples and self.lag is None
 
     @cached_property

@@ -15,7 +15,7 @@ from nnet3.errors import check_kind
 
 @dataclass(frozen=True)
 class CheckedElement:
-    """One element of a parameter: its gradient by Algorithm 1.4 and by differences."""
+    """One element of a parameter: the gradient by Algorithm 1.4 and by differences."""
 
     parameter: str
     row: int

@@ -41,7 +41,7 @@ def takes_stages(nodes: Iterable[Node]) -> bool:
 
 
 class NodeGraph:
-    """All nodes needed by some roots, in forward order, each with a unique name.
+    """All nodes needed by some roots, in forward order, with unique names.
 
     `names` holds the names of nodes in this graph. A node without a name gets a name made of type and number, valid in
     this graph alone. Raises NetworkError for a name of two nodes, a delay that was never connected, and loops that
@@ -124,7 +124,7 @@ class NodeGraph:
 
     @cached_property
     def carried(self) -> dict[Node, Node]:
-        """The nodes whose last frames are the next initial states, by the inputs of these states."""
+        """The nodes whose last frames are the next initial states, by the inputs of the states."""
         return {delay.initial: delay.operands[0] for delay in self.delays if delay.initial is not None}
 
     @cached_property
@@ -166,7 +166,7 @@ class NodeGraph:
 
     @cached_property
     def looked_up(self) -> set[Node]:
-        """The parameters whose users all choose columns: their gradients are sparse."""
+        """Parameters with sparse gradients: all users choose columns."""
         users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
         chosen = {o for node, place, o in users if o.is_parameter and node.operation.chooses_columns(place)}
         others = {o for node, place, o in users if not node.operation.chooses_columns(place)}
@@ -213,7 +213,7 @@ class NodeGraph:
         return layout if lag is None else layout.of_states(lag)
 
     def find(self, node: Node | str) -> Node:
-        """A node of this graph, given by node or by name. Raises NetworkError for unknown ones, naming a near one."""
+        """A node of this graph, by node or by name. Raises NetworkError for an unknown name, suggesting a near name."""
         if isinstance(node, Node):
             if node in self.names:
                 return node
@@ -269,7 +269,7 @@ def check_connected(roots: Iterable[Node]) -> None:
 
 
 def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Initial states lie at other times than all other values, so only delays may use them."""
+    """Checks that only delays use initial states, whose times differ from the times of all values."""
     states = set(states)
     for node in nodes:
         uses = node.operands[:1] if node.lag else node.operands

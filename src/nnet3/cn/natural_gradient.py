@@ -1,10 +1,10 @@
 """Natural gradient of matrices that are operands of products, and of component nodes with natural gradient.
 
 The gradient of V = W Y by W is dV Y^T (1.58): a sum, over samples, of columns of dV times columns of Y. A linear
-component has the same update, with these columns as rows, and Kaldi's natural gradient applies (docs/formulas.md): Y
-and dV are each multiplied by the inverse of an estimate of their covariance. In the compiled program Y and dV are the
-operands of the product's backward command. A kernel records both there, so that all samples of a minibatch, of a loop
-too, come together.
+component has an equal update, with columns as rows, so Kaldi's natural gradient applies (docs/formulas.md): Y
+and dV are multiplied by the inverses of estimates of their covariances. In the compiled program Y and dV are the
+operands of the product's backward command. A kernel records Y and dV in the command, so that all samples of a
+minibatch, of a loop too, come together.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ class Network(DifferentiatedNetwork):
 
     @takes_turns
     def compute_statistics(self, minibatches: Iterable[Mapping[str, Any]]) -> None:
-        """Go through a data set and compute the statistics that are not known yet, once (Section 1.4.4).
+        """Go through a data set and compute the unknown statistics, once (Section 1.4.4).
 
-        A statistic of something that itself needs another takes a second round, so give a list, not a generator.
+        A statistic of a value that needs another statistic takes a second round, so give a list, not a generator.
         """
         waiting = [node for node in self._nodes.statistics if not node.is_computed]
         if len(waiting) > 1:
@@ -144,7 +144,7 @@ class Network(DifferentiatedNetwork):
         return self._program_of(question)
 
     def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagedRun:
-        """The stages that compute what `_program` would, with the inputs as values."""
+        """The staged form of `_program`'s run, with the inputs as values."""
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
         layouts, values = self.given_values(roots, inputs)
         flags = need_gradient_flags(roots) if gradients else {}
@@ -218,7 +218,7 @@ class Network(DifferentiatedNetwork):
         raise NetworkError("a network is not pickled: cn.save writes it to a file, copy() makes another one")
 
     def to_nnet(self) -> Nnet:
-        """The nnet3 network with the same outputs, where both sides have the operations; see `nnet3.cn.bridge`."""
+        """The nnet3 network with equal outputs, given equal operations on both sides; see `nnet3.cn.bridge`."""
         return to_nnet(self)
 
     @takes_turns
@@ -227,11 +227,11 @@ class Network(DifferentiatedNetwork):
     ) -> NetworkMetadata:
         """Write `nodes` (default: all outputs, or else the criteria) as an ONNX file of standard operators.
 
-        Values are in test mode, as those of `evaluate`. Inputs have the names of nodes, outputs those of outputs.
-        Shapes: (batch, frames, rows) with samples, of any number of frames unless the option `frames` fixes it; (batch,
-        rows) with one column for each sequence; (rows, columns) without samples. The file is kept if onnxruntime agrees
-        with `evaluate` on random inputs to 1e-4. Raises ExportError, and leaves no file, for networks that have no form
-        in ONNX.
+        Values are in test mode, like the values of `evaluate`. Inputs have the names of nodes, outputs the names of
+        outputs. Shapes: (batch, frames, rows) with samples, of any number of frames unless the option `frames` fixes
+        the number; (batch, rows) with one column a sequence; (rows, columns) without samples. The file is kept if
+        onnxruntime agrees with `evaluate` on random inputs to 1e-4. Raises ExportError, and leaves no file, for
+        networks without a form in ONNX.
         """
         return onnx.export_network(self, path, nodes, options)
 

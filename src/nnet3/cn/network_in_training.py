@@ -334,7 +334,7 @@ def check_learns(network: Network) -> None:
 
 
 def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:
-    """The metric nodes by their printed names. Raises TrainingError for a node that is not 1 x 1."""
+    """The metric nodes by printed names. Raises TrainingError for a node other than 1 x 1."""
     check_kind(metrics, (Node, str, Iterable), "metrics", "a list of nodes or names")
     named = metrics if isinstance(metrics, Mapping) else {}
     for each in () if named else ([metrics] if isinstance(metrics, Node | str) else metrics):

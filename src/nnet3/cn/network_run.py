@@ -1,4 +1,4 @@
-"""NetworkRun: a run that trains a computational network; BatchSource: minibatches as its data."""
+"""NetworkRun: a run that trains a computational network; BatchSource: minibatches as the run's data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from nnet3.train.trainer import StepResult
 
 
 class History(list[float]):
-    """The criterion of each epoch, its mean over samples; NaN if all minibatches of the epoch were skipped.
+    """The criterion of every epoch, a mean over samples; NaN if all minibatches of the epoch were skipped.
 
-    `metrics`: by name, the mean of each epoch. `validation`: by name, criterion and metrics of held-out minibatches;
-    of several processes only the first has them.
+    `metrics`: by name, the mean of every epoch. `validation`: by name, criterion and metrics of held-out minibatches;
+    of several processes only the first has `validation`.
     """
 
     def __init__(self, criteria: Sequence[float] = ()) -> None:

@@ -120,7 +120,7 @@ class NetworkState:
 
     @property
     def names(self) -> Mapping[Node, str]:
-        """The name of each node in this network: the node's name, or else type and number."""
+        """The names of nodes in this network: a node's own name, or else type and number."""
         return self._nodes.names
 
     @property
@@ -130,7 +130,7 @@ class NetworkState:
 
     @property
     def initial_states(self) -> dict[Node, int]:
-        """Inputs that are initial states of delays, each with the largest lag it serves."""
+        """Inputs that are initial states of delays, with the largest lag served."""
         return dict(self._nodes.states)
 
     def find(self, node: Node | str) -> Node:
@@ -270,9 +270,9 @@ class NetworkState:
     def _follow_memory(self, is_new: bool = False) -> None:
         """Take on the type and device of the nodes' memory, in case another network of these nodes has converted it.
 
-        A new network, or one whose nodes have no memory, follows the last networks that took its nodes, inputs aside.
-        Where only some nodes were converted, the rest is converted too: to the widest type, so that no number is
-        rounded unasked, and to the new device.
+        A new network, or one whose nodes have no memory, follows the last networks with its nodes, inputs aside.
+        Where only some nodes were converted, the rest is converted too: to the widest type, to round no number unasked,
+        and to the new device.
         """
         memory = [node.memory for node in self._nodes.stored if node.taken]
         memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
@@ -344,6 +344,6 @@ class NetworkState:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
 
     def _program_of(self, question: Question, like: Program | None = None) -> Program:
-        """Returns the program of a question; `like`: a program of the same question for other samples."""
+        """Returns the program of a question; `like`: a program of an equal question for other samples."""
         source = None if like is None else like.source
         return Program(question, options=self.compile_options, cache=self.cache, source=source)

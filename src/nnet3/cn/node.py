@@ -127,11 +127,11 @@ class Node:
         return self.operation.looks_at_other_frames
 
     def contents(self) -> tuple[list[Tensor], object]:
-        """The numbers and settings kept by the node between runs, of which its value is made."""
+        """The numbers and settings kept by the node between runs, from which the value is made."""
         return self.operation.contents()
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        """Copy everything that another node of this kind keeps beside its operation."""
+        """Copy the state that another node of equal kind keeps beside its operation."""
         self.taken = other.taken and (other.taken[0], device or other.taken[1])
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
@@ -206,8 +206,8 @@ OPERATORS: dict[str, Callable[..., Node]] = {}
 class StoredNode(Node):
     """A node whose value is kept between runs: a parameter, or a statistic once computed.
 
-    `memory` is the value as stored, transposed: (columns, rows). It is float64 until a network takes the node, and
-    then stays the same tensor until `to` converts it.
+    `memory` is the value as stored, transposed: (columns, rows). The memory is float64 until a network takes the node,
+    and afterwards one tensor until `to` converts it.
     """
 
     is_stored: ClassVar[bool] = True
@@ -225,7 +225,7 @@ class StoredNode(Node):
 
     @property
     def numbers(self) -> Tensor:
-        """The value with all digits that are known, as `memory` has it."""
+        """The value with all known digits, as in `memory`."""
         return self.memory.detach()
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
@@ -293,7 +293,7 @@ def names_begin_with(path: str) -> Iterator[None]:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it is one: a letter or underscore, then letters, digits and "_", ".", "-"."""
+    """The name, if well-formed: a letter or underscore, then letters, digits and "_", ".", "-"."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise NetworkError(
             f"{name!r} cannot be the name of a node: begin with a letter, go on with letters, digits, '_', '.', '-'"

@@ -1,6 +1,6 @@
 """Operation: one type of computation node, its properties and functions (Sections 1.4 to 1.6 of the chapter).
 
-An operation is a frozen dataclass whose fields are the options of the node, and at the same time the node's kernel.
+An operation is a frozen dataclass whose fields are the options of the node; the operation is also the node's kernel.
 Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of the chapter is a
 row here; a value without samples, R x C, lies as C rows of R columns.
 """
@@ -95,7 +95,7 @@ class Operation:
             raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
 
     def chooses_columns(self, operand: int) -> bool:
-        """Tell whether the value is columns of this operand, whose gradient is then sparse."""
+        """Tell whether the value is columns of this operand, with a sparse gradient as a result."""
         return False
 
     def reads_sparsely(self, operand: int) -> bool:
@@ -141,7 +141,7 @@ class Operation:
         return self.gradient_needs[operand] if self.gradient_needs else frozenset()
 
     def kernel(self, state: OperationState) -> Kernel:
-        """The kernel of the node: the operation itself unless it needs more than its options."""
+        """The kernel of the node: the operation itself unless more than the options is needed."""
         return self
 
     def gradient_kernel(self) -> Kernel:
@@ -194,7 +194,7 @@ class Operation:
         return None
 
     def held(self, training: bool) -> list[object]:
-        """The objects of which the operation's kernels in this mode are made, as they are now."""
+        """The objects of which the operation's kernels in this mode are made at present."""
         return []
 
     # ---- in text ----

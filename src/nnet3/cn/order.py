@@ -20,7 +20,7 @@ Vertex = TypeVar("Vertex", bound=Hashable)
 
 @dataclass(frozen=True, eq=False)
 class Composite:
-    """A vertex of the graph without loops: one node, or all nodes of a loop in their order within one frame."""
+    """A vertex of the graph without loops: one node, or all nodes of a loop in order within one frame."""
 
     nodes: tuple[Node, ...]
     is_loop: bool
@@ -68,7 +68,7 @@ def all_nodes(roots: Iterable[Node]) -> list[Node]:
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The users of each node, repeated for each operand position of the node."""
+    """The users of every node, repeated for every operand position of the node."""
     nodes = list(nodes)
     parents: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
@@ -113,9 +113,9 @@ def gradient_order(
     criterion: Vertex,
     children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
 ) -> list[Vertex]:
-    """Algorithm 1.4: the nodes whose ComputePartialGradient is called, each after all its parents. Leaves have none.
+    """Algorithm 1.4: the nodes whose ComputePartialGradient is called, a node after all its parents. Leaves have none.
 
-    The criterion has no parents and comes first, so it is let in without counting a parent down.
+    The criterion has no parents and comes first, let in without counting a parent down.
     """
     descendants = forward_order([criterion], children)
     parents_left = dict.fromkeys(descendants, 0)
@@ -154,8 +154,9 @@ def gradient_order_with_loops(criteria: Sequence[Node], flags: Mapping[Node, boo
 
 
 def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | None = None) -> dict[Node, bool]:
-    """Algorithm 1.5: whether the gradient of each node is needed: of leaves and of nodes that are `wanted`, as stated
-    (a parameter's default is `trainable`, an input's False); of others, if that of any child is. Loops are allowed.
+    """Algorithm 1.5: whether the gradient of a node is needed: of leaves and of `wanted` nodes, as stated
+    (a parameter's default is `trainable`, an input's False); of others, if the gradient of any child is. Loops are
+    allowed.
     """
     return gradient_flags(forward_order_with_loops(roots), wanted or {})
 
@@ -179,7 +180,7 @@ def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collecti
 
 
 def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The inputs that are initial states of delays, each with the lag of largest size it serves."""
+    """The inputs that are initial states of delays, with the lag of largest size served."""
     found: dict[Node, int] = {}
     for node in nodes:
         if node.initial is not None:

@@ -16,14 +16,14 @@ from nnet3.errors import TrainingError, check_kind
 def truncated(
     network: Network, batch: Mapping[str, Any], frames: int, *, at_once: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yields the sequences of a batch in pieces of `frames` frames; states go from each piece to the next.
+    """Yields the sequences of a batch in pieces of `frames` frames; states go from piece to piece.
 
-    A delay with an initial state begins with the batch's state, or else with `default`. It continues with the last
-    frames of the piece before, as left by the network's last gradient or evaluation (`network.final_states`). Each
-    piece gets the values without samples. Sequences that have ended drop out of later pieces; with `at_once`, so many
-    go on at a time, and a new sequence takes the place of an ended one (1.6.2). Warns of nodes that look at other
-    frames without a state: they see none beyond the edges of a piece. Raises TrainingError for states of delays that
-    look into the future.
+    A delay with an initial state begins with the batch's state, or else with `default`. The delay continues with the
+    last frames of the piece before, as left by the network's last gradient or evaluation (`network.final_states`).
+    Every piece gets the values without samples. Sequences that have ended drop out of later pieces; with `at_once`, so
+    many go on at a time, and a new sequence takes the place of an ended sequence (1.6.2). Warns of nodes that look at
+    other frames without a state: such nodes see no frames beyond the edges of a piece. Raises TrainingError for states
+    of delays that look into the future.
     """
     check_kind(network, Network, "what is cut into pieces for", "a network")
     check_kind(frames, int, "the number of frames of a piece", "an integer")

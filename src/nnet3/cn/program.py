@@ -46,8 +46,8 @@ class Question:
     `outputs`: nodes whose values are wanted. `given`: computed nodes with known values. `criteria`: the outputs to be
     differentiated, with respect to the nodes marked in `flags`. `probes` and `training`: see `CnSource`. With
     `stores_statistics` components take test mode's normalization from the samples. `accumulates`: whether gradients of
-    stored nodes are added to the contents of their memory, or overwrite them. `apart`: names of nodes that stay
-    separate kernels, as all do if it is None (see `fusing`).
+    stored nodes are added to the contents of memory, or overwrite the contents. `apart`: names of nodes that stay
+    separate kernels; None for all (see `fusing`).
     """
 
     graph: NodeGraph
@@ -64,7 +64,7 @@ class Question:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for questions that one program of a network answers."""
+        """Equal for questions answered by one program of a network."""
         names = self.graph.names
         flagged = (node for node, flag in self.flags.items() if flag)
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
@@ -87,7 +87,7 @@ class Program:
         cache: ComputationCache,
         source: CnSource | None = None,
     ):
-        """`source`: the source of a program of the same question for other samples."""
+        """`source`: the source of a program for an equal question about other samples."""
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.options, self.cache = question, options, cache
@@ -157,9 +157,9 @@ class Program:
         return self._restricted() or self.cache.program(self.task)
 
     def _restricted(self) -> NnetComputation | None:
-        """The program for sequences of different lengths, made of one for more sequences that are all longer.
+        """The program for sequences of different lengths, made of a program for more sequences, all longer.
 
-        None if there is none, or if values at the end of a sequence are not zeros.
+        None without such a program, or if values at the end of a sequence are not zeros.
         """
         layout = self.question.layout
         if layout is None or not layout.is_ragged or not self.source.ends_in_zeros:

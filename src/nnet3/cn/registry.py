@@ -29,8 +29,8 @@ def register(operation: Made) -> Made:
     """Let networks with this operation be saved and loaded; also a decorator.
 
     The class is a dataclass whose fields are options: int, float, bool, str, tuples of int, or one of these or None.
-    Raises NetworkError for another class, and for a `type` that is no name or belongs to another class; the same class
-    made anew takes the place of the old one.
+    Raises NetworkError for any other class, and for a `type` that is no name or belongs to another class; a class
+    made anew takes the place of its old version.
     """
     check_kind(operation, type, "what is registered", "a class derived from cn.Operation")
     name, made = operation.__name__, getattr(operation, "type", "")
@@ -70,7 +70,7 @@ def check_is_registered(operation: Operation) -> None:
 
 
 def is_same_class(one: type, other: type) -> bool:
-    """Tell whether the classes are one, or one class made twice as in a notebook."""
+    """Tell whether two classes are one, or one class made twice as in a notebook."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
@@ -86,7 +86,7 @@ for _found in pkgutil.iter_modules(nodes.__path__):
 
 
 def is_stored(operation: Operation) -> bool:
-    """Tell whether nodes of this operation keep their value and its memory."""
+    """Tell whether nodes of this operation keep value and memory."""
     return _NODE_CLASSES.get(operation.type, Node).is_stored
 
 

@@ -48,7 +48,7 @@ class Runner:
         device: torch.device,
         recorders: Mapping[str, Kernel],
     ):
-        """`recorders`: kernels that replace kernels of the same names."""
+        """`recorders`: kernels that replace kernels by name."""
         self.gradients, self._bonds = gradients, Bonds(program, gradients)
         self.program, self.dtype, self.device = program, dtype, device
         self.names = program.source.names
@@ -229,7 +229,7 @@ class Runners:
     def _made(self, question: Question, spare: Runner | None) -> Runner:
         """Returns the spare runner, changed to the question, or else a new runner.
 
-        The spare one ran the same question for other samples.
+        The spare runner ran an equal question for other samples.
         """
         if spare is not None and not spare.is_current():
             spare = None

@@ -52,9 +52,9 @@ class Sequences(Sequence[Array]):
 
 
 def sequences(arrays: Sequence[Any], *, layout: str = "columns") -> Sequences:
-    """A batch of sequences, each an array (D, T_i) with a column for each frame; lengths may differ.
+    """A batch of sequences, arrays (D, T_i) with a column for each frame; lengths may differ.
 
-    With `layout="rows"` each is (T_i, D). Class indexes may be given as integers (T_i,).
+    With `layout="rows"` the arrays are (T_i, D). Class indexes may be given as integers (T_i,).
     """
     return Sequences(arrays, layout)
 
@@ -102,12 +102,12 @@ def copied(array: Array, dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True)
 class SampleLayout:
-    """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
+    """The samples of a minibatch, and the order of rows: frame by frame across sequences.
 
-    `lengths`: frames of each sequence. Without `are_sequences` each sample is a separate sequence of one frame. `first`
-    (a number for each sequence, if not 0): the time of the sequence's first frame. `numbers` (likewise, if not 0, 1,
-    ...): the sequence's n. Longer sequences have lower numbers, so that batches of the same lengths in any order are
-    alike.
+    `lengths`: frames of each sequence. Without `are_sequences` a sample is a separate sequence of one frame. `first`
+    (a number for each sequence, if not 0): the time of the sequence's first frame. `numbers` (a number for each
+    sequence, if not 0, 1, ...): the sequence's n. Longer sequences have lower numbers, so that batches of equal
+    lengths in any order are alike.
     """
 
     lengths: tuple[int, ...]
@@ -246,11 +246,11 @@ class SampleLayout:
 
     @cached_property
     def frame_of_row(self) -> Array:
-        """The frame number of each row within its sequence."""
+        """The frame number of every row within its sequence."""
         return self._order - self._starts[self.sequence_of_row]
 
     def rows_at(self, sequence: Array, frame: Array) -> Array:
-        """The rows of these frames of these sequences; -1 for absent frames."""
+        """The rows of the given frames of the given sequences; -1 for absent frames."""
         lengths = np.array(self.lengths)[sequence]
         exists = (frame >= 0) & (frame < lengths)
         row_of_place = np.argsort(self._order)
@@ -265,7 +265,7 @@ class SampleLayout:
 
 
 class Layouts:
-    """The samples on each axis, by its name ("" for the frames of inputs without an axis of their own)."""
+    """The samples on an axis, by the name of the axis ("" for the frames of inputs without an axis of their own)."""
 
     def __init__(self, by_axis: Mapping[str, SampleLayout]):
         counts = {axis: len(layout.lengths) for axis, layout in by_axis.items()}
@@ -278,7 +278,7 @@ class Layouts:
             self._by_axis[SEQUENCES] = SampleLayout((1,) * number, are_sequences=False)
 
     def with_axes(self, by_axis: Mapping[str, SampleLayout]) -> Layouts:
-        """The layouts of these axes: the same object if the axes are equal."""
+        """The layouts of the given axes: the object itself if the axes are equal."""
         return self if by_axis == self._given else Layouts(by_axis)
 
     def on(self, axis: str) -> SampleLayout | None:

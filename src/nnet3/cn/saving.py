@@ -1,7 +1,7 @@
-"""Saving and loading of networks: one safetensors file, with the graph as readable text in its header.
+"""Saving and loading of networks: one safetensors file, with the graph as readable text in the header.
 
-`strings model.cn | head` shows the graph. Nothing in a file is executed: it is a JSON header, numbers, and lines that
-name known node types.
+`strings model.cn | head` shows the graph. Nothing in a file is executed: a file is a JSON header, numbers, and lines
+naming known node types.
 """
 
 from __future__ import annotations

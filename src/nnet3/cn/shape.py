@@ -20,7 +20,7 @@ class Shape:
     """`rows` x `cols`; `cols` is None for a column per sample (printed as S).
 
     Samples may lie on several axes: a sequence may have one number of frames on one axis and another on the next. Then
-    `cols` is the name of the axis; the axis of input frames has no name (None). On the axis "sequence" each sequence
+    `cols` is the name of the axis; the axis of input frames has no name (None). On the axis "sequence" a sequence
     has one sample (printed as N).
     """
 

@@ -43,7 +43,7 @@ def _known(value: Any, what: str, axis: int) -> Sequences | SparseColumns | np.n
 
 
 def _lengths(value: Sequences | SparseColumns | np.ndarray, axis: int) -> Sequence[int]:
-    """The frames of each sequence; 1 for each sample without a sequence."""
+    """The frames of every sequence; 1 for a sample without a sequence."""
     if isinstance(value, Sequences):
         return value.lengths
     if isinstance(value, SparseColumns):
@@ -68,7 +68,7 @@ def sum_gradients(gradients: Sequence[Tensor], reduction: RowReduction) -> None:
 
 
 def _sum_sparse(gradient: Tensor, reduction: RowReduction) -> None:
-    """Sums a sparse gradient over processes: each writes its rows to separate places of tables, which are summed."""
+    """Sums a sparse gradient over processes: every process writes rows to separate places of summed tables."""
     own = gradient.coalesce()
     counts = torch.zeros(reduction.size, dtype=torch.float64)
     counts[reduction.rank] = own.values().shape[0]

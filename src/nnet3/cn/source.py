@@ -41,10 +41,10 @@ EARLY = ":early"
 class CnSource:
     """The nodes of a graph needed by `roots`, by their names in the graph.
 
-    `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
+    `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of a node is needed
     (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of the zeros is
     the gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`:
-    whether gradients of stored nodes are added to the contents of their memory. `apart`: names of nodes not to be taken
+    whether gradients of stored nodes are added to the contents of memory. `apart`: names of nodes not to be taken
     into sums (see `fusing`); None if no node is.
     """
 
@@ -161,7 +161,7 @@ class CnSource:
         self._sum_of(number, node, name, fused.terms, before)
 
     def _sum_of(self, number: int, node: Node, name: str, terms: Sequence[SumTerm], before: int = -1) -> None:
-        """A node that adds up terms, and the value of the node `before` the loop, if there is one."""
+        """A node that adds up terms, and the value of the node `before` the loop, if any."""
         operands = [operand for term in terms for operand in term.operands]
         numbers, shapes = [self.number[operand] for operand in operands], [operand.shape for operand in operands]
         is_below = self._flags.get(node, False)

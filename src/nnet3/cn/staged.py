@@ -1,4 +1,4 @@
-"""Networks in stages (see `stages`): programs one after the other, with PyTorch's computations in between; their times.
+"""Networks in stages (see `stages`): programs one after another, with PyTorch's computations in between; times.
 
 Autograd goes through all stages: a program is a function whose derivative is the program's backward part.
 """
@@ -33,9 +33,9 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True)
 class InStages(Generic[Seen]):
-    """The parts of a network in stages, in order: titles, each with a program, or None where PyTorch computes.
+    """The parts of a network in stages, in order: a title with a program, or with None where PyTorch computes.
 
-    In the place of a program there may be its graph, or the task of compiling it.
+    In the place of a program may stand its graph, or the task of compiling the graph.
     """
 
     parts: tuple[tuple[str, Seen | None], ...]
@@ -168,7 +168,7 @@ class ProgramFunction(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class ProgramPart:
-    """One program of a staged run, its given values, and the contexts of nodes in its loops."""
+    """One program of a staged run, the program's given values, and the contexts of nodes in its loops."""
 
     question: Question
     given: tuple[Node, ...]
@@ -206,7 +206,7 @@ class StagedRun:
                         self._whole(part)
 
     def parts(self) -> Iterator[ProgramPart | Node]:
-        """The parts computed one after the other: programs, and nodes of whole sequences."""
+        """The parts computed one after another: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.network._nodes.stages:
             nodes = [node for node in stage.nodes if node in waiting]

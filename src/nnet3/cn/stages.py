@@ -16,7 +16,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """The time at which a node is computed: places come in order. Nodes of a program have one place, and one axis."""
+    """The time at which a node is computed: places come in order. Nodes of a program share one place and one axis."""
 
     level: int
     is_program: bool

@@ -1,8 +1,8 @@
 """SteppedOperation: a node of whole sequences inside a loop over frames, such as a decoder's attention.
 
 A step of the loop has one frame of each sequence of the first operand. The further operands, the *contexts*, lie
-outside of the loop, and all their frames are known before the loop begins. No program holds contexts: each run is given
-the contexts, and their gradients are collected in place, like the gradients of a component's parameters.
+outside of the loop: all their frames are known before the loop begins. No program holds contexts: a run is given
+the contexts, and gradients of contexts are collected in place, like the gradients of a component's parameters.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 
 
 def to_text(network: Network) -> str:
-    """The graph, its criteria and outputs as text that `from_text` reads.
+    """The graph, criteria and outputs as text for `from_text`.
 
     Raises NetworkError for operations that are not registered.
     """
@@ -135,7 +135,7 @@ class _Reader:
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
-        """The operation, if it has the given options and their values are of the right kinds."""
+        """The operation, if it has the given options, with values of the right kinds."""
         made = OPERATIONS[type]
         kinds = made.option_kinds()
         for name in options:

@@ -73,25 +73,25 @@ def train(
     resume: bool = False,
     **options: Any,
 ) -> History:
-    """Train for `epochs` passes over the minibatches; returns the criterion (1.2) of each epoch, its mean over samples.
+    """Train for `epochs` passes over the minibatches; returns the criterion (1.2) of each epoch, a mean over samples.
 
     Without an `optimizer` training is gradient descent. An optimizer of `network.tensors().values()` gets gradients per
     sample (see `Network.backward`); LBFGS may ask for gradients several times.
 
     `minibatches`: a list, a function that begins anew for each epoch, or a reader such as `cn.Minibatches`.
     `learning_rate`: a number; two numbers, the rate then falls from the first to the second in equal ratios; or a
-    function of the finished part of training, 0 to 1 (if `minibatches` is a function, its minibatches are counted
-    first). An optimizer has its own rates, which change only if `learning_rate` does. `report(epoch, criterion)` is
+    function of the finished part of training, 0 to 1 (if `minibatches` is a function, minibatches are counted
+    first). An optimizer has rates of its own, unchanged unless `learning_rate` changes. `report(epoch, criterion)` is
     called after each epoch.
 
-    `metrics`: nodes of the network (1 x 1), or their names; the means of metrics over samples are taken beside the
+    `metrics`: nodes of the network (1 x 1), or names of nodes; the means of metrics over samples are taken beside the
     criterion. `validation`: held-out minibatches for criterion and metrics after each epoch, in test mode. `options`:
     see `NetworkTrainingOptions`. `parameters`: options of single parameters, by name or pattern such as "lstm.*":
     {"E": {"learning_rate_factor": 0.1}}.
 
     `folder`: the place of checkpoints, the log, curves and the trained network (`final.cn`); with `resume` training
     goes on from the last checkpoint in the folder, to the same bits. Processes started by torchrun share out the
-    sequences of every minibatch; together they do the work of one process.
+    sequences of every minibatch; together the processes do the work of one.
 
     Raises TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and for no
     minibatches; Nnet3Error for a folder that cannot be written, or whose run cannot be gone on with.

@@ -71,7 +71,7 @@ class NetworkTrainingOptions(ParameterOptions):
         return TrainerOptions(**own | {"max_skipped": _NO_LIMIT}, batchnorm_stats_scale=1.0, seed=seed)
 
     def steers(self, name: str) -> bool:
-        """True if other values of an option lead to other parameters."""
+        """True if different values of an option lead to different parameters."""
         return next(item.steers for item in declared(type(self)) if item.name == name)
 
     @property
@@ -86,7 +86,7 @@ class NetworkTrainingOptions(ParameterOptions):
 
 
 class OptionsByName:
-    """The options of each parameter: the common options, then changes by each pattern that fits the name, in order."""
+    """The options of a parameter: the common options, then changes by every pattern that fits the name, in order."""
 
     def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, Any]]):
         check_kind(by_pattern, Mapping, "parameters", "a mapping from names or patterns to options")
@@ -106,7 +106,7 @@ class OptionsByName:
         return self._of_all.natural_gradient or any(said)
 
     def has_natural_gradient(self, name: str) -> bool:
-        """True if a parameter learns by natural gradient, where it has one."""
+        """True if a parameter with a natural gradient learns by it."""
         return self.of(name).natural_gradient
 
     def of(self, name: str) -> ParameterOptions:

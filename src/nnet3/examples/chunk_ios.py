@@ -56,7 +56,7 @@ def check_length(what: str, count: int, num_frames: int, factor: int, tolerance:
 
 
 def check_ivectors(ivectors: np.ndarray | None, period: int, num_frames: int, tolerance: int) -> None:
-    """Raise TrainingError unless the ivectors, if there are any, are for so many frames, within `tolerance`."""
+    """Raise TrainingError unless the ivectors, if any, are for so many frames, within `tolerance`."""
     if ivectors is not None and (len(ivectors) == 0 or abs(len(ivectors) * period - num_frames) > tolerance):
         raise TrainingError(
             f"{len(ivectors)} ivectors, one every {period} frames, do not belong to {num_frames} frames of features "
@@ -81,7 +81,7 @@ def posterior_matrix(posterior: Posterior, num_pdfs: int) -> SparseMatrix:
 
 
 def alignment_matrix(pdfs: np.ndarray, num_pdfs: int) -> SparseMatrix:
-    """Returns (frames, num_pdfs) with a one in the column of each frame's pdf."""
+    """Returns (frames, num_pdfs) with a 1 in every frame's row, at the column of the frame's pdf."""
     frames = len(pdfs)
     return posterior_matrix(Posterior(np.arange(frames + 1), pdfs, np.ones(frames, np.float32)), num_pdfs)
 

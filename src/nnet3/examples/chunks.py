@@ -32,7 +32,7 @@ class Chunk:
 
     @property
     def first_input_frame(self) -> int:
-        """The first frame with context; if it is negative, the utterance's first frame is repeated."""
+        """The first frame with context; a negative number repeats the utterance's first frame."""
         return self.first_frame - self.left_context
 
     @property
@@ -41,7 +41,7 @@ class Chunk:
 
 
 class ChunkSplitter:
-    """Cuts utterances into chunks, and counts its cuts."""
+    """Cuts utterances into chunks, and counts the cuts."""
 
     def __init__(self, options: ChunkOptions):
         self.options = options
@@ -61,7 +61,7 @@ class ChunkSplitter:
         return self.options.num_frames_overlap / self.options.num_frames[0]
 
     def split(self, num_frames: int, rng: np.random.Generator) -> list[Chunk]:
-        """Returns the chunks of an utterance of so many input frames; none if it is too short."""
+        """Returns the chunks of an utterance of so many input frames; none for an utterance too short."""
         chunks = self._with_weights(num_frames, self._place(num_frames, rng))
         self.num_utterances += 1
         self.num_frames += num_frames
@@ -157,7 +157,7 @@ def _splits(num_frames: tuple[int, ...], overlap: float, longest: int) -> list[t
 
 
 def _gaps(num_frames: int, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The gap before each chunk of so many frames, (chunks,); negative where chunks overlap."""
+    """The gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
     free = num_frames - int(counts.sum())
     if free >= 0:
         places = len(counts) + 1

@@ -80,7 +80,7 @@ class Changes(ContextChanges):
 
 
 def filter_times(io: NnetIo, first: float, last: float) -> NnetIo:
-    """Keeps the rows with first <= t <= last. A compressed matrix that loses rows becomes a full one."""
+    """Keeps the rows with first <= t <= last. A compressed matrix that loses rows becomes a full matrix."""
     kept = np.flatnonzero((io.indexes[:, 1] >= first) & (io.indexes[:, 1] <= last))
     if len(kept) == len(io.indexes):
         return io

@@ -16,7 +16,7 @@ from nnet3.kaldi_io.general import append_rows, compressed, scaled
 
 @dataclass(frozen=True, eq=False)
 class NnetIo:
-    """The rows of an input, or the supervision of an output node, as they lie in the file.
+    """The rows of an input, or the supervision of an output node, as in the file.
 
     `indexes` is (rows, 3) int32: n, t, x of each row. `matrix` has as many rows: a float32 array, a SparseMatrix or a
     CompressedMatrix, whose codes are kept.
@@ -28,7 +28,7 @@ class NnetIo:
 
     @property
     def structure(self) -> tuple[str, tuple[int, int], bytes]:
-        """A value equal for ios that fit in one minibatch: name, rows, columns and indexes."""
+        """A value equal for ios that may share a minibatch: name, rows, columns and indexes."""
         rows, columns = self.matrix.shape
         return self.name, (rows, columns), np.ascontiguousarray(self.indexes, np.int32).tobytes()
 
@@ -53,7 +53,7 @@ def read_io(reader: Reader) -> NnetIo:
 
 
 def write_io(writer: Writer, io: NnetIo) -> None:
-    """Writes what `read_io` reads, byte for byte as Kaldi does."""
+    """Writes the form read by `read_io`, byte for byte as Kaldi does."""
     writer.token("<NnetIo>")
     writer.token(io.name)
     writer.index_vector(io.indexes)
@@ -67,11 +67,11 @@ OnDamage = Literal["error", "skip"]
 
 @dataclass(frozen=True)
 class ExampleKind(Generic[E]):
-    """A kind of examples as functions, for programs that shuffle, merge and copy them.
+    """A kind of examples as functions, for programs that shuffle, merge and copy examples.
 
     `structure` is equal for examples that may be merged into one minibatch; `describe` is the structure in words. Rules
     of minibatch sizes ask for `size`. `merge` makes one example of several of equal structure, with compressed matrices
-    if its second argument says so. `weighted` multiplies the supervision of `output`, `renamed` renames it.
+    if the second argument says so. `weighted` multiplies the supervision of `output`, `renamed` renames `output`.
     """
 
     token: str  # what an example begins with in a file, such as <Nnet3Eg>
@@ -88,9 +88,9 @@ class ExampleKind(Generic[E]):
 class ExampleReader(TableReader[E]):
     """Iterates over (key, example) of a table; only one example is held at a time.
 
-    `on_damage`: "error" raises TableError at a damaged record, naming file, key and place; "skip" warns, counts it in
-    `num_damaged` and goes on with the next record. The rspecifier's option `p` is the same as "skip". `checksum` is the
-    CRC-32 of the last example as it lies in the file.
+    `on_damage`: "error" raises TableError at a damaged record, naming file, key and place; "skip" warns, counts the
+    record in `num_damaged` and goes on with the next record. The rspecifier's option `p` equals "skip". `checksum` is
+    the CRC-32 of the last example as stored in the file.
     """
 
     def __init__(self, rspecifier: str, kind: ExampleKind[E], on_damage: OnDamage = "error"):
@@ -132,12 +132,12 @@ class Example:
         return 1 + int(self.ios[0].indexes[:, 0].max(initial=-1))
 
     def io(self, name: str) -> NnetIo | None:
-        """The first io of a name; None without one."""
+        """The first io of a name; None if missing."""
         return next((io for io in self.ios if io.name == name), None)
 
 
 def read_example(reader: Reader) -> Example:
-    """Reads the `<Nnet3Eg>` at the reader's position. ModelFormatError if it is damaged."""
+    """Reads the `<Nnet3Eg>` at the reader's position. ModelFormatError for a damaged example."""
     reader.expect(TOKEN)
     reader.expect("<NumIo>")
     start = reader.position
@@ -150,7 +150,7 @@ def read_example(reader: Reader) -> Example:
 
 
 def write_example(writer: Writer, example: Example) -> None:
-    """Writes what `read_example` reads, byte for byte as Kaldi does."""
+    """Writes the form read by `read_example`, byte for byte as Kaldi does."""
     writer.token(TOKEN)
     writer.token("<NumIo>")
     writer.int32(len(example.ios))
@@ -177,7 +177,7 @@ def size(example: Example) -> int:
 def merge(examples: Sequence[Example], compress: bool = False) -> Example:
     """Returns one example with the rows of all: ios by name in alphabetical order, sequences numbered on.
 
-    Sparse matrices stay sparse, all others become full, compressed if `compress`.
+    Sparse matrices stay sparse, all others become full, or compressed with `compress`.
     """
     if not examples:
         raise ArgumentError("there are no examples to merge")

@@ -23,7 +23,7 @@ _LOG = logging.getLogger("nnet3")
 
 
 class ExampleMaker:
-    """Makes the examples of utterance after utterance. `splitter` counts its cuts."""
+    """Makes the examples of utterance after utterance. `splitter` counts cuts."""
 
     def __init__(self, options: MakingOptions):
         self.options = options
@@ -33,9 +33,9 @@ class ExampleMaker:
     def make(
         self, key: str, features: GeneralMatrix, supervision: FrameTargets, ivectors: np.ndarray | None = None
     ) -> list[tuple[str, Example]]:
-        """Returns the examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
+        """Returns the examples of an utterance and the keys, `KEY-FIRSTFRAME`; none if the utterance is too short.
 
-        features (frames, dim); supervision (output frames, columns); ivectors (rows, dim). TrainingError if their
+        features (frames, dim); supervision (output frames, columns); ivectors (rows, dim). TrainingError if the
         lengths do not fit.
         """
         options, num_frames, factor = self.options, features.shape[0], self.options.chunks.frame_subsampling_factor
@@ -59,7 +59,7 @@ class ExampleMaker:
 
 @dataclass
 class MakingStatistics:
-    """Counts of utterances: `failed` ones lack something or do not fit; `short` ones are too short for a chunk."""
+    """Counts of utterances: `failed` utterances lack data or do not fit; `short` utterances have too few frames."""
 
     utterances: int = 0
     examples: int = 0

@@ -30,7 +30,7 @@ class MinibatchSizes:
 
     @classmethod
     def parse(cls, text: str) -> MinibatchSizes:
-        """Reads the rules in `text`. Raises ArgumentError if there are none."""
+        """Reads the rules in `text`. Raises ArgumentError for a text without rules."""
         parts = text.split("/")
         rules = []
         for part in parts:
@@ -60,7 +60,7 @@ class MinibatchSizes:
         return max(last for _, last in self._ranges(size_of_example))
 
     def largest_within(self, size_of_example: int, available: int) -> int:
-        """Returns the largest minibatch possible with so many examples; 0 without any."""
+        """Returns the largest minibatch possible with so many examples; 0 if no minibatch is."""
         sizes = [min(last, available) for first, last in self._ranges(size_of_example) if first <= available]
         return max(sizes, default=0)
 
@@ -87,7 +87,7 @@ def _number(text: str, whole: str) -> int:
 
 @dataclass
 class MergingStatistics:
-    """Counts of examples, minibatches, and examples that were discarded."""
+    """Counts of examples, minibatches, and discarded examples."""
 
     num_examples: int = 0
     discarded: Counter[str] = field(default_factory=Counter)  # examples of structures that did not fill a minibatch
@@ -122,13 +122,13 @@ class MergingStatistics:
 
 
 def short(keys: Sequence[str]) -> str:
-    """Returns the first keys of examples, and how many more there are."""
+    """Returns the first keys of examples, and the number of further keys."""
     return " ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
 
 
 @dataclass(frozen=True)
 class ExampleGroup(Generic[E]):
-    """Examples for one minibatch, with their keys and the key of the minibatch."""
+    """Examples for one minibatch, with keys of the examples and the key of the minibatch."""
 
     key: str
     keys: tuple[str, ...]
@@ -173,7 +173,7 @@ class Grouper(Generic[E]):
         return self._group(queue, size)
 
     def finish(self) -> Iterator[ExampleGroup[E]]:
-        """Yields the rest, structures in the order of their oldest examples; discards examples that fit no rule."""
+        """Yields the rest, structures in the order of oldest examples; discards examples without a fitting rule."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             size = self._kind.size(queue[0][1])

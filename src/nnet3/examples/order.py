@@ -1,4 +1,4 @@
-"""Shuffles streams of examples, takes parts of them, and copies them to several places."""
+"""Shuffles streams of examples, takes parts of streams, and copies streams to several places."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ M = TypeVar("M")
 
 
 class NoMinibatchesError(TrainingError):
-    """The archives have no examples, or too few for one minibatch of each process."""
+    """The archives have no examples, or too few for a minibatch of every process."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The progress of training: complete epochs, and minibatches of the next one."""
+    """The progress of training: complete epochs, and minibatches of the next epoch."""
 
     epoch: int = 0
     minibatch: int = 0
@@ -38,8 +38,8 @@ class SourceOptions:
     """`minibatch_size`: a rule such as 64 or 1:64; None if the examples are minibatches already. `shuffle_buffer`: the
     number of examples held for shuffling (0: all; None: the order of the archives is kept).
 
-    `num_ranks` processes that train together divide minibatches `num_ranks` times as large, so that their parts have
-    equal structure. Minibatches made already go to the processes in turn, and all processes take equally many.
+    `num_ranks` processes that train together divide minibatches `num_ranks` times as large into parts of equal
+    structure. Minibatches made already go to the processes in turn, and all processes take equally many.
 
     `num_halved`: the number of minibatches, from the beginning of epoch 0, of half the size.
     """
@@ -64,7 +64,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class Prepared(Generic[M]):
-    """A minibatch, its key, the keys of its examples, and the position of training after it.
+    """A minibatch, the minibatch's key, the keys of its examples, and the position of training afterwards.
 
     `examples_done`: the epoch's examples then seen by all processes together; a minibatch made already counts 1.
     """
@@ -77,9 +77,9 @@ class Prepared(Generic[M]):
 
 
 class MinibatchSource(Generic[E, M]):
-    """The minibatches of any epoch, which depend on the seed, the epoch's number and the archives alone.
+    """The minibatches of any epoch, determined by the seed, the epoch's number and the archives alone.
 
-    So training goes on anywhere: `epoch(position)` gives the minibatches that an uninterrupted run would have got.
+    So training goes on anywhere: `epoch(position)` gives the minibatches of an uninterrupted run.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class MinibatchSource(Generic[E, M]):
         of_table: Callable[[E, int], E] | None = None,
         mixed: Sequence[int] | None = None,
     ):
-        """`prepare` makes a minibatch of a merged example and its key. `change` turns an example into its form in an
-        epoch (its second argument), for instance shifted in time; `of_table` into its form in a table, by the
-        table's number. All run in the background thread.
+        """`prepare` makes a minibatch of a merged example and its key. `change` turns an example into the form of an
+        epoch (the second argument), for instance shifted in time; `of_table` into the form in a table, by the
+        table's number. All three run in the background thread.
 
         `mixed` has the number of examples of each table: the tables are then mixed, instead of coming table by table.
         """
@@ -113,7 +113,7 @@ class MinibatchSource(Generic[E, M]):
         return Background(self.prepared(position), self.options.ahead)
 
     def prepared(self, position: Position) -> Iterator[Prepared[M]]:
-        """Yields what `epoch` does, without a thread. Raises NoMinibatchesError."""
+        """Yields the minibatches of `epoch`, without a thread. Raises NoMinibatchesError."""
         number = examples = 0
         for number, (group, size) in enumerate(self._groups_of_rank(position.epoch), 1):
             examples += size
@@ -123,7 +123,7 @@ class MinibatchSource(Generic[E, M]):
             raise self._no_minibatches()
 
     def count(self) -> tuple[int, int]:
-        """Returns the number of minibatches of each process in epoch 0, and that of the examples of all processes.
+        """Returns the numbers of minibatches of each process and of examples of all processes, in epoch 0.
 
         Makes no minibatch. Raises NoMinibatchesError.
         """
@@ -142,7 +142,7 @@ class MinibatchSource(Generic[E, M]):
         return NoMinibatchesError("\n".join([summary, *self.statistics.discarded_in_words()]))
 
     def _made(self, group: ExampleGroup[E]) -> M:
-        """Returns the minibatch of a group. Errors name its examples."""
+        """Returns the minibatch of a group. Errors name the group's examples."""
         try:
             merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
             return self._prepare(merged, group.key)
@@ -207,7 +207,7 @@ class MinibatchSource(Generic[E, M]):
                     yield entry
 
     def _examples_of(self, number: int, epoch: int) -> Generator[tuple[str, E]]:
-        """Yields the examples of a table as they are in an epoch."""
+        """Yields the examples of a table as changed for an epoch."""
         counted = checksum = 0
         with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
             known = 0

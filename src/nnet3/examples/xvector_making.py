@@ -1,4 +1,4 @@
-"""Makes examples for x-vectors: stretches of utterances, each of one class (Kaldi: nnet3-xvector-get-egs)."""
+"""Makes examples for x-vectors: stretches of utterances, labelled with one class (Kaldi: nnet3-xvector-get-egs)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
 
 
 def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stretch]]:
-    """Returns the stretches of each utterance, from lines `UTTERANCE TABLE IGNORED START LENGTH LABEL`.
+    """Returns the stretches of every utterance, from lines `UTTERANCE TABLE IGNORED START LENGTH LABEL`.
 
     Raises TrainingError for a line of another form, or of a table other than 0 .. num_tables - 1.
     """

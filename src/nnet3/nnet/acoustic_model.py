@@ -63,7 +63,7 @@ class AcousticModel(RunsUtterances):
 
     @property
     def left_context(self) -> int:
-        """Frames of input needed to the left of an output frame; always that of the network as it is now."""
+        """Frames of input needed to the left of an output frame, always by the present network."""
         return self.nnet.left_context
 
     @property
@@ -72,7 +72,7 @@ class AcousticModel(RunsUtterances):
         return self.nnet.right_context
 
     def copy(self) -> AcousticModel:
-        """A copy whose network and priors are independent."""
+        """A copy with independent network and priors."""
         return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> AcousticModel:
@@ -141,7 +141,7 @@ class AcousticModel(RunsUtterances):
         writer.vector(self.priors.cpu().numpy())
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a `.mdl` file that Kaldi reads. It is written atomically."""
+        """Write a `.mdl` file for Kaldi, atomically."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)
@@ -153,7 +153,7 @@ def network_of(model: Nnet | AcousticModel) -> Nnet:
 
 
 def device_of(nnet: Nnet) -> torch.device:
-    """Returns the device of a network's parameters and constants; the CPU if it has none."""
+    """Returns the device of a network's parameters and constants; the CPU without any."""
     leaves = with_parts(nnet.components.values())
     held = (getattr(leaf, name) for leaf in leaves for name in (*leaf.parameter_names, *leaf.constant_names))
     return next((tensor.device for tensor in held), torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Conversions of networks: arguments of `Nnet.to` in the forms that PyTorch's `to` takes, weights in other forms."""
+"""Conversions of networks: arguments of `Nnet.to` in the forms of PyTorch's `to`, weights in other forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_target(
 ) -> tuple[torch.dtype | None, torch.device | None]:
     """Returns (dtype, device) from `to("cpu")`, `to(torch.float64)`, `to(device, dtype)`, `to(tensor)` or the keywords.
 
-    Raises ArgumentError for anything else, for a dtype that holds no floats and for CUDA where there is none.
+    Raises ArgumentError for anything else, for a dtype without floats and for CUDA on a machine without CUDA.
     """
     found: dict[str, object] = {"dtype": dtype, "device": device}
     for value in target:
@@ -98,7 +98,7 @@ def converted(nnet: N, dtype: torch.dtype | None, device: torch.device | None) -
 
 
 def widest_type(components: Iterable[Component]) -> torch.dtype | None:
-    """Returns the type to which all floats of parameters and constants are promoted; None if there are none."""
+    """Returns the type to which all floats of parameters and constants are promoted; None without floats."""
     names = ((each, (*each.parameter_names, *each.constant_names)) for each in components)
     types = {getattr(each, name).dtype for each, own in names for name in own}
     floats = [dtype for dtype in types if dtype.is_floating_point]

@@ -74,7 +74,7 @@ class ComponentDigests:
 
 
 def with_parts(components: Iterable[Component]) -> list[Component]:
-    """Returns components, and behind them their parts."""
+    """Returns components, followed by the parts of components."""
     flat = list(components)
     for component in flat:
         flat += getattr(component, "parts", ())

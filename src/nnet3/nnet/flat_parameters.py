@@ -1,4 +1,4 @@
-"""Flat parameters: one buffer for a whole network, on which a norm, a sum or a scale is one operation."""
+"""Flat parameters: one buffer for a whole network, for norms, sums and scales in one operation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ K = TypeVar("K")
 
 
 class Piece(NamedTuple):
-    """Parameters of one component in one buffer: elements [start, end)."""
+    """Parameters of a component in a buffer: elements [start, end)."""
 
     component: str
     buffer: int
@@ -75,7 +75,7 @@ def flatten(components: Mapping[str, Component], old: FlatParameters) -> FlatPar
     """Moves the parameters of components, in order, into buffers; keeps the buffers of `old` if the parameters lie
     there.
 
-    Tensors stay the same objects: their memory becomes part of a buffer. A tensor that occurs twice is stored once.
+    Tensor objects are kept: their memory becomes part of a buffer. A tensor that occurs twice is stored once.
     """
     parameters = {id(t): (name, t) for name, c in components.items() for t in c.parameters().values()}
     numbers: dict[tuple[torch.dtype, torch.device], int] = {}

@@ -1,4 +1,4 @@
-"""Loads model files by path and finds out which kind of model they hold, in text or binary."""
+"""Loads model files by path, in text or binary, and finds out the kind of model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
 
 
 def load_nnet(path: str | os.PathLike[str]) -> Nnet:
-    """Loads the network in a file, which may be a `.mdl` file. Raises ModelFormatError."""
+    """Loads the network in a file, possibly a `.mdl` file. Raises ModelFormatError."""
     return network_of(load(path))
 
 
@@ -46,7 +46,7 @@ def load_transition_model(path: str | os.PathLike[str]) -> TransitionModel:
 
 
 def read_transition_model(reader: Reader) -> TransitionModel:
-    """Reads the transition model that comes next; see `load_transition_model`."""
+    """Reads the transition model at the reader's position; see `load_transition_model`."""
     if reader.peek_token() == _RAW:
         raise reader.error("this is a raw network, which has no transition model: give a .mdl file")
     return TransitionModel.read(reader)

@@ -89,7 +89,7 @@ def _read_components(reader: Reader) -> dict[str, Component]:
 def _resolve(
     reader: Reader, start: int, lines: _ConfigLines, components: dict[str, Component]
 ) -> tuple[NetworkParts, list[str]]:
-    """Makes nodes of their lines; returns parts and warnings. An error in a line names its place in the file."""
+    """Makes nodes of lines; returns parts and warnings. An error in a line names the line's place in the file."""
     text = "\n".join(line for _, line in lines)
     try:
         return apply_config(NetworkParts((), components), text, reader.source, RandomSource(0), allow_components=False)
@@ -109,7 +109,7 @@ def num_not_finite(component: Component) -> int:
 
 
 def _count(tensor: Tensor) -> int:
-    """Counts elements that are not finite."""
+    """Counts the elements that are not finite."""
     return 0 if is_finite(tensor) else int((~tensor.isfinite()).sum())
 
 

@@ -32,10 +32,10 @@ from nnet3.xconfig.network_parts import apply_xconfig
 
 @sent_by_value
 class Nnet(RunsUtterances, Shown):
-    """A neural network: `nodes` in order, each component node right after its hidden input, and `components` by name.
+    """A neural network: `nodes` in order, a component node right after its hidden input, and `components` by name.
 
-    Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists the nodes and components that no
-    output needs.
+    Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists nodes and components needed by no
+    output.
     """
 
     def __init__(self, nodes: Sequence[NnetNode], components: dict[str, Component], warnings: Sequence[str] = ()):
@@ -57,7 +57,7 @@ class Nnet(RunsUtterances, Shown):
 
     @classmethod
     def from_xconfig(cls, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> Self:
-        """A network from an xconfig, which describes layers. Raises ConfigError with a caret.
+        """A network from an xconfig, a text of layers. Raises ConfigError with a caret.
 
         Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
         (outputs, inputs), with the bias as one more column or without. Matrices not given are read from the files, or
@@ -69,13 +69,13 @@ class Nnet(RunsUtterances, Shown):
 
     @classmethod
     def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
-        """The same from a file. Raises ConfigError, also for a file that cannot be read or is no config."""
+        """Make a network from a config file. Raises ConfigError, also for a file unreadable or without a config."""
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
-        """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes.
+        """Add the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
 
-        The text may also be an xconfig, which is known by its layers.
+        The text may also be an xconfig, known by its layers.
         """
         if not isinstance(text, str):
             raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
@@ -118,7 +118,7 @@ class Nnet(RunsUtterances, Shown):
 
     @property
     def node_number(self) -> dict[str, int]:
-        """Position of each node by name."""
+        """Positions of nodes by name."""
         return self._parts.node_number
 
     def node(self, name: str) -> NnetNode:
@@ -134,7 +134,7 @@ class Nnet(RunsUtterances, Shown):
         return self.components[node.component]
 
     def node_dim(self, name: str) -> int:
-        """Number of columns of the node's value. Raises NetworkError if there is no such node."""
+        """Number of columns of the node's value. Raises NetworkError for an unknown node."""
         return self._parts.dim(self.node(name).name)
 
     @property
@@ -147,12 +147,12 @@ class Nnet(RunsUtterances, Shown):
 
     @property
     def input_dims(self) -> dict[str, int]:
-        """Columns of each input node."""
+        """Columns of every input node."""
         return {name: self.node_dim(name) for name in self.input_names}
 
     @property
     def output_dims(self) -> dict[str, int]:
-        """Columns of each output node."""
+        """Columns of every output node."""
         return {name: self.node_dim(name) for name in self.output_names}
 
     @property
@@ -213,7 +213,7 @@ class Nnet(RunsUtterances, Shown):
         return lines
 
     def to_xconfig(self) -> str:
-        """Returns an xconfig that expands to the network, with comments on nodes that belong to no layer."""
+        """Returns an xconfig that expands to the network, with comments on nodes outside layers."""
         return describe(self.parts).xconfig
 
     def info(self) -> str:
@@ -227,7 +227,7 @@ class Nnet(RunsUtterances, Shown):
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a raw network file that Kaldi reads. It is written atomically."""
+        """Write a raw network file for Kaldi, atomically."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)
@@ -272,7 +272,7 @@ class Nnet(RunsUtterances, Shown):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The widest type of parameters and constants; where there are none that of the last `to`, or float32."""
+        """The widest type of parameters and constants; without any, the type of the last `to`, or float32."""
         return widest_type(self.components.values()) or self.given_dtype or torch.float32
 
     def copy(self) -> Self:
@@ -298,9 +298,9 @@ class Nnet(RunsUtterances, Shown):
         return twin
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate; each component multiplies it by its factor.
+        """Set the underlying learning rate, which a component multiplies by its factor.
 
-        Raises ArgumentError unless it is a finite number >= 0.
+        Raises ArgumentError unless the rate is a finite number >= 0.
         """
         rate = check_number("a learning rate", rate, minimum=0.0)
         for component in self.components.values():
@@ -335,12 +335,12 @@ class Nnet(RunsUtterances, Shown):
 
         The parameters of the components are consecutive parts of a tensor, in order, so changes to the tensor change
         the parameters. Their memory moves into a buffer at the first call, and again after components, dtypes or
-        devices have changed. The tensor objects stay the same, but views taken before the move show the old memory.
+        devices have changed. The tensor objects are kept, but views taken before the move show the old memory.
         """
         return self._flat().buffers
 
     def squared_norms(self) -> dict[str, float]:
-        """Returns the sum of squares of the parameters of each component that has some, added up in float64."""
+        """Returns the sum of squares of the parameters of each component with parameters, added up in float64."""
         return self._flat().squared_norms()
 
     def _flat(self) -> FlatParameters:

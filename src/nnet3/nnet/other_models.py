@@ -1,4 +1,4 @@
-"""Names of the models written by other parts of Kaldi, for messages: their files are none of nnet3."""
+"""Names of the models written by other parts of Kaldi, for messages: such files are none of nnet3."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MOST_COMPONENTS = 12  # in a box
 
 @dataclass(frozen=True)
 class DrawnReference:
-    """A reference to a node: its `time` if that is a plain offset, else `words`; `extra`: scale, condition."""
+    """A reference to a node: its `time` if a plain offset, else `words`; `extra`: scale, condition."""
 
     node: str
     time: int | None
@@ -59,7 +59,7 @@ class NodeGroup:
 
 @dataclass
 class Readings:
-    """The references of one group to another."""
+    """The references of a group to another group."""
 
     readings: list[DrawnReference] = field(default_factory=list)
 
@@ -81,12 +81,12 @@ def _label(extra: str, readings: list[DrawnReference]) -> str:
 
 
 def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> Graph:
-    """Draws a network with a box for each layer, or for each node. Raises DrawingError for too many boxes."""
+    """Draws a network with a box a layer, or a box a node. Raises DrawingError for too many boxes."""
     return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
 
 
 def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
-    """Draws a box for each group; its id is the group's number."""
+    """Draws a box for each group, with the group's number as id."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
     arcs = collect_arcs(nnet, groups, _numbers(groups))
@@ -117,7 +117,7 @@ def _numbers(groups: list[NodeGroup]) -> dict[str, int]:
 
 
 def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
-    """Groups visible nodes: a component node joins its source node if no other node reads the source.
+    """Groups visible nodes: a component node joins its source node as the only reader of the source.
 
     With `same_time` a component node joins only if it also reads the source at its own index.
     """
@@ -154,7 +154,7 @@ def _same_layer(group: NodeGroup, node: NnetNode) -> bool:
 
 
 def _stem(name: str) -> str:
-    """Returns the part of a name before its last dot."""
+    """Returns the part of a name before the last dot."""
     return name.rpartition(".")[0]
 
 
@@ -171,7 +171,7 @@ def _descriptor(nnet: Nnet, number: int) -> Descriptor | None:
 
 
 def _plain_source(descriptor: Descriptor) -> str | None:
-    """Returns the node if the descriptor is just that, else None."""
+    """Returns the node if the descriptor is a plain node, else None."""
     plain = descriptor.plain()
     return plain.node if plain and plain.scale == 1.0 else None
 
@@ -261,7 +261,7 @@ def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[DrawnReference]:
 
 
 def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str) -> Iterator[DrawnReference]:
-    """`offset` is the sum of the offsets so far; `words` describes all other index changes so far."""
+    """`offset` is the sum of the offsets so far; `words` describes all further index changes so far."""
     if isinstance(forward, NodeReference):
         scale = f"scale {forward.scale:g}" if forward.scale != 1.0 else ""
         text = words and (words if not offset else f"{words}{offset:+d}")
@@ -281,7 +281,7 @@ def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str
 
 
 def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bool]]:
-    """Returns for each box the number of its strongly connected component, and whether the box is on a cycle."""
+    """Returns the number of the strongly connected component of every box, and whether the box is on a cycle."""
     sources = np.array([source for source, _ in arcs], int)
     users = np.array([user for _, user in arcs], int)
     component, _ = strongly_connected_components(DirectedGraph.from_edges(count, sources, users))
@@ -292,7 +292,7 @@ def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bo
 
 
 class Shown:
-    """Base of `Nnet`: its pictures and printed forms."""
+    """Base of `Nnet`: pictures and printed forms."""
 
     def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
         """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.

@@ -1,4 +1,4 @@
-"""Simple networks, which compute `output` of `input` and maybe `ivector`: the words that refuse other networks."""
+"""Simple networks, from `input` and maybe `ivector` to `output`: the words that refuse other networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a network unrolled in time: a box for each layer and frame, an arc from each value to its users."""
+"""Draws a network unrolled in time: a box for a layer and frame, an arc from a value to every user."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Frames:
 
 
 def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
-    """Draws the values that the output frames need, times from left to right, with arcs from their operands.
+    """Draws the values needed by the output frames, times from left to right, with arcs from operands.
 
-    Raises DrawingError if none of the frames can be computed, or if there would be too many boxes.
+    Raises DrawingError if none of the frames can be computed, and for too many boxes.
     """
     uses = _without_hidden_inputs(nnet, _uses(nnet, frames))
     groups = group_nodes(nnet, same_time=True)
@@ -69,7 +69,7 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
 
 
 def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cell, list[Cell]]:
-    """Replaces hidden inputs by their sources."""
+    """Replaces hidden inputs by the sources of the inputs."""
     nodes = {cell: nnet.nodes[cell[0]] for cell in uses}
     hidden = {cell for cell, node in nodes.items() if node.is_hidden}
     return {

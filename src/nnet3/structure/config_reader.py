@@ -208,7 +208,7 @@ def _check_dim_range(parts: NetworkParts, node: DimRangeNode) -> None:
 
 
 def _check_dims(parts: NetworkParts, number: int, node: DescriptorNode) -> None:
-    """Checks that all terms of a descriptor have the dimension of its component's input."""
+    """Checks all terms of a descriptor against the input dimension of the component."""
     dim = node.descriptor.dim(parts.dim)
     for part in node.descriptor.parts:
         for forward in part.forwards():

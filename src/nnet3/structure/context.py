@@ -33,9 +33,9 @@ _MOST_TRIED = 5_000_000  # (slots of all nodes) x times; windows up to the sure 
 
 
 def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
-    """Returns (left, right) context, from windows of twice the length until one is long enough.
+    """Returns (left, right) context, from windows of doubling length until a window is long enough.
 
-    Raises NetworkError if none that can be tried makes an output computable.
+    Raises NetworkError if no window within the limit makes an output computable.
     """
     rules = NodeRules(parts)
     probe = np.zeros((1, 3), np.int32)
@@ -97,9 +97,9 @@ def context_by_intervals(parts: NetworkParts) -> tuple[int, int] | None:
 
 
 def node_contexts(parts: NetworkParts) -> dict[str, tuple[int, int]]:
-    """Returns the (left, right) context of each node: its value at t needs frames t - left .. t + right of `input`.
+    """Returns the (left, right) context of each node: the value at t needs frames t - left .. t + right of `input`.
 
-    A node whose input begins after t has a left context below 0. Left out are nodes that no output needs, nodes that do
+    A node whose input begins after t has a left context below 0. Left out are nodes needed by no output, nodes that do
     not look at `input` or are never computable, hidden nodes; and all nodes if the context must be found by trials.
     """
     if parts.modulus > _MAX_MODULUS:
@@ -174,9 +174,9 @@ def _available_times(
 
 
 def _node_times(rules: NodeRules, node: int, slots: list[Interval], num_shifts: int) -> Interval:
-    """Returns the available times of a node, from the available times of its slots.
+    """Returns the available times of a node, from the available times of the node's slots.
 
-    Raises NotIntervalsError unless some slots, the same for all shifts, are available at all these times and suffice:
+    Raises NotIntervalsError unless some slots, equal for all shifts, are available at all these times and suffice:
     else the times are put together from intervals that would not meet if the window were shorter.
     """
     if len(slots) == 1 and slots[0] is not ALL_TIMES:

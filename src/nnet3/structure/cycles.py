@@ -1,7 +1,7 @@
-"""Finds cycles of a network that never move in time: nothing on such a cycle can be computed.
+"""Finds cycles of a network that never move in time: no value on such a cycle can be computed.
 
 An arc from node B to node A says that A at t may need B at t + offset. If round some closed walk the offsets sum to
-zero, a value would depend on itself. Only arcs with the same offset for every index count, so no arcs through Round,
+zero, a value would depend on itself. Only arcs with a fixed offset for every index count, so no arcs through Round,
 ReplaceIndex or a Switch; cycles through Round, ReplaceIndex or a Switch are found when a request is compiled.
 """
 
@@ -138,7 +138,7 @@ def _walk_to(
 
 
 def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
-    """Returns an arc for each slot with one source node and the same offset for every index."""
+    """Returns an arc for each slot with a single source node and a fixed offset for every index."""
     times = np.concatenate([_PROBED_TIMES, np.arange(min(rules.parts.nodes[number].modulus, _MOST_PROBED))])
     probes = indexes_at(times)
     probes[:, X] = np.arange(len(times)) % 3
@@ -178,7 +178,7 @@ def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool
 
 
 def _some_cycle(arcs: list[_Arc]) -> list[int]:
-    """Returns the nodes of some cycle. There is one: in a strongly connected component every walk comes back."""
+    """Returns the nodes of some cycle; in a strongly connected component every walk comes back, so a cycle exists."""
     inside = _on_cycles(arcs)[0]
     source_of = {arc.user: arc.source for arc in reversed(inside)}
     place: dict[int, int] = {}
@@ -190,7 +190,7 @@ def _some_cycle(arcs: list[_Arc]) -> list[int]:
 
 
 def startless_warnings(parts: NetworkParts) -> list[str]:
-    """Returns a line for each recurrence that can never start, with its place and a remedy."""
+    """Returns a line for each recurrence without a possible start, with place and remedy."""
     stuck = sorted(never_computable(parts))
     if not stuck:
         return []
@@ -208,7 +208,7 @@ def startless_warnings(parts: NetworkParts) -> list[str]:
 
 
 def never_computable(parts: NetworkParts) -> set[int]:
-    """Returns the nodes that no input makes computable at any index."""
+    """Returns the nodes not computable at any index from any input."""
     rules = NodeRules(parts)
     users: dict[int, list[int]] = {}
     for number in range(len(parts.nodes)):
@@ -232,7 +232,7 @@ def _is_computable(rules: NodeRules, number: int, computable: set[int]) -> bool:
 
 
 def _warning(parts: NetworkParts, group: set[int]) -> str:
-    """Suggests a term, and its line, to wrap in IfDefined, preferably one with an offset in time."""
+    """Suggests a term, and the term's line, to wrap in IfDefined, preferably a term with an offset in time."""
     needed = [
         (number, forward, reference)
         for number in sorted(group)

@@ -2,7 +2,7 @@
 
 A descriptor has *slots*: its forwarding descriptors, in written order. For every index a slot refers to one
 cindex, so dependencies are rectangular arrays (rows, slots). A Boolean function of the available slots
-tells whether a row is computable and which slots it uses.
+decides whether a row is computable and selects the slots to use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SumDescriptor(Written):
 
     @property
     def constant(self) -> float:
-        """The sum of the Const terms, which is added to every element."""
+        """The sum of the Const terms, added to every element."""
         return 0.0
 
     @abc.abstractmethod
@@ -53,8 +53,8 @@ class SumDescriptor(Written):
         """Returns the availability (rows,) from the availability of the slots (rows, slots).
 
         Availability is the minimum over terms of a Sum, the maximum over the two of a Failover, and True (a number:
-        ALWAYS) of IfDefined and Const. From Booleans it tells which rows are computable. From the last available times
-        of slots it tells the last available time of the sum.
+        ALWAYS) of IfDefined and Const. From Booleans follow the computable rows. From the last available times of slots
+        follows the last available time of the sum.
         """
 
     @abc.abstractmethod
@@ -67,7 +67,7 @@ class SumDescriptor(Written):
 
     @abc.abstractmethod
     def changed(self, change: Change) -> SumDescriptor:
-        """The sum with each forwarding descriptor changed."""
+        """The sum with every forwarding descriptor changed."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class _Several(SumDescriptor):
 
     @cached_property
     def _slots(self) -> list[slice]:
-        """The range of slots of each term."""
+        """The range of slots of every term."""
         return _ranges(self.arguments)
 
     def availability(self, slots: np.ndarray) -> np.ndarray:
@@ -179,7 +179,7 @@ class Sum(_Several):
 
 @dataclass(frozen=True)
 class Failover(_Several):
-    """left where it is computable, else right."""
+    """left where computable, else right."""
 
     left: SumDescriptor
     right: SumDescriptor
@@ -206,7 +206,7 @@ class Failover(_Several):
 
 @dataclass(frozen=True)
 class IfDefined(SumDescriptor):
-    """The source where it is computable, else zero."""
+    """The source where computable, else zero."""
 
     source: SumDescriptor
 
@@ -236,7 +236,7 @@ class IfDefined(SumDescriptor):
 
 @dataclass(frozen=True)
 class Const(SumDescriptor):
-    """A constant in every one of `size` dimensions."""
+    """A constant in all `size` dimensions."""
 
     value: float
     size: int
@@ -275,14 +275,14 @@ def _always(slots: np.ndarray) -> np.ndarray:
 
 
 def _ranges(terms: tuple[SumDescriptor, ...]) -> list[slice]:
-    """The range of slots of each term."""
+    """The range of slots of every term."""
     ends = list(accumulate(term.num_slots for term in terms))
     return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """The concatenation of its parts."""
+    """The concatenation of parts."""
 
     parts: tuple[SumDescriptor, ...]
 
@@ -308,14 +308,14 @@ class Descriptor:
 
     @cached_property
     def part_slots(self) -> list[slice]:
-        """The range of slots of each part."""
+        """The range of slots of every part."""
         return _ranges(self.parts)
 
     def node_references(self) -> list[NodeReference]:
         return [reference for forward in self.slots() for reference in forward.nodes()]
 
     def node_names(self) -> set[str]:
-        """The nodes to which the descriptor refers."""
+        """The names of the nodes in the descriptor."""
         return {reference.node for forward in self.slots() for reference in forward.nodes()}
 
     @property
@@ -341,9 +341,9 @@ class Descriptor:
         return available
 
     def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows that are computable (rows,) and the slots they use (rows, slots).
+        """Returns the computable rows (rows,) and the slots they use (rows, slots).
 
-        `available`: the slots that are available, (rows, slots).
+        `available`: the available slots, (rows, slots).
         """
         computable = self.availability(available)
         if self._all_simple:

@@ -1,6 +1,6 @@
-"""NodeRules: the rows of other nodes at which each node of a network looks, and when its rows are computable.
+"""NodeRules: the rows of other nodes at which a node of a network looks, and when its rows are computable.
 
-Nothing else knows these rules, for lowering, contexts, recurrences and cycles. Every node has a fixed number of
+Lowering, contexts, recurrences and cycles take the rules from here alone. Every node has a fixed number of
 slots; for every index a slot refers to one cindex.
 """
 
@@ -24,8 +24,8 @@ _MOST_OFFSETS = 64
 class NodeRules:
     """The nodes of a network as a GraphSource has them, without kernels: enough to make graphs.
 
-    Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel whose only operand
-    is its hidden input, a dim-range a view.
+    Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel with its hidden
+    input as the only operand, a dim-range a view.
     """
 
     def __init__(self, parts: NetworkParts):
@@ -72,7 +72,7 @@ class NodeRules:
         return np.empty((len(indexes), 0), np.int32), np.empty((len(indexes), 0, 3), np.int32)
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows that are computable (rows,) and the slots they use (rows, slots), from available slots."""
+        """Returns the computable rows (rows,) and the slots they use (rows, slots), from available slots."""
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return own.descriptor.is_computable(available)
@@ -80,7 +80,7 @@ class NodeRules:
         return self.parts.component(own).computable(indexes, available)
 
     def slot_sources(self, node: int) -> list[list[int]]:
-        """The possible sources of each slot; a component's slots count as one."""
+        """The possible sources of slots; a component's slots count as one slot."""
         own = self.parts.nodes[node]
         if not isinstance(own, DescriptorNode):
             return [[source] for source in self.may_use(node)]
@@ -88,7 +88,7 @@ class NodeRules:
         return [[number[reference.node] for reference in forward.nodes()] for forward in own.descriptor.slots()]
 
     def needs(self, node: int) -> list[int]:
-        """Returns the nodes without which this node is not available; nodes inside IfDefined do not count."""
+        """Returns the nodes indispensable for the availability of a node; nodes inside IfDefined do not count."""
         own, number = self.parts.nodes[node], self.parts.node_number
         if not isinstance(own, DescriptorNode):
             return self.may_use(node)
@@ -155,7 +155,7 @@ class NodeRules:
 
 
 def _fixed_offsets(component: Component) -> list[int]:
-    """Returns the offsets in t of a component's inputs. Raises NotIntervalsError unless it always needs all of them."""
+    """Returns the offsets in t of a component's inputs. Raises NotIntervalsError unless all are always needed."""
     if component.identity_indexes:
         return [0]
     moves = component.moves()

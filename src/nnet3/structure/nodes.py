@@ -1,4 +1,4 @@
-"""The four kinds of network node, and the config line that each prints as (docs/config_language.md)."""
+"""The four kinds of network node, and their config lines (docs/config_language.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NnetNode:
         raise NotImplementedError
 
     def with_sources(self, names: Mapping[str, str]) -> Self:
-        """The node with its sources renamed."""
+        """The node with renamed sources."""
         return self
 
 
@@ -83,7 +83,7 @@ class DescriptorNode(NnetNode):
 
 @dataclass(frozen=True)
 class ComponentNode(NnetNode):
-    """A component applied to the descriptor node before it."""
+    """A component applied to the preceding descriptor node."""
 
     component: str
 

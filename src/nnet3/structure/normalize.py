@@ -59,7 +59,7 @@ def normalize(expression: Expression) -> Descriptor:
 
 
 def _append_terms(expression: Expression) -> list[Expression]:
-    """Returns the expression once for each of its Append terms, with every Append replaced by the term."""
+    """Returns the expression once for each Append term, with every Append replaced by the term."""
     if not expression.arguments:
         return [expression]
     terms_of_argument = [_append_terms(argument) for argument in expression.arguments]

@@ -1,4 +1,4 @@
-"""NetworkParts: the nodes and components of a network as one value; orphans, which no output needs."""
+"""NetworkParts: the nodes and components of a network as one value; orphans, nodes needed by no output."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ class NetworkParts:
         return math.lcm(1, *(node.modulus for node in self.nodes))
 
     def descriptor(self, number: int) -> Descriptor | None:
-        """Returns the descriptor of a hidden input, of its component node or of an output; None for other nodes."""
+        """Returns the descriptor of a hidden input, a component node or an output; None for other nodes."""
         node = self.nodes[number]
         taking = self.nodes[number - 1] if isinstance(node, ComponentNode) else node
         return taking.descriptor if isinstance(taking, DescriptorNode) else None
 
     def visible_name(self, number: int) -> str:
-        """The name of a node, or of the component node whose hidden input it is."""
+        """The name of a node; for a hidden input, the name of the component node."""
         return self.nodes[number + self.nodes[number].is_hidden].name
 
     def sources(self, number: int) -> list[int]:
-        """Numbers of the nodes that node `number` may need values of."""
+        """Numbers of the nodes whose values node `number` may need."""
         return self._sources[number]
 
     @cached_property
     def named(self) -> list[list[int]]:
-        """The numbers of the nodes named by each node, nodes ignored by its component included."""
+        """The numbers of the nodes named by a node, nodes ignored by the component included."""
         return [sorted({self.node_number[name] for name in node.source_names()}) for node in self.nodes]
 
     @cached_property
@@ -72,10 +72,10 @@ def has_input(component: Component) -> bool:
 
 
 def orphan_nodes(parts: NetworkParts) -> list[int]:
-    """Returns the numbers of the nodes that no output needs.
+    """Returns the numbers of the nodes not needed by any output.
 
-    Sources of a needed node count as needed, even if its component ignores them (a dropout mask): without them the
-    network could not be written.
+    Sources of a needed node count as needed, even if its component ignores them (a dropout mask): without the sources
+    the network could not be written.
     """
     outputs = (number for number, node in enumerate(parts.nodes) if node.is_output)
     needed = set(reached(outputs, parts.named.__getitem__))
@@ -83,7 +83,7 @@ def orphan_nodes(parts: NetworkParts) -> list[int]:
 
 
 def orphan_components(parts: NetworkParts) -> list[str]:
-    """Returns the names of the components that no component node uses."""
+    """Returns the names of the components used by no component node."""
     used = {node.component for node in parts.nodes if isinstance(node, ComponentNode)}
     return [name for name in parts.components if name not in used]
 
@@ -107,7 +107,7 @@ def without_orphan_nodes(parts: NetworkParts, *, keep_inputs: bool = True) -> Ne
 
 
 def without_orphan_components(parts: NetworkParts) -> NetworkParts:
-    """Keeps the components that some component node uses."""
+    """Keeps the components used by component nodes."""
     orphans = set(orphan_components(parts))
     return replace(parts, components={n: c for n, c in parts.components.items() if n not in orphans})
 

@@ -1,6 +1,6 @@
-"""Reach: how far from an output the input may lie on which its value depends.
+"""Reach: the largest distance between an output and input on which the output's value depends.
 
-The context of a network is the input that an output needs. Optional input (IfDefined, Failover, statistics) may lie
+The context of a network is the input needed by an output. Optional input (IfDefined, Failover, statistics) may lie
 further away: a recurrence that looks ahead reaches to the end of the input. An input `ivector` has no times.
 """
 
@@ -29,7 +29,9 @@ class _Look(NamedTuple):
 
 
 def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> float:
-    """Returns the frames of input after an output on which it may depend at most; infinity without a bound."""
+    """Returns the largest number of frames of input after an output on which the output may depend; infinity without a
+    bound.
+    """
     looks = list(_looks(NodeRules(parts)))
     users, sources = (np.array([look[column] for look in looks], np.intp) for column in (0, 1))
     ahead = np.array([look.ahead for look in looks])
@@ -46,7 +48,7 @@ def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> 
 
 
 def component_reach(component: Component) -> float:
-    """Returns the frames of its input after an output on which a component may look; infinity without a bound."""
+    """Returns the frames of input after an output on which a component may look; infinity without a bound."""
     period = component.rules_period
     return _farthest(component.wanted_inputs(indexes_at(np.arange(2 * period))), period) if period else math.inf
 
@@ -81,7 +83,7 @@ def _needed(parts: NetworkParts) -> set[int]:
 
 
 def _looks(rules: NodeRules) -> Iterator[_Look]:
-    """Yields the looks of nodes that outputs need at nodes that depend on frames of input."""
+    """Yields the looks of nodes needed by outputs at nodes dependent on frames of input."""
     needed = _needed(rules.parts)
     timed, grows = set(_timed_inputs(rules.parts)), True
     while grows:
@@ -104,7 +106,9 @@ def _looks_of(rules: NodeRules, number: int) -> Iterator[_Look]:
 
 
 def _farthest(wanted: np.ndarray, period: int) -> float:
-    """Returns how far indexes (rows, slots, 3) lie ahead at most of the indexes at t = 0, 1 ... that want them."""
+    """Returns the largest lead of indexes (rows, slots, 3) over the indexes at t = 0, 1 ... that want them; infinity if
+    the leads do not repeat with the period.
+    """
     ahead = wanted[:, :, T].astype(np.int64) - np.arange(2 * period)[:, np.newaxis]
     same = np.array_equal(ahead[:period], ahead[period:])
     return float(ahead.max()) if same else math.inf

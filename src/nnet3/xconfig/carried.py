@@ -50,7 +50,7 @@ def settings_of(statement: ComponentStatement) -> CarriedSettings:
 
 
 def differences(carried: CarriedSettings, other: CarriedSettings) -> list[str]:
-    """The keys in which two components differ."""
+    """The keys with different values in two components."""
     return [key for key in {**carried, **other} if carried.get(key) != other.get(key)]
 
 
@@ -60,7 +60,7 @@ def is_config_key(key: str) -> bool:
 
 
 class _ShapeOnly(Tensor):
-    """A tensor of one number expanded to a shape; scaling and shifting leave it alone."""
+    """A tensor of one number expanded to a shape, unchanged by scaling and shifting."""
 
     def __mul__(self, other: object) -> Tensor:
         return self
@@ -70,7 +70,7 @@ class _ShapeOnly(Tensor):
 
 
 class NoNumbers(RandomSource):
-    """Initial parameters that have a shape and no memory."""
+    """Initial parameters with a shape and no memory."""
 
     def normal_tensor(self, *shape: int) -> Tensor:
         return torch.zeros(1).expand(*shape).as_subclass(_ShapeOnly)
@@ -87,7 +87,7 @@ def _settings_of(type_name: str, pairs: tuple[tuple[str, str], ...]) -> CarriedS
 
 
 def _flat(key: str, value: Any) -> Iterable[tuple[str, Any]]:
-    """A value in a comparable form; the fields of a dataclass one by one."""
+    """A value in a comparable form; the fields of a dataclass in order."""
     if is_dataclass(value):
         for part in dataclass_fields(value):
             yield from _flat(part.name.replace("_", "-"), getattr(value, part.name))

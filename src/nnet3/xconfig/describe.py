@@ -21,7 +21,7 @@ from nnet3.xconfig.term import Term, name, offset
 
 @dataclass
 class Outputs:
-    """The layers so far by their outputs: nodes, and expressions of nodes. `previous` is the last layer's name."""
+    """The layers so far by output: nodes, and expressions of nodes. `previous` is the last layer's name."""
 
     of_term: dict[str, str] = field(default_factory=dict)
     expressions: dict[str, Term] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Description:
     """A network as lines of an xconfig: `layers` are its layers, `lines` the layers among comments on all else.
 
     `unrecognised` are the config lines of nodes and components in no layer. If not empty, inputs may name
-    their nodes, and the xconfig stands for layers to be put on the network's other part.
+    such nodes, and the xconfig stands for layers to be put on the network's other part.
     """
 
     layers: list[Recognised] = field(default_factory=list)
@@ -137,9 +137,9 @@ class Description:
 
 
 def describe(parts: NetworkParts) -> Description:
-    """The layers of a network as an xconfig that expands to it.
+    """The layers of a network as an xconfig that expands to the network.
 
-    Keys are given only where the network differs from their defaults. Settings of initial parameters alone are not
+    Keys are given only where the network differs from the defaults. Settings of initial parameters alone are not
     to be seen in a network; the matrix of a fixed-affine-layer has the name of the layer.
     """
     network = SearchedNetwork(parts)
@@ -170,7 +170,7 @@ class _DescriptionWriter:
             yield Known(node_name, Output(name(node_name), self.network.parts.dim(node_name)))
 
     def add_layer(self, layer: Recognised) -> None:
-        """Write a layer, or its nodes if layers cannot express its input."""
+        """Write a layer, or the layer's nodes if layers cannot express the input."""
         words = [f"{layer.type.name} name={layer.name}"]
         if layer.input is not None:
             written = self.outputs.written(layer.input)
@@ -207,7 +207,7 @@ class _DescriptionWriter:
         self._add(node.config_line(parts.descriptor(parts.node_number[node_name])))
 
     def add_components(self) -> None:
-        """Write the components that no node has."""
+        """Write the components without a node."""
         for component in self.network.parts.components:
             self._add_component(component)
 

@@ -24,7 +24,7 @@ _NAMES = {"input": "input", "output": "output", "output-layer": "output"}
 
 @dataclass(frozen=True)
 class ExpandedLayer:
-    """A layer of an xconfig, with its line and its expansion."""
+    """A layer of an xconfig, with line and expansion."""
 
     layer: Layer
     expansion: Expansion
@@ -37,7 +37,7 @@ class ExpandedXconfig:
     layers: tuple[ExpandedLayer, ...] = field(default_factory=tuple)
 
     def statements(self, which: str = FINAL) -> list[tuple[ExpandedLayer, Statement]]:
-        """The statements of one of the configs, with their layers."""
+        """The statements of one of the configs, with layers."""
         return [(layer, statement) for layer in self.layers for statement in layer.expansion.config(which)]
 
     def config(self, which: str = FINAL) -> str:
@@ -50,15 +50,15 @@ class ExpandedXconfig:
 
 
 def is_xconfig(text: str) -> bool:
-    """Returns True for a text of layers, False for one of nodes and components, by the first words of its lines."""
+    """Returns True for a text of layers, False for a text of nodes and components, by the first words of lines."""
     words = first_words(text)
     return not any(word in _CONFIG_WORDS for word in words) and any(word in LAYER_TYPES for word in words)
 
 
 def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Known] = ()) -> ExpandedXconfig:
-    """The layers of an xconfig; `existing` are nodes of a model that inputs may refer to.
+    """The layers of an xconfig; `existing` are nodes of a model to which inputs may refer.
 
-    Raises ConfigError, with the place in the text, for whatever breaks a rule of docs/xconfig.md.
+    Raises ConfigError, with the place in the text, for every break of a rule of docs/xconfig.md.
     """
     lines = read_xconfig_lines(text, source)
     if not lines:
@@ -75,7 +75,7 @@ def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Know
 
 
 def layer_type(word: str, span: Span | None = None) -> LayerType:
-    """The layer type of a name. Raises ConfigError if there is none."""
+    """The layer type of a name. Raises ConfigError for an unknown name."""
     if word not in LAYER_TYPES:
         hint = did_you_mean(word, LAYER_TYPES) or "`nnet3 xconfig-help` lists the types"
         if word in _CONFIG_WORDS:

@@ -27,7 +27,7 @@ WHOLE = (REF, FINAL)
 
 @dataclass(frozen=True)
 class Output:
-    """The layer's output for other layers: a descriptor of nodes and its number of columns."""
+    """The layer's output for other layers: a descriptor of nodes and the number of columns."""
 
     term: Term
     dim: int
@@ -35,7 +35,7 @@ class Output:
 
 @dataclass(frozen=True)
 class MatrixFile:
-    """A matrix (rows, columns) that a layer wants in a file."""
+    """A matrix (rows, columns) wanted in a file by a layer."""
 
     path: str
     values: np.ndarray
@@ -43,7 +43,7 @@ class MatrixFile:
 
 @dataclass(frozen=True)
 class Expansion:
-    """A layer as statements, with their configs, and the outputs to which other layers can refer."""
+    """A layer as statements, with configs, and the outputs for reference by other layers."""
 
     statements: tuple[tuple[Statement, tuple[str, ...]], ...]
     output: Output | None
@@ -51,11 +51,11 @@ class Expansion:
     matrix_files: tuple[MatrixFile, ...] = ()
 
     def config(self, which: str = FINAL) -> tuple[Statement, ...]:
-        """The statements of one of CONFIGS."""
+        """The statements of one config of CONFIGS."""
         return tuple(statement for statement, configs in self.statements if which in configs)
 
     def lines(self, which: str = FINAL) -> list[str]:
-        """Returns the lines of one of CONFIGS."""
+        """Returns the lines of one config of CONFIGS."""
         return [str(statement) for statement in self.config(which)]
 
 
@@ -103,7 +103,7 @@ class Expander:
         return self(suffix)
 
     def output_node(self, input: Term, objective: str = "", name: str = "") -> None:
-        """An output-node with the layer's name or another one."""
+        """An output-node with the layer's name or another name."""
         self.state(OutputNodeStatement(name or self.layer.name, input, objective))
 
     def state(self, statement: Statement) -> None:
@@ -123,12 +123,12 @@ class Expander:
         self._matrix_files.append(MatrixFile(path, values))
 
     def expansion(self) -> Expansion:
-        """Returns all that was collected."""
+        """Returns the collected expansion."""
         return Expansion(tuple(self._statements), self._output, self._auxiliary, tuple(self._matrix_files))
 
 
 def expand_layer(layer: Layer) -> Expansion:
-    """The nodes and components that a layer stands for."""
+    """The nodes and components of a layer."""
     expander = Expander(layer)
     layer.type.expand(layer, expander)
     return expander.expansion()

@@ -1,7 +1,7 @@
-"""Finds the part of a network under the name of one layer; functions by which layer types read their keys from it.
+"""Finds the part of a network under the name of one layer; functions by which layer types read keys from the part.
 
-A read looks at the part under the layer's name and gives a value, or None if there is nothing to see.
-Keys without a read have the value of the first component setting of the key's name, or their default. A read need not
+A read looks at the part under the layer's name and gives a value, or None without a trace of the key.
+Keys without a read have the value of the first component setting of the key's name, or the default. A read need not
 be careful: values read are believed only if they make the layer in the network.
 """
 
@@ -80,7 +80,7 @@ class SearchedNetwork:
                 self._members.setdefault(stem, []).append(node.name)
 
     def sources(self, node_name: str) -> set[str]:
-        """The nodes that a node reads."""
+        """The nodes read by a node."""
         node = self.nodes[node_name]
         if isinstance(node, DimRangeNode):
             return {node.source}
@@ -141,7 +141,7 @@ class Found:
 
     @cached_property
     def components(self) -> list[str]:
-        """The names of the components of its nodes, in order."""
+        """The names of the components of the part's nodes, in order."""
         nodes = (self.network.nodes[member] for member in self.members)
         return list(dict.fromkeys(node.component for node in nodes if isinstance(node, ComponentNode)))
 
@@ -154,7 +154,7 @@ class Found:
         return self.network.nodes.get(self.full_name(suffix))
 
     def term(self, suffix: str = "") -> Term | None:
-        """Returns the descriptor that a component-node or output reads, or None."""
+        """Returns the descriptor read by a component-node or output, or None."""
         descriptor = self.network.descriptors.get(self.full_name(suffix))
         return None if descriptor is None else descriptor_term(descriptor)
 
@@ -268,7 +268,7 @@ def scale_in(suffix: str, of_layer: bool | None = None) -> Read:
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """A term and all terms in it, outer terms first."""
+    """A term and all terms inside, outer terms first."""
     yield term
     for argument in term.arguments:
         if isinstance(argument, Term):

@@ -105,9 +105,9 @@ class _InputToken(NamedTuple):
 
 
 def resolve_input(value: XconfigValue | None, default: str, scope: Scope, whole: Span | None) -> ResolvedInput:
-    """The descriptor that a value holds, or the default where none is given.
+    """The descriptor held by a value, or the default if none is given.
 
-    Raises ConfigError at the offending word: bad syntax, unknown layers, dimensions that differ.
+    Raises ConfigError at the offending word: bad syntax, unknown layers, unequal dimensions.
     """
     return _InputParser(value, default, scope, whole).parse()
 

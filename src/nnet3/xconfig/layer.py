@@ -29,7 +29,7 @@ _KINDS: dict[type, values.Value] = {
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a layer type. The type of its default is the type of its values; "" stands for text."""
+    """A key of a layer type. The type of the default is the type of the values; "" stands for text."""
 
     name: str
     default: Value
@@ -40,7 +40,7 @@ class Key:
 
     @property
     def kind(self) -> str:
-        """The type of its values in words."""
+        """The type of the key's values in words."""
         return "key=value pairs" if self.is_options else _KINDS[type(self.default)].kind
 
     @property
@@ -92,9 +92,9 @@ class LayerType:
 
 @dataclass
 class Layer:
-    """A layer whose values are all known, derived ones included: `layer["dim"]`.
+    """A layer with all values known, derived values included: `layer["dim"]`.
 
-    `input` is a descriptor of nodes, `input_dim` its number of columns. `written_input` and `normal_input` are the
+    `input` is a descriptor of nodes, `input_dim` the number of columns. `written_input` and `normal_input` are the
     descriptor of layers as typed and in normal form.
     """
 
@@ -158,9 +158,9 @@ def make_layer(
     input_dim: int,
     line: XconfigLine | None = None,
 ) -> Layer:
-    """A layer of some values; other keys get their defaults. Text is read as in an xconfig.
+    """A layer of some values and the defaults of all further keys. Text is read as in an xconfig.
 
-    Raises ConfigError for unknown keys, for values of the wrong type and for values that break a rule.
+    Raises ConfigError for unknown keys, for values of a wrong type and for values that break a rule.
     """
     layer = Layer(layer_type, name, {key.name: key.default for key in layer_type.keys}, input, input_dim, line)
     _check_keys(layer, values)

@@ -1,4 +1,4 @@
-"""One line of an xconfig: `LAYER-TYPE name=NAME key=value ...` (docs/xconfig.md). Every value knows where it stands."""
+"""One line of an xconfig: `LAYER-TYPE name=NAME key=value ...` (docs/xconfig.md). Every value knows its place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 
 
 class _Character(NamedTuple):
-    """A character of the line, its column (from 0) in the text, and whether quotes stand round it."""
+    """A character of the line, the column (from 0) in the text, and whether the character is quoted."""
 
     text: str
     column: int
@@ -35,7 +35,7 @@ class XconfigValue:
     key: Span
 
     def part(self, start: int, length: int) -> Span:
-        """Returns the place of some of its characters, or the place after the key if there are none."""
+        """Returns the place of some characters of the value, or the place after the key if the value is empty."""
         columns = self.columns[start : start + length] or self.columns[-1:] or (self.after_key,)
         return Span(self.line.source, self.line.line, columns[0] + 1, columns[-1] + 1 - columns[0], self.line.text)
 
@@ -46,7 +46,7 @@ class XconfigValue:
 
 @dataclass(frozen=True)
 class XconfigLine:
-    """A parsed line: the layer's type and its keys, `name` among them. `span` marks the type."""
+    """A parsed line: the layer's type and its keys, with `name` among the keys. `span` marks the type."""
 
     type: str
     values: dict[str, XconfigValue]
@@ -68,7 +68,7 @@ def read_xconfig_lines(text: str, source: str = "<xconfig>") -> list[XconfigLine
 
 
 def first_words(text: str) -> list[str]:
-    """The first word of every line that is not empty."""
+    """The first word of every non-empty line."""
     contents = (raw.partition("#")[0].split(None, 1) for raw in text.split("\n"))
     return [words[0] for words in contents if words]
 

@@ -1,4 +1,4 @@
-"""Help and documentation of a layer type, from its declaration and its example."""
+"""Help and documentation of a layer type, from declaration and example."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def example_lines(layer_type: LayerType) -> list[str]:
 
 
 def expansion_lines(layer_type: LayerType) -> list[str]:
-    """The config lines that the layer of the example stands for."""
+    """The config lines of the layer of the example."""
     return example_of(layer_type.name).expanded.expansion.lines()
 
 
 def drawing(layer_type: LayerType) -> list[str]:
-    """The layer of the example as a column of boxes: nodes, their inputs, their components and dimensions.
+    """The layer of the example as a column of boxes: nodes, with inputs, components and dimensions.
 
     A bar alone means that a node reads the node above; `.x` is the layer's node `x`, `=>` the layer's output.
     """

@@ -37,8 +37,8 @@ def matrix_components(
 
     `files` gives matrices (output dim, input dim) or with the bias as one more column, or the paths of files, by the
     name in the xconfig, with or without its folder, or the name without its ending. A matrix neither given nor worked
-    out nor in the named file becomes the identity, with a warning. Raises ConfigError for matrices that do not
-    fit and for names in `files` that no layer has.
+    out nor in the named file becomes the identity, with a warning. Raises ConfigError for matrices of a wrong size
+    and for names in `files` unknown to the layers.
     """
     components = [(layer, s) for layer, s in expanded.statements(which) if isinstance(s, ComponentStatement)]
     wanted = [(layer, statement) for layer, statement in components if _file(statement)]

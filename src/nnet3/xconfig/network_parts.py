@@ -50,7 +50,7 @@ def apply_expanded(
 
 
 def _check_names(statements: list[tuple[ExpandedLayer, Statement]]) -> None:
-    """Raises ConfigError if two layers give a part the same name, such as a layer a.relu and the relu of a layer a."""
+    """Raises ConfigError if two layers give a part one name, such as a layer a.relu and the relu of a layer a."""
     owners: dict[tuple[str, str], Layer] = {}
     for expanded, statement in statements:
         kind = "component" if isinstance(statement, ComponentStatement) else "node"

@@ -1,4 +1,4 @@
-"""Layers in a network: proposed by names and settings of nodes and components, believed if they expand to it."""
+"""Layers in a network: proposed by names and settings of nodes and components, believed if expansion agrees."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Recognised:
 def recognise(network: SearchedNetwork) -> list[Recognised]:
     """The layers of a network, without common nodes, in the order of their first nodes.
 
-    Larger layers come before smaller layers inside them; of types for the same nodes, first a type that knows its
-    matrix (idct-layer), then the type that needs the fewest keys.
+    Larger layers come before smaller layers inside; of types for the same nodes, first a type that knows its
+    matrix (idct-layer), then the type with the fewest keys needed.
     """
     candidates = [layer for name in network.layer_names() for layer in _candidates(network, name)]
     candidates.sort(key=lambda layer: (-len(layer.nodes), not layer.expansion.matrix_files, len(layer.values)))
@@ -164,7 +164,7 @@ class _Proposal:
         return {key: value for key, value in values.items() if key in own or key in missing}
 
     def _is_shown_always(self, key: str) -> bool:
-        """Dimensions are told even where they follow from other keys."""
+        """Dimensions are told even where derivable from other keys."""
         return key in self.type.reads and key.endswith("dim")
 
     def _options(self, values: dict[str, str]) -> dict[str, str]:
@@ -216,7 +216,7 @@ class _Proposal:
 
 
 def _has_names(network: SearchedNetwork, expansion: Expansion) -> bool:
-    """Returns True if a network has the nodes of an expansion, and its components with their types."""
+    """Returns True if a network has the nodes of an expansion, and the expansion's components with equal types."""
     return all(
         network.settings(statement.name).get("type") == statement.type
         if isinstance(statement, ComponentStatement)

@@ -1,4 +1,4 @@
-"""The lines of a config as values; `str` gives their text."""
+"""The lines of a config as values; `str` gives the text."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ def scale(factor: float, term: Term, *, tight: bool = False) -> Term:
 
 
 def const(value: float, dim: int) -> Term:
-    """A number in each of `dim` columns."""
+    """A number in all `dim` columns."""
     return Term("Const", (float(value), dim))
 
 
 def if_defined(term: Term) -> Term:
-    """The value, or zeros where it cannot be computed."""
+    """The value, or zeros where not computable."""
     return Term("IfDefined", (term,))
 
 

@@ -62,9 +62,9 @@ def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset:
 
 
 def component_offsets(made: Component, name: str) -> dict[int, bool]:
-    """The frames, relative to the output's, at which a component looks, and whether each is required.
+    """The frames, relative to the output's, at which a component looks, and whether every frame is required.
 
-    Raises NetworkError if they depend on t.
+    Raises NetworkError if the frames depend on t.
     """
     if made.identity_indexes:
         return {0: True}

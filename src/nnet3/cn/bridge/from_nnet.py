@@ -43,7 +43,7 @@ _FUNCTIONS: dict[str, Callable[..., Node]] = {
 
 
 def from_nnet(nnet: Nnet) -> Network:
-    """The CN with the same inputs and outputs, by name, copies of the parameters, and the same type of numbers.
+    """The CN with equal inputs and outputs, by name, copies of the parameters, and the network's type of numbers.
 
     Affine, linear and elementwise components become nodes of native CN types, others `component` nodes. Raises
     NetworkError for parts without a counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that
@@ -74,7 +74,7 @@ class _Bridge:
         return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
-        """The nodes to be made before this one: the nodes read in the same frame of the CN."""
+        """The nodes to be made before this node: the nodes read in the same frame of the CN."""
         looks = self.frames.looks[number]
         if isinstance(self.parts.nodes[number], ComponentNode):
             looks = [Look(look.source) for look in looks]

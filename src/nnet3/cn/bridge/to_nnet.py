@@ -1,4 +1,4 @@
-"""The nnet3 network of a computational network, where both sides have its operations."""
+"""The nnet3 network of a computational network, given equal operations on both sides."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def framed_size(operation: ImageOperation) -> tuple[int, int]:
 
 
 def framed_rows(operation: ImageOperation) -> list[tuple[int, int, int, int]]:
-    """Each row that the windows touch: the first element and the number of those taken of the image, and the zeros
-    before and after. Empty where the windows touch the image as it is.
+    """The rows touched by the windows: the first element and the number of elements taken of the image, and the zeros
+    before and after. Empty where the windows touch exactly the image.
     """
     (rows, cols), (down, across) = framed_size(operation), operation.margins
     height, width, channels = operation.image
@@ -101,14 +101,14 @@ _REFER = {"delay", "row_slice", "scale", *_IMAGES}  # what may write the name of
 
 
 def to_nnet(network: Network) -> Nnet:
-    """The nnet3 network with the same outputs, by name. Its `config_lines()` are the config.
+    """The nnet3 network with equal outputs, by name. Its `config_lines()` are the config.
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
     a delay IfDefined(Offset(...)), which is zero before the first frame, like a default of 0. Convolution and maximum
     pooling become ConvolutionComponent and MaxpoolingComponent, average pooling a convolution that does not learn;
     margins are Const(0) between the rows of the image.
     Raises NetworkError for operations without a counterpart in nnet3, naming the node: criteria, norms, products of
-    parameters, other defaults, initial states, and so on.
+    parameters, defaults other than 0, initial states, and so on.
     """
     if not network.outputs:
         raise NetworkError("a network without outputs has no nnet3 counterpart: give the criterion's operand as one")
@@ -175,7 +175,7 @@ class _Writer:
     def _named(self, node: Node, seen: str) -> str:
         """Gives a separate node to each descriptor used by delays, slices or scales, which take only names.
 
-        Stacks and scales in sums get one too: the terms of a sum must have equal parts, and one scale for each node.
+        Stacks and scales in sums get a node too: the terms of a sum must have equal parts, and a node one scale.
         """
         users = {user.type for user in self.users.get(node, ())}
         refers = users & _REFER or ("plus" in users and node.type in ("row_stack", "scale"))

@@ -1,4 +1,4 @@
-"""Macros: plain functions that make several nodes, like the chapter's macros, and layers made of them."""
+"""Macros: plain functions that make several nodes, like the chapter's macros, and layers made of macros."""
 
 import lazy_loader
 

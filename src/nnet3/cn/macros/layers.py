@@ -168,16 +168,16 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
 
 @dataclass(frozen=True)
 class Gru:
-    """The output node of a GRU, and the input for its first state, if there is one."""
+    """The output node of a GRU, and the input for its first state, if any."""
 
     h: Node
     h0: Node | None = None
 
 
 def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False) -> Node:
-    """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): its outputs, called `name`.
+    """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): the outputs, called `name`.
 
-    Parameters are `name.W`, `name.R` and `name.b`; with `reverse` it runs backward in time.
+    Parameters are `name.W`, `name.R` and `name.b`; with `reverse` the LSTM runs backward in time.
     """
     check_kind(x, Node, "the input of an LSTM", "a node")
     check_kind(cells, int, "the number of cells of an LSTM", "an integer")
@@ -241,7 +241,7 @@ def multi_head_attention(
 
 
 def batch_norm(images: Node, channels: int | None = None, *, name: str) -> Node:
-    """Batch normalization with a learnt scale and offset: of each row, or of each of so many channels.
+    """Batch normalization with a learnt scale and offset: of every row, or of every one of so many channels.
 
     The channels of a pixel lie side by side, so that the rows of an image are channels again and again, and all
     pixels of all samples are normalized together. The components are `name.norm` and `name`.

@@ -1,1 +1,1 @@
-"""Computation node types: one family a file, each with functions for users and operations."""
+"""Computation node types: one family a file, with functions for users and operations."""

@@ -1,4 +1,4 @@
-"""Functions of one operand: elementwise (1.7 to 1.30), softmax of each column and its logarithm (1.31 to 1.37)."""
+"""Functions of one operand: elementwise (1.7 to 1.30), softmax of columns and its logarithm (1.31 to 1.37)."""
 
 from __future__ import annotations
 

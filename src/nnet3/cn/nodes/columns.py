@@ -1,4 +1,4 @@
-"""Functions of each column: slices and stacks of rows, reductions to one number, normalization; the transpose."""
+"""Functions of columns: slices and stacks of rows, reductions to one number, normalization; the transpose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nnet3.lowering.source import GatherPart, NodeKind
 
 @dataclass(frozen=True)
 class RowSlice(Operation):
-    """Rows [first, first + rows) of the operand. With samples it computes nothing: it is a view."""
+    """Rows [first, first + rows) of the operand. With samples a view, without computation."""
 
     type: ClassVar[str] = "row_slice"
     first: int
@@ -56,7 +56,7 @@ class RowSlice(Operation):
 
 @dataclass(frozen=True)
 class RowStack(Operation):
-    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: their numbers of rows."""
+    """The rows of the first operand, below them the rows of the second, and so on; `sizes`: the operands' rows."""
 
     type: ClassVar[str] = "row_stack"
     num_operands: ClassVar[int] = -1
@@ -113,7 +113,7 @@ _HOW = ("sum", "mean", "max", "min", "log_sum_exp")
 
 @dataclass(frozen=True)
 class ColumnReduction(Operation):
-    """One row: the sum, mean, greatest or least element of each column, or the logarithm of its sum of exponentials."""
+    """One row: sum, mean, greatest or least element of every column, or the logarithm of the sum of exponentials."""
 
     type: ClassVar[str] = "reduce_rows"
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, OWN_VALUE}),)
@@ -259,12 +259,12 @@ def min_rows(x: Node, *, name: str = "") -> Node:
 
 
 def log_sum_exp_rows(x: Node, *, name: str = "") -> Node:
-    """The logarithm of the sum of e^x over each column: one row."""
+    """The logarithm of the sum of e^x over every column: one row."""
     return Node(ColumnReduction("log_sum_exp"), (x,), name)
 
 
 def row_step(x: Node, first: int, step: int, rows: int, *, name: str = "") -> Node:
-    """Rows first, first + step, ..., `rows` of them; step may be negative. `x[first:end:step]` is the same."""
+    """Rows first, first + step, ..., `rows` of them; step may be negative. Equal to `x[first:end:step]`."""
     return Node(RowStep(first, step, rows), (x,), name)
 
 

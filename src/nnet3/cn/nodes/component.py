@@ -30,7 +30,7 @@ from nnet3.nnet.fingerprint import component_digest
 class ComponentOperation(Operation):
     """Rows of samples through a component. A component that looks at other frames sees zeros beyond both ends.
 
-    `trainable`: whether the component's parameters are trained; they belong to the node, by the names of the
+    `trainable`: whether the component's parameters are trained. The parameters belong to the node, by the names of the
     component's class.
     """
 

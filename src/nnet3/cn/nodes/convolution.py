@@ -2,7 +2,7 @@
 
 An image of `rows` x `cols` pixels with `channels` numbers each is one column of a value: pixel by pixel along the rows,
 the channels of a pixel side by side. Element (r * cols + c) * channels + k is channel k of pixel (r, c). The result of
-a convolution is again such an image, so that convolutions can follow each other.
+a convolution is again an image, so convolutions can follow convolutions.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Convolution(ImageOperation):
 
     @property
     def _how(self) -> tuple[Any, ...]:
-        """Stride, padding, dilation, whether it is transposed, output padding, groups: as PyTorch has them."""
+        """Stride, padding, dilation, whether transposed, output padding, groups, as in PyTorch."""
         return self.stride, self.margins, self.dilation, False, (0, 0), 1
 
     def _weight(self, kernels: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ class Convolution(ImageOperation):
 
 @dataclass(frozen=True)
 class TransposedConvolution(Convolution):
-    """W: C_y x (K_r K_c C_v), a row for each channel of Y; Y: images. V has `extra` rows and columns at its ends.
+    """W: C_y x (K_r K_c C_v), a row for a channel of Y; Y: images. V has `extra` rows and columns at the ends.
 
     The value is the gradient of a convolution with respect to its images (1.137, 1.138); its gradient is a convolution.
     """
@@ -242,12 +242,12 @@ def transposed_convolution(
     extra: tuple[int, int] | int = 0,
     name: str = "",
 ) -> Node:
-    """Each pixel of the images, of `image` (rows, columns, C_y), times its kernel, added up where its window lies.
+    """Each pixel of the images, of `image` (rows, columns, C_y), times its kernel, added up where the window lies.
 
-    This is the transpose of `convolution` (`torch.nn.ConvTranspose2d`): small images become large ones. The result has
-    (rows - 1) * stride + window - margins on both sides + `extra` rows; convolutions of several sizes give equal ones,
-    and `extra` chooses among these sizes. `kernels`, C_y x (window rows * window columns * C_v), are the convolution's;
-    `bias` is C_v x 1. Raises ShapeError if rows or kernels do not fit.
+    This is the transpose of `convolution` (`torch.nn.ConvTranspose2d`): small images become large. The result has
+    (rows - 1) * stride + window - margins on both sides + `extra` rows; convolutions of several sizes give equal
+    results, and `extra` chooses among the sizes. `kernels`, C_y x (window rows * window columns * C_v), are the
+    convolution's; `bias` is C_v x 1. Raises ShapeError if rows or kernels do not fit.
     """
     operands = (kernels, images) if bias is None else (kernels, images, bias)
     options = (*window_options(image, window, stride, pad), both(dilation), both(extra))
@@ -256,7 +256,7 @@ def transposed_convolution(
 
 @dataclass(frozen=True)
 class Pooling(ImageOperation):
-    """Base: one number from each window and channel."""
+    """Base: one number from a window and channel."""
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         return self.shape_of(self.image[2], operands[0])
@@ -313,7 +313,7 @@ def max_pooling(
     pad: bool = False,
     name: str = "",
 ) -> Node:
-    """The largest element of each window, for each channel. Images and options as in `convolution`."""
+    """The largest element of every window and channel. Images and options as in `convolution`."""
     return Node(MaxPooling(*window_options(image, window, stride, pad)), (images,), name)
 
 

@@ -18,9 +18,9 @@ _LONGEST = 2**30  # lag: times are numbers of 32 bits
 
 @dataclass(frozen=True)
 class Delay(Operation):
-    """Column (n, t) is column (n, t - lag) of the operand, if it exists; else of the initial state, or `default`.
+    """Column (n, t) is column (n, t - lag) of the operand, if present; else of the initial state, or `default`.
 
-    A delay computes nothing: lowering gathers its rows from their places.
+    A delay computes nothing: lowering gathers the rows from their places.
     """
 
     type: ClassVar[str] = "delay"

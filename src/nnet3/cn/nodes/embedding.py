@@ -109,5 +109,5 @@ def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = ""
 
 
 def is_sparse_input(value: Any) -> bool:
-    """Tell whether this is the node of an input that was declared sparse."""
+    """Tell whether a node is an input declared sparse."""
     return isinstance(value, Node) and isinstance(value.operation, Input) and bool(value.operation.sparse)

@@ -1,6 +1,6 @@
 """More functions element by element, of one operand and of two, from one table: value, slope, needs of the slope.
 
-A comparison is 1 where it holds and 0 elsewhere; its slope is 0.
+A comparison is 1 where true and 0 elsewhere; the slope is 0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FunctionOfOne(Elementwise):
 
 
 class FunctionOfTwo(Expanding):
-    """Base: `value` of X and Y, and `slopes` with respect to each, None where these are 0."""
+    """Base: `value` of X and Y, and `slopes` with respect to X and Y, None for a slope of 0."""
 
     evaluates_in_place: ClassVar[bool] = False
     onnx: ClassVar[str]

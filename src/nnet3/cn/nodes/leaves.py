@@ -43,9 +43,9 @@ class LeafOperation(Operation):
 
 @dataclass(frozen=True)
 class Input(LeafOperation):
-    """`classes`: if given, each value is one row of class indexes 0 ... classes - 1, or -1 for no class.
+    """`classes`: if given, a value is one row of class indexes 0 ... classes - 1, or -1 for no class.
 
-    `sparse`: whether most elements are 0, so that products read only the nonzero ones.
+    `sparse`: whether most elements are 0, so that products read only the nonzero elements.
     """
 
     type: ClassVar[str] = "input"
@@ -137,8 +137,8 @@ def input(
     `shape`: a number of rows for values with a column a sample, or (rows, columns) for values without samples.
     `classes`: the values are integers 0 ... classes - 1, one a sample (labels, words), given as an array (samples,); -1
     is no class. Such inputs go to `cross_entropy_with_softmax`, `classification_error`, `embedding`.
-    `axis`: where sequences of a minibatch have other lengths than in other inputs, a name for these frames, such
-    as "answer"; "sequence" for values with one column for each sequence, such as the label of a sentence.
+    `axis`: where sequences of a minibatch have lengths of their own in this input, a name for these frames, such
+    as "answer"; "sequence" for values with one column a sequence, such as the label of a sentence.
     `sparse`: most elements are 0, as in bags of words (`bags`); `W @ x` then reads only the columns of W for nonzero
     elements, and W's gradient is sparse. Sparse values are sparse matrices of SciPy or PyTorch, or any arrays.
     """
@@ -158,8 +158,8 @@ def parameter(
 
     `value`: an array of this shape, or one number for all elements. Without `value` the numbers are uniformly random in
     +-sqrt(6 / (rows + columns)), from `seed` or else from a generator seeded with the name, so that a script
-    gives the same network each time. But a column (columns = 1) is zero, as a bias begins, unless it is the matrix of
-    a product or the kernels of a convolution: it becomes random when such a node is made.
+    gives equal networks each time. But a column (columns = 1) is zero, as a bias begins, unless the parameter is the
+    matrix of a product or the kernels of a convolution: making the product or convolution makes the column random.
     """
     given = as_shape(shape, f"parameter '{name}'")
     if seed is not None and (not isinstance(seed, numbers.Integral) or seed < 0):

@@ -15,7 +15,7 @@ from nnet3.cn.shape import Shape
 
 
 class Total(Operation):
-    """Base: one number from all elements of one operand, over all samples."""
+    """Base: a number from all elements of an operand, over all samples."""
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         return Shape(1, 1)

@@ -21,7 +21,7 @@ from nnet3.native.operations import Operations
 
 
 class Scaling(Operation):
-    """Base: the second operand, each row times a number, or all times one."""
+    """Base: the second operand, every row times its own number, or all times one number."""
 
     num_operands: ClassVar[int] = 2
     repeats_forward: ClassVar[bool] = True

@@ -1,6 +1,6 @@
-"""Sequences as wholes: reductions over their frames, and values that change the axis; used as `cn.sequence.mean(x)`.
+"""Sequences as wholes: reductions over frames, and values that change the axis; used as `cn.sequence.mean(x)`.
 
-A reduction of D x S is D x N: one column for each sequence. Samples without sequences count as sequences of one frame.
+A reduction of D x S is D x N: one column a sequence. Samples without sequences count as sequences of one frame.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class BroadcastSequence(WholeOperation):
 
 @dataclass(frozen=True)
 class SequenceGather(WholeOperation):
-    """Frame i_j of the same sequence of X at each frame j of the indexes, one row; zeros where X has no frame i_j."""
+    """Frame i_j of the sequence of X at frame j of the indexes, one row; zeros where X has no frame i_j."""
 
     type: ClassVar[str] = "gather_frames"
     num_operands: ClassVar[int] = 2
@@ -259,7 +259,7 @@ def mean(x: Node, *, name: str = "") -> Node:
 
 
 def max(x: Node, *, name: str = "") -> Node:
-    """The greatest number of each row over all frames of each sequence: D x N."""
+    """The greatest number of every row over all frames of a sequence: D x N."""
     return Node(SequenceReduction("max"), (x,), name)
 
 

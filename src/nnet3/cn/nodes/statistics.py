@@ -43,7 +43,7 @@ class Mean(Statistic):
 
 @dataclass(frozen=True)
 class InvStdDev(Statistic):
-    """`floor`: the least standard deviation, so that a constant row has a finite inverse."""
+    """`floor`: the least standard deviation, to give a constant row a finite inverse."""
 
     type: ClassVar[str] = "inv_std_dev"
     floor: float = 1e-10

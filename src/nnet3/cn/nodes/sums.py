@@ -20,7 +20,7 @@ from nnet3.native.operations import Operations
 class Expanding(Operation):
     """Base of operations of two operands, repeated to a common shape.
 
-    Rows: equal, or one operand has one row. Columns: equal, or one number is a multiple of the other; over samples
+    Rows: equal, or one operand has one row. Columns: equal, or one number is a multiple of the second; over samples
     only a single column is repeated.
     """
 

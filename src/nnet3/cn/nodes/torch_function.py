@@ -89,9 +89,9 @@ def torch_function(
     """A node that computes `function` of its operands: tensors of rows x columns become a tensor of `shape`.
 
     `shape`: a number of rows for a value with samples, or (rows, columns); by default the first operand's shape. In a
-    value with samples, each column may depend only on the same column of operands with samples: inside a loop the
-    function gets the columns of one frame. The function must return equal values each time, because it is called again
-    for the gradient, which autograd computes.
+    value with samples, a column may depend only on its own column of operands with samples: inside a loop the
+    function gets the columns of one frame. The function must return equal values each time: the gradient, computed by
+    autograd, takes a second call.
 
     Networks with such a node cannot be saved: see `register`. If the function raises, the run raises NetworkError with
     the name of the node.

@@ -1,4 +1,4 @@
-"""Computational networks as ONNX files; imported when it is first asked for, because it needs packages of its own."""
+"""Computational networks as ONNX files; imported at the first use, because ONNX needs packages of its own."""
 
 import lazy_loader
 

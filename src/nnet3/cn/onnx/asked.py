@@ -59,7 +59,7 @@ class Asked:
         return self.part is None and takes_stages(self.nodes)
 
     def parts(self) -> Iterator[Asked | Node]:
-        """The parts computed one after the other: programs, and nodes of whole sequences."""
+        """The parts computed one after another: programs, and nodes of whole sequences."""
         if not self.is_staged:
             yield self
             return
@@ -109,7 +109,7 @@ class Asked:
 
     @cached_property
     def step(self) -> int:
-        """The frames by which members of a family differ. Raises ExportError if there is none."""
+        """The frames by which members of a family differ. Raises ExportError if no step exists."""
         source = self.program(1).source
         if source.period is None:
             raise ExportError("a component looks at times of its own")
@@ -128,7 +128,7 @@ class Asked:
             frames += missing or max(1, frames // 2)
 
     def family(self, frames: int) -> FamilyProgram:
-        """Returns the programs for so many frames, `step` more, .... Raises NotAffineError if there are none."""
+        """Returns the programs for so many frames, `step` more, .... Raises NotAffineError without such programs."""
         tasks = [self.program(frames + number * self.step).task for number in range(_MEMBERS + 1)]
         return FamilyProgram.of_tasks(tasks)
 

@@ -32,7 +32,7 @@ _TO_END = 2**63 - 1
 
 
 def shortest_of_family(asked: Asked) -> int:
-    """Returns the frames from which one family serves all lengths, found on temporary graphs.
+    """Returns the number of frames from which one family serves all lengths, found on temporary graphs.
 
     Raises ExportError for a network without such a family.
     """
@@ -182,8 +182,8 @@ def _numbers(node: StoredNode) -> np.ndarray:
 def build_network(asked: Asked, about: NetworkMetadata) -> tuple[ir.Model, list[int]]:
     """Returns the model, and numbers of frames with which all of its programs run.
 
-    Sequences are (batch, frames, rows), with the frames of their axis; a value with a column for each sequence is
-    (batch, rows), a value without samples (rows, columns). Raises ExportError for networks that have no form in ONNX.
+    Sequences are (batch, frames, rows), with the frames of their axis; a value with one column a sequence is
+    (batch, rows), a value without samples (rows, columns). Raises ExportError for networks without a form in ONNX.
     """
     model = _Model(asked, about)
     for part in asked.parts():

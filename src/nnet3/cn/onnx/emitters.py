@@ -11,7 +11,7 @@ from nnet3.cn.onnx.registry import NodeEmission, emitter
 
 
 def _register(type: str, op_type: str, **attributes: Any) -> None:
-    """Register a node type that is one ONNX operator on its operands, repeated to the columns of the value."""
+    """Register a node type written as one ONNX operator on its operands, repeated to the columns of the value."""
     emitter(type)(lambda made, operation, *operands: made.op(op_type, *_repeated(made, *operands), **attributes))
 
 
@@ -147,7 +147,7 @@ def cross_entropy_with_softmax(made: NodeEmission, operation: Any, x: ir.Value, 
 
 
 def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value:
-    """Returns -sum x log y, to which x = 0 adds nothing whatever y is."""
+    """Returns -sum x log y; x = 0 adds nothing for any y."""
     zero = made.number(0.0)
     terms = made.op("Where", made.op("Equal", x, zero), zero, made.op("Mul", x, log_y))
     return made.op("Neg", made.total(terms))
@@ -157,7 +157,7 @@ def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value
 
 
 def _repeated(made: NodeEmission, *operands: ir.Value) -> list[ir.Value]:
-    """Returns operands with the value's number of columns, or with one column, which engines repeat themselves."""
+    """Returns operands with the value's number of columns, or with one column, repeated by engines themselves."""
     found = []
     for x, shape in zip(operands, made.operands, strict=True):
         columns, own = made.shape.num_cols, shape.num_cols
@@ -212,7 +212,7 @@ def row_slice(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
 
 @emitter("row_stack")
 def row_stack(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
-    """Joins values some or all of which have no samples; all other stacks are gathered."""
+    """Joins values, some or all without samples; all other stacks are gathered."""
     graph = made.graph
     values = [
         graph.value(x, made.about.rows, shape.rows, repeats=made.shape.has_samples and not shape.has_samples)

@@ -86,7 +86,7 @@ def _outputs(network: Network, nodes: Node | str | Sequence[Node | str]) -> dict
 
 
 def random_inputs(asked: Asked, random: np.random.Generator, batch: int, frames: int) -> dict[Node, np.ndarray]:
-    """Returns inputs in a file's form; one sequence has positive numbers, because some functions need them."""
+    """Returns inputs in a file's form; one sequence has positive numbers, for functions of positive numbers alone."""
     shapes = {node: (node.shape.rows, node.shape.num_cols or 1) for node in asked.inputs}
     for node in asked.inputs:
         if node.shape.axis == SEQUENCES:

@@ -13,7 +13,7 @@ from nnet3.export.metadata import FileMetadata, read_metadata
 
 @dataclass(frozen=True)
 class NetworkMetadata(FileMetadata):
-    """The metadata of a file, each under its name after "nnet3.", as JSON.
+    """The metadata of a file, a field under its name after "nnet3.", as JSON.
 
     `frames`: the frames of a sequence, 0 for any number. `may_be_padded`: frames after the end of a sequence change
     nothing before the end, so that sequences of several lengths can be given together. `states`: the inputs that are

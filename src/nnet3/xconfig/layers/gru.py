@@ -145,7 +145,7 @@ def _both_types(
     expand: Callable[..., None],
     normalised_keys: tuple[Key, ...] = (),
 ) -> tuple[LayerType, LayerType]:
-    """Declares a projected type and its normalised form, which has dropout and further keys."""
+    """Declares a projected type and the normalised form, with dropout and further keys."""
     article = "An" if f"{prefix}{name}".startswith("o") else "A"
     normalised = f"{article} {prefix}{name} whose output is batch-normalised and whose state is normalised"
     return (

@@ -91,7 +91,7 @@ def _expand_lstm(layer: Layer, expander: Expander) -> None:
 
 
 def _end(unit: RecurrentUnit, suffix: str, dim: int, *, normalised: bool) -> None:
-    """The output of the layer, batch-normalised if it is one of the types that are."""
+    """The output of the layer, batch-normalised in the batch-normalised types."""
     output = unit(suffix)
     if normalised:
         name = f"{suffix}_batchnorm"

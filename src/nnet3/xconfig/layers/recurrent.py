@@ -59,7 +59,7 @@ def settle_cells(layer: Layer) -> None:
 
 
 def settle_projection(layer: Layer) -> None:
-    """Sets dimensions of the projection that are not given by the cell-dim; checks them and the decay-time."""
+    """Derives missing dimensions of the projection from the cell-dim; checks dimensions and decay-time."""
     cells = layer["cell-dim"]
     if layer["recurrent-projection-dim"] <= 0:
         layer["recurrent-projection-dim"] = cells // 4
@@ -86,7 +86,7 @@ class RecurrentUnit:
 
     @property
     def l2(self) -> Settings:
-        """The l2 regularization, if there is any."""
+        """The l2 regularization, if any."""
         return self.layer.given_settings("l2-regularize") if self.layer.values.get("l2-regularize") else ()
 
     def _truncation(self, dim: int) -> Settings:
@@ -126,7 +126,7 @@ class RecurrentUnit:
         self.expander.component(suffix, ELEMENTWISE_PRODUCT, settings(input_dim=2 * dim, output_dim=dim))
 
     def truncation(self, suffix: str, dim: int) -> None:
-        """The identity, whose derivative is cut where it grows on its way back in time."""
+        """The identity, with a derivative cut where the derivative grows on the way back in time."""
         self.expander.component(suffix, BACKPROP_TRUNCATION, self._truncation(dim))
 
     def dropout(self, suffix: str, dim: int) -> None:
@@ -206,7 +206,7 @@ PROJECTION_READS: Reads = {
 
 
 def decay_scale(layer: Layer) -> float:
-    """Returns the factor of the memory in each step, 1 without a decay-time. Raises ConfigError unless it is > 0."""
+    """Returns the factor of the memory in a step, 1 without a decay-time. Raises ConfigError unless the time is > 0."""
     decay_time = layer.values.get("decay-time", -1.0)
     if decay_time < 0:
         return 1.0
@@ -216,7 +216,7 @@ def decay_scale(layer: Layer) -> float:
 
 
 def cell_type(name: str, summary: str, keys: tuple[Key, ...], expand: Callable[[Layer, Expander], None]) -> LayerType:
-    """Declares a type whose output is its cells."""
+    """Declares a type with the cells as output."""
     example = "cell-dim=512 delay=-3"
     return LayerType(name, summary, (CELL_DIM, *keys), expand, settle_cells, example=example, reads=CELL_READS)
 
@@ -224,7 +224,7 @@ def cell_type(name: str, summary: str, keys: tuple[Key, ...], expand: Callable[[
 def projected_type(
     name: str, summary: str, keys: tuple[Key, ...], expand: Callable[[Layer, Expander], None]
 ) -> LayerType:
-    """Declares a type whose output is a projection of its cells."""
+    """Declares a type with a projection of the cells as output."""
     example = "cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3"
     keys = (*PROJECTION_KEYS, *keys)
     return LayerType(name, summary, keys, expand, settle_projection, example=example, reads=PROJECTION_READS)

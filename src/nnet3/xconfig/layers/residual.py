@@ -183,7 +183,7 @@ def _read_period(key: str) -> Read:
 
 
 def _read_bypass(found: Found) -> str:
-    """Reads the bypass from the node that others read."""
+    """Reads the bypass from the node read by others."""
     if found.settings("noop"):
         return "noop"
     return next((source for source in ("relu", "batchnorm") if found.is_read_outside(f"{source}1")), "input")

@@ -124,7 +124,7 @@ def _expand_delta(layer: Layer, expander: Expander) -> None:
 
 
 def _read_delta_input(found: Found) -> Term | None:
-    """The node that the spliced one is named after."""
+    """The node after which the spliced node is named."""
     spliced = found.term()
     return name(spliced.name.removesuffix("_2")) if spliced is not None and spliced.is_name else None
 
