@@ -19,7 +19,7 @@ _REFERRING = frozenset(
         "so both same",
     )
 )
-_MOST, _MOST_OF_ALL = 0.08, 0.072  # as shares of all words
+_MOST, _MOST_OF_ALL = 0.075, 0.065  # as shares of all words
 _EXAMPLE, _CODE, _WORD = re.compile(r">>>.*?(\n\s*\n|\Z)", re.S), re.compile(r"`[^`]*`"), re.compile(r"[a-z']+")
 
 
