@@ -1,4 +1,4 @@
-"""ComputationCache: compiled computations by their dependences, in memory and if wanted in a folder."""
+"""ComputationCache: compiled computations, in memory and if wanted in a folder."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CacheCounts:
 class ComputationCache:
     """Compiles programs once and keeps them.
 
-    Keys are made of a program's dependences: the fingerprint of the network (structure and settings, without
+    Keys are made of all inputs of a compilation: the fingerprint of the network (structure and settings, without
     parameters), the request, the options. A changed network has a new key, so its programs are compiled again.
 
     Programs in memory take at most `max_bytes` (estimated); the program unused for longest goes first. With a
@@ -132,9 +132,7 @@ class ComputationCache:
         return program
 
     def made_of_others(self, task: CompileTask) -> NnetComputation | None:
-        """The program of a task, continued from shorter ones or restricted from a longer one; None if neither is
-        possible.
-        """
+        """The program of a task, continued from shorter ones or restricted from a longer one; else None."""
         return self._made_of_others(_digest_of(task), task)
 
     def _made_of_others(self, digest: str, task: CompileTask) -> NnetComputation | None:
@@ -192,9 +190,7 @@ class ComputationCache:
         return self._ragged_of(task, make)
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
-        """The program of a task whose sequences end at different times, restricted from one for longer sequences, or
-        None.
-        """
+        """The program of a task whose sequences end at different times, restricted from a longer one; else None."""
         try:
             form = task.ragged()
             if form is None:
