@@ -46,7 +46,7 @@ def moving(
     check_computation(c)
     blocks = np.array([block[1:3] for block in c.submatrices])
     matrices = np.array([matrix.num_rows for matrix in c.matrices])
-    c.row_numbers = RowNumbers(blocks, matrices, {}, [], c.index_tables, kept)
+    c.row_numbers = RowNumbers(blocks, matrices, {}, [], c.index_tables, c.precomputed, kept)
     return c
 
 
