@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 from unittest import mock
 
@@ -142,7 +143,7 @@ class GraphCase(Case):
             return self._run(torch.float32)
 
     def _run(self, dtype: torch.dtype) -> list[Tensor]:
-        criterion, outputs = self._make()
+        criterion, outputs = deepcopy(self._make())  # a network of float32 rounds the parameters of its nodes
         cache = self._caches.setdefault(dtype, _Recorder())
         network = cn.Network(criterion, outputs, dtype=dtype, cache=cache)
         found = list[Any]()
