@@ -26,6 +26,8 @@ from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, UtteranceOptions
 from nnet3.runtime import NnetComputer
+from nnet3.runtime.models import model_dtype
+from nnet3.runtime.planner import plan
 from nnet3.runtime.recent import ChangedComputers
 
 _FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need
@@ -130,11 +132,14 @@ class ChunkRunner:
         return per_frame * chunk.num_frames(self.options.frame_subsampling_factor) + more
 
     def _size_of(self, units: int) -> tuple[int, int]:
-        """Returns the frames of input of a chunk between others, and the bytes of its plan."""
+        """Returns the frames of input of a chunk between others, and the bytes of a plan for this chunk alone.
+
+        Plans computed from plans of other lengths need some per cent more, depending on which lengths came before.
+        """
         rows = units * self._unit // self.options.frame_subsampling_factor
         chunk = OutputChunk(0, rows, 0, rows, *self._context, 0)
-        computer = self._computer_of(self._program(chunk, 1))
-        return chunk.num_frames(self.options.frame_subsampling_factor), computer.plan.num_bytes
+        made = plan(self._program(chunk, 1), model_dtype(self.nnet, None) or torch.float32)
+        return chunk.num_frames(self.options.frame_subsampling_factor), made.num_bytes
 
     @cached_property
     def _longest_piece(self) -> int:
