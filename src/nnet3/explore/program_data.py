@@ -13,7 +13,7 @@ from nnet3.ir.passes.pipeline import PIPELINE, optimize
 from nnet3.ir.printer import format_command, introductions, used_matrices
 from nnet3.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
 from nnet3.options import DEFAULT_LEVEL
-from nnet3.runtime.planner import outline
+from nnet3.runtime.planning import outline
 from nnet3.runtime.profile import ProfileReport, node_of_command
 
 
