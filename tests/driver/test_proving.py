@@ -23,7 +23,7 @@ from nnet3.ir.passes.pipeline import PIPELINE, Pass
 from nnet3.options import CompileOptions
 from nnet3.runtime import plan_family
 from nnet3.runtime.link_proof import LinkProof
-from nnet3.runtime.planner import plan
+from nnet3.runtime.planning import plan
 from tests.cn.small_networks import batch, recurrence
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.proved_lowering import lowering_proved

@@ -34,7 +34,7 @@ from tests.own_commands import forgotten_after
 
 if TYPE_CHECKING:
     from nnet3.ir.proof.machine import Machine
-    from nnet3.runtime.link import Linker
+    from nnet3.runtime.linker import Linker
     from nnet3.runtime.planner import Planner
 
 RECURRENCE = """

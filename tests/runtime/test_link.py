@@ -14,8 +14,8 @@ from nnet3.ir import commands as cmd
 from nnet3.ir.computation import IoInfo
 from nnet3.ir.kernel import KernelInfo
 from nnet3.runtime import LinkedComputation, link, plan
+from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.link import Constants
 from nnet3.runtime.memory import Arena
 from nnet3.runtime.plan import SegmentPlan
 from tests.call_count import count_calls

@@ -15,7 +15,7 @@ from nnet3.ir.computation import FamilyMember, LazyComputation, NnetComputation
 from nnet3.runtime import Plan, plan, plan_of
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan_family import PlanFamily
-from nnet3.runtime.planner import outline
+from nnet3.runtime.planning import outline
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 from tests.random_networks import random_network

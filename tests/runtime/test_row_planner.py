@@ -14,7 +14,7 @@ from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import IoInfo, NnetComputation, RowNumbers, SubMatrix
 from nnet3.runtime import NnetComputer, plan_of
-from nnet3.runtime.planner import outline_by
+from nnet3.runtime.planning import outline_by
 from nnet3.runtime.proof import prove_plan
 from nnet3.runtime.row_planner import RowPlanner, TablePart, parameters_of
 from tests.runtime.wrong_plans import wrong_calls

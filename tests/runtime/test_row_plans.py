@@ -15,9 +15,10 @@ from nnet3.driver import ComputationCache
 from nnet3.errors import ProofError
 from nnet3.ir.computation import LazyComputation, NnetComputation, RowNumbers
 from nnet3.runtime import Plan, plan, plan_of, row_plans
-from nnet3.runtime.link import LinkedComputation, Linker
+from nnet3.runtime.link import LinkedComputation
+from nnet3.runtime.linker import Linker
 from nnet3.runtime.outline import Outline
-from nnet3.runtime.planner import outline
+from nnet3.runtime.planning import outline
 from tests.families.minibatches import minibatch, recurrence
 from tests.seeds import shifted
 

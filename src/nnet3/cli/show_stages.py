@@ -24,7 +24,7 @@ from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.plan import Plan
-from nnet3.runtime.planner import plan
+from nnet3.runtime.planning import plan
 from nnet3.runtime.profile import profile
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
 

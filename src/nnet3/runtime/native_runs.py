@@ -31,8 +31,9 @@ from nnet3.native.operations import (
     size_of_panels,
 )
 from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch
-from nnet3.runtime.calls import BoundCall, scaled_copy
+from nnet3.runtime.calls import scaled_copy
 from nnet3.runtime.kernels import Kernels
+from nnet3.runtime.linker import BoundCall
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.view_operations import ViewOperations, joined
 from nnet3.runtime.view_tensors import NO_PLACES, Places
