@@ -23,6 +23,7 @@ from nnet3.ir.declarations import Command, Reads, Real, Writes
 from nnet3.ir.formatting import format_submatrix
 from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import Pass
+from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.field import scaled
 from nnet3.ir.shape_rules import Problems, same_shape
 from nnet3.native.library import library
@@ -56,16 +57,16 @@ def register() -> type[Any]:
         source: Reads
         scale: Real = 1.0
 
-        def problems(self, computation: NnetComputation) -> Problems:
+        def problems(self, computation: ProgramTables) -> Problems:
             return same_shape(computation, dest=self.dest, source=self.source)
 
         def evaluate(self, machine: Machine) -> None:
             machine.write(self.dest, scaled(machine.read(self.source), self.scale))
 
-        def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+        def in_place_pairs(self, computation: ProgramTables) -> list[tuple[int, int]]:
             return [(self.source, self.dest)]
 
-        def text(self, computation: NnetComputation) -> str:
+        def text(self, computation: ProgramTables) -> str:
             return f"{format_submatrix(computation, self.dest)} clones {format_submatrix(computation, self.source)}"
 
     @rule(Clone)

@@ -18,7 +18,8 @@ from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.restriction import restricted
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence

@@ -15,7 +15,8 @@ from nnet3.families.restriction import restricted
 from nnet3.index import N, T
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.ir.repeats import unrolled
 
 LENGTH, SEQUENCES = 48, 6

@@ -7,7 +7,7 @@ import torch
 
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo
+from nnet3.ir.program_tables import IoInfo
 from nnet3.runtime import plan
 from nnet3.runtime.plan import SegmentPlan
 from tests.runtime.programs import Program

@@ -29,7 +29,8 @@ from nnet3.families.ragged_rows import ALWAYS, NEVER, NotRaggedError
 from nnet3.families.restriction import restricted
 from nnet3.families.row_order import with_row_order
 from nnet3.index import IndexTable, N, T
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering import build_graph, schedule
 from nnet3.lowering.apart import told_apart
 from nnet3.lowering.graph import ComputationGraph

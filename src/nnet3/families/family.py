@@ -25,18 +25,9 @@ from nnet3.families.precomputed import (
     precomputed_tables,
 )
 from nnet3.families.rolled import RolledCommands, Template
-from nnet3.ir.computation import (
-    FamilyMember,
-    IoInfo,
-    KernelRows,
-    LazyComputation,
-    Matrix,
-    MatrixInfo,
-    NnetComputation,
-    OutsideMatrix,
-    SubMatrix,
-)
+from nnet3.ir.computation import FamilyMember, LazyComputation, NnetComputation
 from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table
+from nnet3.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
 _TABLES = ("index_tables", "multi_tables", "range_tables")

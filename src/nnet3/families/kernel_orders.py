@@ -14,7 +14,7 @@ from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.ragged_slots import SideRows, UnlikeOperand
 from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
-from nnet3.ir.computation import KernelRows
+from nnet3.ir.program_tables import KernelRows
 
 
 class WantedRows(NamedTuple):

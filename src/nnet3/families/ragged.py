@@ -46,8 +46,9 @@ from nnet3.families.ragged_slots import (
     loop_of,
 )
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, with_operands, with_values
+from nnet3.ir.program_tables import IoInfo, OutsideMatrix, SubMatrix
 from nnet3.ir.repeats import turns_unrolled, unrolled
 
 

@@ -15,8 +15,9 @@ from nnet3.families.precomputed import Entry, KernelRules
 from nnet3.families.ragged import RaggedProgram, RowCounts
 from nnet3.families.ragged_slots import RaggedLoop, SideTable, names_of_operands
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix, lazy_like
+from nnet3.ir.computation import NnetComputation, RowNumbers, lazy_like
 from nnet3.ir.declarations import Command, with_operands, with_values
+from nnet3.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.ir.repeats import with_references_moved
 
 _MOST_FORMS = 32  # sets of commands of which something is kept

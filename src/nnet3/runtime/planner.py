@@ -11,8 +11,8 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import NnetComputation, SubMatrix
-from nnet3.ir.repeats import repeats
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import SubMatrix
 from nnet3.runtime.lanes import LANES, lane_of
 from nnet3.runtime.outline import View, ViewTable
 from nnet3.runtime.packing import Span, matrix_spans
@@ -231,7 +231,7 @@ def _last_memo_users(computation: NnetComputation) -> set[int]:
     """Returns the last user of each memo; a command of a Repeat only if the command is the last user in every turn."""
     last_use: dict[int, tuple[int, int, int]] = {}
     uses = []
-    turns = {number: (body.start, repeat) for repeat, body in repeats(computation) for number in body}
+    turns = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
     for number, command in enumerate(computation.commands):
         memo = getattr(command, command.form.uses_memo) if command.form.uses_memo else -1
         if memo >= 0:

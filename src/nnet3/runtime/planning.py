@@ -15,7 +15,6 @@ import torch
 from nnet3.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
-from nnet3.ir.repeats import repeats
 from nnet3.runtime.lanes import lane_of
 from nnet3.runtime.outline import Outline, View
 from nnet3.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
@@ -46,7 +45,7 @@ def outline_by(planner: Planner) -> Outline:
     computation = planner.computation
     owners: list[int] = []
     loops: list[tuple[int, ...]] = []
-    bodies = {body.start: (repeat, body) for repeat, body in repeats(computation)}
+    bodies = {body.start: (repeat, body) for repeat, body in computation.repeats()}
     number = 0
     while number < len(computation.commands):
         if number in bodies:
