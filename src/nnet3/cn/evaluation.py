@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -63,12 +64,28 @@ class EvaluatedNetwork(NetworkState):
         """The values of outputs, from the values of inputs and of valid nodes."""
         if self._nodes.is_staged:
             values = {node: value for node, value in known.items() if node in valid or not node.is_evaluated}
-            run = StagedRun(self, layouts, needed, outputs, values, training=training)
+            run = self._staged(layouts, needed, outputs, values, training=training)
             run.run()
             return {node: run.values[node] for node in outputs}
         given = tuple(node for node in needed if node in valid)
         runner = self._runner(Question(self._nodes, outputs, layouts.on(""), given, training=training))
         return runner.forward(known)
+
+    def _staged(
+        self,
+        layouts: Layouts,
+        needed: Collection[Node],
+        keep: Collection[Node],
+        values: dict[Node, Tensor],
+        flags: Mapping[Node, bool] = MappingProxyType({}),
+        probes: Collection[Node] = (),
+        *,
+        training: bool = False,
+        stores_statistics: bool = False,
+    ) -> StagedRun:
+        """One computation in stages, see `StagedRun`."""
+        told = flags, probes, training, stores_statistics, tuple(self.recorders)
+        return StagedRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
         """The values to keep: all, but of nodes that serve loops only the requested ones."""

@@ -82,7 +82,7 @@ class NetworkState:
         self.cache = default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self.recorders: dict[str, Kernel] = {}  # that take the places of kernels, by name; see `natural_gradient`
-        self._runners = Runners(self)
+        self._runners = Runners(self._state_of_runners, self._program_of, self._runner_of)
         self._stamps = Stamps(self._nodes)
         self._gradients = Gradients(self._nodes.looked_up)
         self._has_warned = False  # of samples that are no sequences
@@ -339,6 +339,12 @@ class NetworkState:
 
     def _runner(self, question: Question) -> Runner:
         return self._runners.find(question)
+
+    def _state_of_runners(self, question: Question) -> tuple[object, ...]:
+        """The dependences of runners besides the question's key, while the bonds of the runners last."""
+        variants = question.graph.variants(question.training)
+        recorders = tuple(map(id, self.recorders.values()))
+        return variants, self.compile_options, self._dtype, self._device, recorders
 
     def _runner_of(self, program: Program) -> Runner:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)
