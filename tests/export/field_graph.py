@@ -23,7 +23,6 @@ from nnet3.ir.kernel import whole_kernel
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.kernels import propagate
 from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 
@@ -147,7 +146,7 @@ class Evaluation:
             self._machine.begin(submatrix, zeroed=False)
         for submatrix, each in zip(placed, inputs, strict=True):
             self._machine.write(submatrix, _elements(each)[0])
-        propagate(self._machine, Propagate(number, "", tuple(placed), output))
+        Propagate(number, "", tuple(placed), output).evaluate(self._machine)
         return _entries(self._machine.read(output))[None]
 
 

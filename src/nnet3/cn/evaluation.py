@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -15,7 +14,6 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts, SampleLayout
-from nnet3.cn.staged import StagedRun
 from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import warn_of_gradient
 from nnet3.text import did_you_mean
@@ -70,22 +68,6 @@ class EvaluatedNetwork(NetworkState):
         given = tuple(node for node in needed if node in valid)
         runner = self._runner(Question(self._nodes, outputs, layouts.on(""), given, training=training))
         return runner.forward(known)
-
-    def _staged(
-        self,
-        layouts: Layouts,
-        needed: Collection[Node],
-        keep: Collection[Node],
-        values: dict[Node, Tensor],
-        flags: Mapping[Node, bool] = MappingProxyType({}),
-        probes: Collection[Node] = (),
-        *,
-        training: bool = False,
-        stores_statistics: bool = False,
-    ) -> StagedRun:
-        """One computation in stages, see `StagedRun`."""
-        told = flags, probes, training, stores_statistics, tuple(self.recorders)
-        return StagedRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
         """The values to keep: all, but of nodes that serve loops only the requested ones."""

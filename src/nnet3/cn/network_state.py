@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from nnet3.cn.program import Program, Question
 from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runner, Runners
 from nnet3.cn.samples import Layouts, checked_layout
+from nnet3.cn.staged import StagedRun
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
 from nnet3.ir.kernel import Kernel
@@ -339,6 +341,22 @@ class NetworkState:
 
     def _runner(self, question: Question) -> Runner:
         return self._runners.find(question)
+
+    def _staged(
+        self,
+        layouts: Layouts,
+        needed: Collection[Node],
+        keep: Collection[Node],
+        values: dict[Node, Tensor],
+        flags: Mapping[Node, bool] = MappingProxyType({}),
+        probes: Collection[Node] = (),
+        *,
+        training: bool = False,
+        stores_statistics: bool = False,
+    ) -> StagedRun:
+        """One computation in stages, see `StagedRun`."""
+        told = flags, probes, training, stores_statistics, tuple(self.recorders)
+        return StagedRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
 
     def _state_of_runners(self, question: Question) -> tuple[object, ...]:
         """The dependences of runners besides the question's key, while the bonds of the runners last."""

@@ -18,9 +18,9 @@ room may have a time unlike the command's. The maker of a ragged program knows t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,8 @@ from nnet3.ir.program_tables import IoInfo, OutsideMatrix, SubMatrix
 from nnet3.ir.repeats import turns_unrolled, unrolled
 
 
-class RowCounts(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RowCounts:
     """The rows of a ragged program that remain for given lengths."""
 
     exists: np.ndarray  # a mask of all indexes, (indexes,)

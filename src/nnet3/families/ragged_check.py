@@ -15,7 +15,7 @@ from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.restriction import restricted
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 
 
 class CheckedLengths:
@@ -35,7 +35,7 @@ class CheckedLengths:
         """
         new = set(shorter) - self._known
         if any(entry is not None for entry in self.program.entries):
-            if new or not isinstance(computation, LazyComputation):
+            if new or not computation.is_lazy:
                 check_computation(computation)
             self._known.update(shorter)
             return

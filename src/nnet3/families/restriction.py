@@ -60,7 +60,8 @@ class Restriction:
         rules: KernelRules | None,
     ) -> None:
         self.ragged = ragged
-        self.exists, self.count, self.matrix_rows, self.start, self.rows = counts
+        self.exists, self.count, self.matrix_rows = counts.exists, counts.count, counts.matrix_rows
+        self.start, self.rows = counts.start, counts.rows
         self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, fewest, rules)
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
         self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]

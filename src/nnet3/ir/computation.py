@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nnet3.ir.program_tables import ProgramTables
 from nnet3.text.html import folded
 
 MOST_SHOWN_COMMANDS = 500  # in a notebook
+_MAKING = threading.RLock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,8 @@ class NnetComputation(ProgramTables):
     row_numbers: RowNumbers | None = field(default=None, compare=False)
     #: True if its plans and links are proved, because the options of its task say so.
     prove: bool = field(default=False, compare=False)
+    #: What `analyse` has found, with all it was found from.
+    _analysis: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text()
@@ -88,10 +91,55 @@ class NnetComputation(ProgramTables):
 
     def copy(self) -> NnetComputation:
         """Returns a copy whose lists may be changed; the immutable entries are shared."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         values |= {name: list(value) for name, value in values.items() if isinstance(value, list)}
         values |= {"matrix_info": dict(self.matrix_info), "turns": dict(self.turns)}
         return NnetComputation(**values | {"attachments": None, "member": None, "row_numbers": None})
+
+    # ---- programs that are made when they are looked at ----
+
+    @classmethod
+    def lazy(cls, make: Callable[[], NnetComputation], num_bytes: int = 0, **known: Any) -> NnetComputation:
+        """Returns a computation with some fields known; the first request for an unknown field makes all fields.
+
+        With a plan the program runs without its commands. `known`: the known fields, all fields with a default of the
+        class among them. `num_bytes`: an estimate of the memory that the program takes.
+        """
+        computation = object.__new__(cls)
+        vars(computation).update(known, _make=make, stored_bytes=num_bytes)
+        return computation
+
+    @property
+    def is_lazy(self) -> bool:
+        """True if fields are still to be made."""
+        return "_make" in vars(self)
+
+    def made(self) -> NnetComputation:
+        """Returns the computation itself, or one with all fields: the computation itself stays lazy."""
+        with _MAKING:
+            return vars(self)["_make"]() if self.is_lazy else self
+
+    if not TYPE_CHECKING:  # for type checkers any name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Makes the fields that a lazy computation does not have."""
+            if name not in _FIELDS:
+                raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+            self._complete()
+            return vars(self)[name]
+
+    def _complete(self) -> None:
+        """Make the missing fields, unless another thread has made them."""
+        with _MAKING:
+            if self.is_lazy:
+                made = self.made()
+                for name in _FIELDS:
+                    vars(self).setdefault(name, getattr(made, name))
+                del vars(self)["_make"], vars(self)["stored_bytes"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._complete()
+        return vars(self)
 
     # ---- loops ----
 
@@ -165,62 +213,18 @@ def _count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-_MAKING = threading.RLock()
 _FIELDS = frozenset(field.name for field in fields(NnetComputation))
-
-
-class LazyComputation(NnetComputation):
-    """A computation with some fields known; the first request for an unknown field makes all fields.
-
-    From then on the object is an NnetComputation like any other. With a plan the program runs without commands.
-    """
-
-    def __init__(self, make: Callable[[], NnetComputation], num_bytes: int, **known: Any) -> None:
-        """`known`: the known fields, all fields with a default of the class among them."""
-        self.__dict__.update(known)
-        self.stored_bytes, self._make = num_bytes, make
-
-    def made(self) -> NnetComputation:
-        """Returns the computation, without completing `self`."""
-        with _MAKING:
-            return self if not isinstance(self, LazyComputation) else self._make()
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _FIELDS:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        LazyComputation._complete(self)
-        return self.__dict__[name]
-
-    def _complete(self) -> None:
-        """Make the missing fields, unless another thread has done so: then `self` is an NnetComputation already."""
-        with _MAKING:
-            if not isinstance(self, LazyComputation):
-                return
-            made = self._make()
-            for name in _FIELDS:
-                self.__dict__.setdefault(name, getattr(made, name))
-            del self._make
-            self.__class__ = NnetComputation  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        LazyComputation._complete(self)
-        return self == other
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        LazyComputation._complete(self)
-        return self.__reduce_ex__(protocol)
 
 
 def lazy_like(
     other: NnetComputation, make: Callable[[], NnetComputation], row_numbers: RowNumbers, **known: Any
-) -> LazyComputation:
+) -> NnetComputation:
     """Returns the computation of `make`, of the network and kind of `other`, with the given numbers of rows.
 
     `known`: further fields, known already.
     """
-    return LazyComputation(
+    return NnetComputation.lazy(
         make,
-        0,
         num_memos=other.num_memos,
         need_model_derivative=other.need_model_derivative,
         fingerprint=other.fingerprint,

@@ -9,9 +9,8 @@ annotations, for commands unknown to the rest of the package.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -149,18 +148,20 @@ class Form:
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
-        #: The sub-matrix numbers of a command, in the order of its fields; tuples are joined.
-        self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
 
     def _memo_field(self, access: AccessKind) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
-    def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
-        if self.fixed_operands and len(self.operand_names) > 1:
-            return attrgetter(*self.operand_names)
-        # Written out, since passes ask this of every command: `(*command.inputs, command.output)`.
-        parts = [f"{'*' if field.several else ''}command.{field.name}, " for field in self.operand_fields]
-        return eval(f"lambda command: ({''.join(parts)})")
+    def operands(self, command: Command) -> tuple[int, ...]:
+        """Returns the sub-matrix numbers of a command, in the order of its fields; tuples are joined."""
+        found: list[int] = []
+        for name, _, several in self.operand_fields:
+            value = getattr(command, name)
+            if several:
+                found += value
+            else:
+                found.append(value)
+        return tuple(found)
 
     def references(self, command: Command) -> list[tuple[str, str]]:
         """Returns the fields with the number of a memo or a precomputed entry, each with its kind."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +78,25 @@ class KernelRows(NamedTuple):
     go_on: bool = False
 
 
+class _Known:
+    """The numbers of the entries of a list that grows at its end, by their keys."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._seen = 0
+
+    def by_key(self, entries: Sequence[Any], key: Callable[[Any], Hashable]) -> dict[Any, int]:
+        """Returns the numbers of all entries; of equal keys the first."""
+        for number in range(self._seen, len(entries)):
+            self._numbers.setdefault(key(entries[number]), number)
+        self._seen = len(entries)
+        return self._numbers
+
+
+def _same(block: SubMatrix) -> SubMatrix:
+    return block
+
+
 @dataclass
 class ProgramTables:
     """All of a program but its commands. Entries are appended and never changed in place.
@@ -105,6 +125,10 @@ class ProgramTables:
     #: The first row and the number of rows, (turns, 2), of sub-matrices that move on unevenly from turn to turn.
     turns: dict[int, np.ndarray] = field(default_factory=dict, compare=False)
     need_model_derivative: bool = False
+    #: By the name of the list.
+    _known: dict[str, _Known] = field(
+        default_factory=lambda: defaultdict(_Known), init=False, repr=False, compare=False
+    )
 
     # ---- declaring ----
 
@@ -151,11 +175,11 @@ class ProgramTables:
 
     def find_or_add(self, block: SubMatrix) -> int:
         """Returns the number of a sub-matrix, declared first if it is unknown."""
-        known = self._known_submatrices()
-        if block not in known:
+        known = self._known["submatrices"].by_key(self.submatrices, _same)
+        found = known.setdefault(block, len(self.submatrices))
+        if found == len(self.submatrices):
             self.submatrices.append(block)
-            known[block] = len(self.submatrices) - 1
-        return known[block]
+        return found
 
     def add_submatrices(self, blocks: np.ndarray) -> int:
         """Declare many blocks at once, (blocks, 5 or 6) with the columns of SubMatrix; returns the number of the first.
@@ -187,23 +211,11 @@ class ProgramTables:
     def _table(self, kind: str, values: np.ndarray) -> int:
         """Returns the number of a table; an unknown table is appended. Turns of a recurrence share tables."""
         tables, table = getattr(self, kind), values.astype(np.int32)
-        known, start = self.__dict__.get(f"_known_{kind}", ({}, 0))
-        for number in range(start, len(tables)):
-            known.setdefault(tables[number].tobytes(), number)
+        known = self._known[kind].by_key(tables, np.ndarray.tobytes)
         found = known.setdefault(table.tobytes(), len(tables))
         if found == len(tables):
             tables.append(table)
-        self.__dict__[f"_known_{kind}"] = known, len(tables)
-        return int(found)
-
-    def _known_submatrices(self) -> dict[SubMatrix, int]:
-        """Returns the numbers by sub-matrix; every call brings the cache up to date."""
-        cache = self.__dict__.setdefault("_submatrix_cache", {})
-        start = self.__dict__.get("_submatrix_cached", 0)
-        for number in range(start, len(self.submatrices)):
-            cache.setdefault(self.submatrices[number], number)
-        self.__dict__["_submatrix_cached"] = len(self.submatrices)
-        return cache
+        return found
 
     # ---- asking ----
 

@@ -14,6 +14,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Role
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.linked import LooksAt
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.notes import Notes
 from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
@@ -110,7 +111,7 @@ def submatrix_columns(computation: NnetComputation) -> list[int]:
     return [known.setdefault(each, len(known)) for each in columns]
 
 
-def differences(plain: ProgramMachine, other: ProgramMachine) -> Iterator[str]:
+def differences(plain: Machine, other: Machine) -> Iterator[str]:
     """Yields the differences between two programs that have been run."""
     for expected, got in ((plain.outputs, other.outputs), (plain.effects, other.effects)):
         for what in {**expected, **got}:
