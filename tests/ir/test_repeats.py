@@ -10,8 +10,9 @@ import pytest
 from nnet3.errors import ComputationCheckError
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import IoInfo, NnetComputation, SubMatrix
-from nnet3.ir.repeats import repeats, turns_unrolled, unrolled
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo, SubMatrix
+from nnet3.ir.repeats import turns_unrolled, unrolled
 from nnet3.ir.serialize import from_data, to_data
 
 
@@ -45,7 +46,7 @@ def test_a_body_is_indented_and_says_how_it_moves() -> None:
 
 def test_unrolled_writes_every_turn() -> None:
     whole = unrolled(sums())
-    assert not list(repeats(whole))
+    assert not list(whole.repeats())
     assert [command.text(whole) for command in whole.commands[4:12]] == [
         text for t in range(1, 5) for text in (f"m2({t}, :) = m2({t - 1}, :)", f"m2({t}, :) += m1({t}, :)")
     ]

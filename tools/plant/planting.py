@@ -14,7 +14,7 @@ from nnet3.ir.proof import equal
 from tools.mutation.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-_BY_NUMPY = "ir/proof/machine.py"
+_BY_NUMPY = "ir/proof/machine.py", "ir/proof/program_machine.py"
 
 
 def plant(bug: Mutant) -> None:

@@ -18,8 +18,9 @@ from nnet3.ir.commands import (
     Propagate,
     ProvideOutput,
 )
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.program_tables import IoInfo
 
 _LINEAR = InputPromises(is_linear=True)
 _APART = {"row_by_row": True, "rows_apart": True}

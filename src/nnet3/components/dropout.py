@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, IndexArrays, Properties
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, Same, divisor_of
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, COUNT, FLAG, INTEGER, PROPORTION, SIZE
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated, on_device
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, show
+from nnet3.components.index_arrays import IndexArrays, on_device
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, NUMBER, POSITIVE, RATE, REAL, SIZE, TALLY, Tally, Values
 from nnet3.components.nonlinearity import old_statistics
 from nnet3.components.registry import register

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nnet3.ir.declarations import Command, Number, Reads, Role, Text, Writes
 from nnet3.ir.formatting import format_submatrix, notes
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.shape_rules import Problems, any_sizes, same_columns
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class AcceptInput(Command, role=Role.IO):
     dest: Writes
     name: Text
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         known = {i.name: i.value for i in computation.inputs} | {
             o.name: o.deriv for o in computation.outputs if o.deriv
         }
@@ -33,10 +30,10 @@ class AcceptInput(Command, role=Role.IO):
     def evaluate(self, machine: Machine) -> None:
         machine.accept(self.dest, self.name)
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         yield self.dest, ("name", self.name), 0
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         return f"{format_submatrix(computation, self.dest)} = user input [for node: '{self.name}']"
 
 
@@ -47,7 +44,7 @@ class ProvideOutput(Command, role=Role.IO):
     source: Reads
     name: Text
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         known = {i.name: i.deriv for i in computation.inputs if i.deriv} | {
             o.name: o.value for o in computation.outputs
         }
@@ -58,10 +55,10 @@ class ProvideOutput(Command, role=Role.IO):
     def evaluate(self, machine: Machine) -> None:
         machine.provide(self.source, self.name)
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         yield self.source, ("name", self.name), 0
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         return f"output {format_submatrix(computation, self.source)} to user [for node: '{self.name}']"
 
 
@@ -79,14 +76,14 @@ class Repeat(Command, role=Role.CONTROL):
     memo_step: Number = 0
     precomputed_step: Number = 0
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         if self.turns < 1 or self.length < 1:
             yield f"it repeats {self.length} commands {self.turns} times; both must be at least 1"
 
     def evaluate(self, machine: Machine) -> None:
         """The machine runs the body, turn by turn."""
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         steps = notes(
             f"memo {self.memo_step:+d}i" if self.memo_step else "",
             f"precomputed {self.precomputed_step:+d}i" if self.precomputed_step else "",
@@ -103,5 +100,5 @@ class SegmentMarker(Command, role=Role.CONTROL):
     def evaluate(self, machine: Machine) -> None:
         """Nothing changes."""
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         return "[end of segment]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nnet3.ir.declarations import (
     Allocates,
@@ -17,13 +17,11 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.formatting import format_submatrix
+from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.field import element
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import signs
 from nnet3.ir.shape_rules import any_sizes
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class AllocMatrix(Command, role=Role.MEMORY):
     def evaluate(self, machine: Machine) -> None:
         machine.begin(self.matrix, self.zeroed)
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         name = format_submatrix(computation, self.matrix)
         contents = "zeros" if self.zeroed else "undefined"
         if not 0 < self.matrix < len(computation.submatrices):
@@ -55,7 +53,7 @@ class _OfMatrix(Command, role=Role.MEMORY):
 
     problems = any_sizes
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         (matrix,) = self.form.operands(self)
         return format_submatrix(computation, matrix) + self.printed
 
@@ -105,5 +103,5 @@ class SetConst(Command):
     def evaluate(self, machine: Machine) -> None:
         machine.write(self.dest, element(self.value))
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         return f"{format_submatrix(computation, self.dest)}.set({self.value:g})"

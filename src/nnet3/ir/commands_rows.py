@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nnet3.ir.declarations import (
     Command,
@@ -17,7 +17,9 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.formatting import format_submatrix, index_list, multi_list, range_list
-from nnet3.ir.proof.field import scaled, sums_of_ranges, taken
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof.field import Elements, scaled, sums_of_ranges, taken
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.shape_rules import (
     Problems,
     no_row_twice,
@@ -29,13 +31,8 @@ from nnet3.ir.shape_rules import (
     same_shape,
 )
 
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.field import Elements
-    from nnet3.ir.proof.machine import Machine
 
-
-def _call(computation: NnetComputation, command: Command, operand: int, scale: float, rows: str) -> str:
+def _call(computation: ProgramTables, command: Command, operand: int, scale: float, rows: str) -> str:
     return f"{format_submatrix(computation, operand)}.{type(command).__name__}({scale:g}, {rows})"
 
 
@@ -49,10 +46,10 @@ class _FromMatrix(Command):
 
     operator: ClassVar[str]
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         return same_shape(computation, dest=self.dest, source=self.source)
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         dest, source = format_submatrix(computation, self.dest), format_submatrix(computation, self.source)
         return f"{dest} {self.operator} {'' if self.scale == 1 else f'{self.scale:g} * '}{source}"
 
@@ -87,7 +84,7 @@ class _FromIndexes(Command):
     indexes: IndexList
     scale: Real = 1.0
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from same_columns(computation, dest=self.dest, source=self.source)
         indexes = computation.index_tables[self.indexes]
         yield from one_entry_a_row(computation, "index", indexes, dest=self.dest)
@@ -98,7 +95,7 @@ class _FromIndexes(Command):
         indexes = machine.computation.index_tables[self.indexes]
         return scaled(taken(machine.read(self.source), indexes), self.scale)
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         rows = format_submatrix(computation, self.source) + index_list(computation, self.indexes)
         return _call(computation, self, self.dest, self.scale, rows)
 
@@ -129,10 +126,10 @@ class _Gather(Command):
     table: ReadsRowsOf
     scale: Real = 1.0
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         return rows_of_submatrices(computation, self.table, dest=self.dest)
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         return _call(computation, self, self.dest, self.scale, multi_list(computation, self.table))
 
 
@@ -162,14 +159,14 @@ class AddToRowsMulti(Command):
     table: UpdatesRowsOf
     scale: Real = 1.0
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from rows_of_submatrices(computation, self.table, source=self.source)
         yield from no_row_twice(computation, self.table)
 
     def evaluate(self, machine: Machine) -> None:
         machine.add_to_rows(self.table, scaled(machine.read(self.source), self.scale))
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         return _call(computation, self, self.source, self.scale, multi_list(computation, self.table))
 
 
@@ -182,7 +179,7 @@ class AddRowRanges(Command):
     ranges: RangeList
     scale: Real = 1.0
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from same_columns(computation, dest=self.dest, source=self.source)
         ranges = computation.range_tables[self.ranges]
         yield from one_entry_a_row(computation, "range", ranges, dest=self.dest)
@@ -192,6 +189,6 @@ class AddRowRanges(Command):
         sums = sums_of_ranges(machine.read(self.source), machine.computation.range_tables[self.ranges])
         machine.add(self.dest, scaled(sums, self.scale))
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         rows = f"{format_submatrix(computation, self.source)}, {range_list(computation, self.ranges)}"
         return _call(computation, self, self.dest, self.scale, rows)

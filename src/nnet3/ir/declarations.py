@@ -9,21 +9,18 @@ annotations, for commands unknown to the rest of the package.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.index import distinct
 from nnet3.ir.nests import Nest
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.machine import Machine
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof.machine import Machine
 
 
 class AccessKind(enum.IntEnum):
@@ -151,18 +148,20 @@ class Form:
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
-        #: The sub-matrix numbers of a command, in the order of its fields; tuples are joined.
-        self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
 
     def _memo_field(self, access: AccessKind) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
-    def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
-        if self.fixed_operands and len(self.operand_names) > 1:
-            return attrgetter(*self.operand_names)
-        # Written out, since passes ask this of every command: `(*command.inputs, command.output)`.
-        parts = [f"{'*' if field.several else ''}command.{field.name}, " for field in self.operand_fields]
-        return eval(f"lambda command: ({''.join(parts)})")
+    def operands(self, command: Command) -> tuple[int, ...]:
+        """Returns the sub-matrix numbers of a command, in the order of its fields; tuples are joined."""
+        found: list[int] = []
+        for name, _, several in self.operand_fields:
+            value = getattr(command, name)
+            if several:
+                found += value
+            else:
+                found.append(value)
+        return tuple(found)
 
     def references(self, command: Command) -> list[tuple[str, str]]:
         """Returns the fields with the number of a memo or a precomputed entry, each with its kind."""
@@ -214,7 +213,7 @@ class Command:
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 
-    def problems(self, computation: NnetComputation) -> Iterator[str]:
+    def problems(self, computation: ProgramTables) -> Iterator[str]:
         """Yields problems with the sizes of the operands, all of which exist. Every class defines the method."""
         yield f"class {type(self).__name__} has no shape rule: it must define problems()"
 
@@ -225,7 +224,7 @@ class Command:
         """
         raise ProofError(f"class {type(self).__name__} has no meaning that can be proved: it must define evaluate()")
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         """Yields sub-matrices to cut alike, each with a space of columns and the first column in the space.
 
         Unless a class says otherwise, all operands have equal columns.
@@ -233,11 +232,11 @@ class Command:
         for access in self.accesses(computation):
             yield access.submatrix, None, 0
 
-    def text(self, computation: NnetComputation) -> str:
+    def text(self, computation: ProgramTables) -> str:
         """Returns the printed form, also of a command whose operands do not exist."""
         return repr(self)
 
-    def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
+    def in_place_pairs(self, computation: ProgramTables) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""
         return ()
 
@@ -246,7 +245,7 @@ class Command:
         """True if a command does more than accesses and memos say, and must be kept."""
         return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
 
-    def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
+    def accesses(self, computation: ProgramTables) -> tuple[Access, ...]:
         """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
         for name, declared, several in self.form.operand_fields:
@@ -261,7 +260,7 @@ class Command:
         return tuple(found)
 
 
-def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
+def submatrices_of(computation: ProgramTables, multi_table: int) -> np.ndarray:
     """Returns the distinct sub-matrices of a multi table, ascending."""
     table = computation.multi_tables[multi_table]
     numbers = distinct(np.array([row[0] for row in table.rows()]) if isinstance(table, Nest) else table[:, 0])

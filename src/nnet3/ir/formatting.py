@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnet3.index import format_indexes, format_run
 from nnet3.ir.nests import MAX_ITEMS, Nest, Row, Run
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import ProgramTables
 
 
-def format_submatrix(computation: NnetComputation, number: int) -> str:
+def format_submatrix(computation: ProgramTables, number: int) -> str:
     """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block, `[]` for the empty sub-matrix.
 
     A sub-matrix that moves down four rows in each turn i of a Repeat is `m3(0:9 + 4i, :)`.
@@ -33,7 +31,7 @@ def format_submatrix(computation: NnetComputation, number: int) -> str:
     return _block(computation, number, block.row_offset, block.num_rows)
 
 
-def _block(computation: NnetComputation, number: int, first: Any, num_rows: Any) -> str:
+def _block(computation: ProgramTables, number: int, first: Any, num_rows: Any) -> str:
     """Formats these rows of the matrix with the columns of sub-matrix `number`."""
     block = computation.submatrices[number]
     if not 0 <= block.matrix < len(computation.matrices):
@@ -90,7 +88,7 @@ def _same_box(one: Run, other: Run) -> bool:
 # ---- side tables ----
 
 
-def index_list(computation: NnetComputation, table: int) -> str:
+def index_list(computation: ProgramTables, table: int) -> str:
     """Formats row numbers as runs that count up and runs of -1: `[0:11, -1x4]`."""
     return _listed(
         computation.index_tables,
@@ -100,12 +98,12 @@ def index_list(computation: NnetComputation, table: int) -> str:
     )
 
 
-def multi_list(computation: NnetComputation, table: int) -> str:
+def multi_list(computation: ProgramTables, table: int) -> str:
     """Formats rows of sub-matrices: `[m17(0:3, :), -1x2]`."""
     return _listed(computation.multi_tables, table, 2, lambda run: _multi_item(computation, run))
 
 
-def _multi_item(computation: NnetComputation, run: Run) -> str:
+def _multi_item(computation: ProgramTables, run: Run) -> str:
     sub, first = run.first
     if sub == -1:
         return _nothing(run.count)
@@ -114,7 +112,7 @@ def _multi_item(computation: NnetComputation, run: Run) -> str:
     return _block(computation, sub, computation.submatrices[sub].row_offset + first, run.count)
 
 
-def range_list(computation: NnetComputation, table: int) -> str:
+def range_list(computation: ProgramTables, table: int) -> str:
     """Formats row ranges, with a dash for an empty one: `[0:3, -, 4]`."""
     return _listed(
         computation.range_tables,
@@ -168,11 +166,11 @@ def _elided(items: Iterable[str], length: Any, is_all: bool = True) -> str:
     return f"[{', '.join(shown)}]"
 
 
-def kernel_name(computation: NnetComputation, kernel: int) -> str:
+def kernel_name(computation: ProgramTables, kernel: int) -> str:
     return computation.kernels[kernel].name if 0 <= kernel < len(computation.kernels) else f"<no kernel {kernel}>"
 
 
-def submatrix_list(computation: NnetComputation, numbers: Sequence[int], reference: str = "") -> str:
+def submatrix_list(computation: ProgramTables, numbers: Sequence[int], reference: str = "") -> str:
     """Formats one or several operands; `reference` marks the filled operands."""
     names = [(reference if number else "") + format_submatrix(computation, number) for number in numbers]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"

@@ -48,7 +48,8 @@ from nnet3.ir.commands import (
     MatrixCopy,
     SetConst,
 )
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering.places import Storage
 from nnet3.lowering.reading import GatheredNode, SlotPattern
 from nnet3.lowering.schedule import Step

@@ -20,8 +20,9 @@ import numpy as np
 
 from nnet3.index import NO_TIME, T
 from nnet3.ir.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
-from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.program_tables import KernelRows, MatrixInfo
 from nnet3.ir.shape_rules import overlap
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.schedule import Step

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
-from nnet3.ir.computation import MatrixInfo
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.needs import computed_rows
 from nnet3.lowering.places import Storage

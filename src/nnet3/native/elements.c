@@ -17,7 +17,7 @@ typedef struct {
     int64_t table; /* where that begins */
 } Instruction;
 
-enum { COPY, ADD, MULTIPLY, COMBINE, HASH, TOTAL, RANDOM, SIGNS, ZERO_OR, TAKE, SEND, RANGES };
+enum { NNET3_INSTRUCTIONS }; /* COPY, ADD, ...: nnet3/native/codes.py */
 
 typedef uint64_t Element;
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nnet3.errors import ConfigError
 from nnet3.text import did_you_mean, values
 from nnet3.text.values import Rule
+from nnet3.xconfig.expansion import Expander, Expansion
 from nnet3.xconfig.found import Reads
 from nnet3.xconfig.line import XconfigLine
 from nnet3.xconfig.statements import Settings, show
 from nnet3.xconfig.term import Term
-
-if TYPE_CHECKING:
-    from nnet3.xconfig.expansion import Expander
 
 Value = int | float | bool | str
 _KINDS: dict[type, values.Value] = {
@@ -148,6 +146,13 @@ class Layer:
             raise self.error(f"'{key}' must be key=value pairs in double quotes, got '{text}'", key)
         ends = [match.start() for match in found[1:]] + [len(text)]
         return tuple((m.group(1), text[m.end() : end].strip()) for m, end in zip(found, ends, strict=True))
+
+
+def expand_layer(layer: Layer) -> Expansion:
+    """The nodes and components of a layer."""
+    expander = Expander(layer.name)
+    layer.type.expand(layer, expander)
+    return expander.expansion()
 
 
 def make_layer(

@@ -14,9 +14,9 @@ from nnet3.errors import ConfigError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.xconfig.carried import differences, is_config_key, settings_of
 from nnet3.xconfig.expand import example_of
-from nnet3.xconfig.expansion import REF, Expansion, expand_layer
+from nnet3.xconfig.expansion import REF, Expansion
 from nnet3.xconfig.found import Found, SearchedNetwork, normal_text, shown
-from nnet3.xconfig.layer import Layer, LayerType, make_layer
+from nnet3.xconfig.layer import Layer, LayerType, expand_layer, make_layer
 from nnet3.xconfig.registry import LAYER_TYPES
 from nnet3.xconfig.statements import (
     ComponentNodeStatement,

@@ -6,9 +6,10 @@ import pytest
 
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.keep_inputs import keep_inputs
 from nnet3.ir.passes.pipeline import optimize
+from nnet3.ir.program_tables import IoInfo
 from tests.ir.programs import lines, node_matrix, run
 from tests.ir.toy_kernels import DEVIATION, KERNELS, RECTIFIER, SIGMOID
 

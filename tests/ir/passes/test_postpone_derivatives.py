@@ -9,8 +9,9 @@ from hypothesis import given, strategies as st
 
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation, OutsideMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.postpone_derivatives import postpone_derivatives
+from nnet3.ir.program_tables import OutsideMatrix
 from tests.ir.passes.wide_recurrence import returning, spliced, splicing
 from tests.ir.programs import lines, run
 from tests.ir.toy_kernels import DIM

@@ -7,8 +7,9 @@ import pytest
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.share_copies import share_copies
+from nnet3.ir.program_tables import IoInfo
 from tests.ir.programs import index_table, lines, multi_table, node_matrix, range_table, run
 from tests.ir.toy_kernels import KERNELS
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo
 from tests.ir.programs import node_matrix
 from tests.ir.toy_kernels import AFFINE, KERNELS, SIGMOID
 

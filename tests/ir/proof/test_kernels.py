@@ -10,8 +10,9 @@ import pytest
 from nnet3.errors import ProofError
 from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.ir.program_tables import IoInfo, MatrixInfo
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from tests.ir.programs import index_table
 

@@ -16,8 +16,8 @@ from nnet3.ir.passes.pipeline import optimize
 from nnet3.ir.proof import equal
 from nnet3.ir.proof.columns import Columns
 from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
-from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.notes import Notes
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 from nnet3.ir.proof.tape import Tape
 from nnet3.native.library import library
@@ -38,7 +38,7 @@ def check_same(*computations: NnetComputation, seed: int = 0) -> Notes:
     columns.settle()
     notes, randoms = Notes(columns, seed), Randoms(columns, seed)
     for number, computation in enumerate(computations):
-        machine, tape = Machine(computation, number, randoms), Tape(computation, number, notes)
+        machine, tape = ProgramMachine(computation, number, randoms), Tape(computation, number, notes)
         with np.errstate(over="ignore"):
             machine.run()
             tape.run()

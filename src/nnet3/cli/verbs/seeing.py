@@ -140,7 +140,7 @@ def draw(
     print_warnings(nnet.warnings)
     title = "" if source == "-" else Path(source).name
     if unroll is None:
-        graph = later.picture.network_graph(nnet, title, every_node=every_node)
+        graph = later.picture.network_graph(nnet.parts, title, every_node=every_node)
     else:
         graph = later.unrolled.unrolled_graph(nnet, _frames(nnet, unroll, given), title)
     contents = later.drawing.draw(graph, form, use_graphviz=graphviz)

@@ -20,9 +20,9 @@ from nnet3.ir.declarations import Command, Form, Life, PlainValue, Role
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.kernels import Memo
-from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.machine import Memo
 from nnet3.ir.proof.notes import AnyRows, CallTemplate, NotedKernel, Notes, OwnTemplate
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.recorded_randoms import RandomRequest, RecordedRandoms
 from nnet3.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
 from nnet3.native.library import library
@@ -55,7 +55,7 @@ class _Fields(NamedTuple):
     ends: bool
 
 
-class Tape(Machine):
+class Tape(ProgramMachine):
     """The state of a run in which nothing is computed before all commands have been noted."""
 
     randoms: RecordedRandoms
