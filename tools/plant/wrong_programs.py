@@ -11,8 +11,10 @@ from nnet3.ir.commands import (
     AllocMatrix,
     Backprop,
     Command,
+    CompressMatrix,
     CopyRows,
     DeallocMatrix,
+    DecompressMatrix,
     MatrixAdd,
     MatrixCopy,
     Propagate,
@@ -110,6 +112,11 @@ def _left_out(m: Matrices, wrong: bool) -> Sequence[Command]:
     return [*([] if wrong else [MatrixAdd(m.y, m.x)]), MatrixAdd(m.y, m.z)]
 
 
+def _signs_alone(m: Matrices, wrong: bool) -> Sequence[Command]:
+    lost = [CompressMatrix(m.one), DecompressMatrix(m.one)] if wrong else []
+    return [AllocMatrix(m.one, zeroed=True), MatrixCopy(m.one, m.x), *lost, MatrixAdd(m.y, m.one)]
+
+
 WRONG: dict[str, Body] = {
     "first writer after an addition": _first_writer,
     "undefined memory for zeros": _undefined_for_zeros,
@@ -121,6 +128,7 @@ WRONG: dict[str, Body] = {
     "swapped rows": _swapped_rows,
     "wrong scale": _scale,
     "term of a sum left out": _left_out,
+    "signs in the place of values": _signs_alone,
 }
 
 

@@ -83,6 +83,7 @@ def test_signs_stay_as_they_are(zeros: int) -> None:
     assert (signs(made) == made).all()
     assert not made[:zeros].any()
     assert made[zeros:].any(axis=-1).all()
+    assert (made[zeros:] != numbers[zeros:]).any(axis=-1).all(), "a sign does not say what the value was"
     changed = field.reduced(numbers + field.ONE)
     assert (signs(changed) != made).any(axis=-1).all()
     assert made.max() < field.PRIME
