@@ -56,6 +56,8 @@ def test_random_elements_belong_to_columns() -> None:
     assert (randoms().of_blocks(("weights",), _WIDE) == whole).all()
     assert not (randoms(seed=1).of_blocks(("weights",), _WIDE) == whole).any()
     assert (made.of_rows(("rows",), 5)[:3] == made.of_rows(("rows",), 3)).all()
+    assert (made.numbers(5)[4] == made.number(4)).all()
+    assert len(np.unique(made.numbers(5), axis=0)) == 5
 
 
 def test_digests_are_linear() -> None:

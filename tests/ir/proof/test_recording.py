@@ -32,8 +32,8 @@ def run(recording: ElementRecording, size: int, rows: tuple[int, ...] = ()) -> n
     """Returns memory after a call of the one template with so many rows, words (size,)."""
     call = np.array([recording.instance(recording.finish(0), rows)])
     native, functions = recording.native_program(), library()
-    memory, scratch, drawn = (np.zeros(count + 1, np.uint64) for count in (size, native.scratch, 0))
-    spaces = np.array([each.ctypes.data for each in (native.constants, drawn, scratch, memory)], np.uint64)
+    memory, scratch, none = (np.zeros(count + 1, np.uint64) for count in (size, native.scratch, 0))
+    spaces = np.array([each.ctypes.data for each in (native.constants, none, none, scratch, memory)], np.uint64)
     arrays = spaces, native.instructions, native.starts, native.counts, call
     assert functions is not None
     functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], 1, native.tables.ctypes.data)

@@ -14,8 +14,8 @@ import numpy as np
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.recording import DRAWN, OPERANDS, ElementRecording, Recorded, Words
+from nnet3.ir.proof.randoms import ROW_NUMBERS, Randoms
+from nnet3.ir.proof.recording import DRAWN, NUMBERS, OPERANDS, ElementRecording, Recorded, Words
 
 KERNEL, NODE = "kernel", "node"  # stand for the names of one
 
@@ -98,6 +98,10 @@ class RecordedRandoms(Randoms):
         of_one, of_both = field.words(field.drawn(bases, one)), field.words(field.drawn(bases, one, other))
         return np.where(one < 0, bases, np.where(other < 0, of_one, of_both))
 
+    def drawn_numbers(self, count: int) -> Words:
+        """Returns the elements for the numbers of rows."""
+        return field.words(field.drawn(self.key(*ROW_NUMBERS), np.arange(count)))
+
     # ---- as `Randoms` ----
 
     def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Any:
@@ -105,6 +109,12 @@ class RecordedRandoms(Randoms):
 
     def of_rows(self, what: tuple[Hashable, ...], count: int) -> Any:
         return self.recording.rows(self.asked(RandomRequest(what)), count)
+
+    def numbers(self, count: int) -> Any:
+        return Recorded.whole(self.recording, NUMBERS, 0, (count,))
+
+    def number(self, row: int) -> Any:
+        return Recorded.whole(self.recording, NUMBERS, row, ())
 
     def zeros(self, *lengths: int) -> Any:
         return self.recording.zeros(lengths)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 _COPY, _ADD, _MULTIPLY, _COMBINE, _HASH, _TOTAL, _RANDOM, _SIGNS, _ZERO_OR, _TAKE, _SEND, _RANGES = range(12)
 _BY_ELEMENT = {_ADD, _MULTIPLY, _HASH, _SIGNS, _ZERO_OR}
 #: Where elements lie: spaces of native code; OPERANDS + i is where operand i of a call lies in memory.
-CONSTANTS, DRAWN, SCRATCH, MEMORY, OPERANDS = range(5)
+CONSTANTS, DRAWN, NUMBERS, SCRATCH, MEMORY, OPERANDS = range(6)
 
 #: Stand for two numbers of rows of a command that is noted. What is a + b * ROWS[0] + c * ROWS[1] there is the same of
 #: the rows in an instance; a is below ROWS[0], and b as many times below ROWS[1].

@@ -112,7 +112,8 @@ class Tape(Machine):
         drawn[undefined] = self._undefined.base
         native, calls = recording.native_program(), np.array(self._calls, np.int64)
         scratch, memory = (np.empty(size + 1, np.uint64) for size in (native.scratch, self._size))
-        spaces = np.array([each.ctypes.data for each in (native.constants, drawn, scratch, memory)], np.uint64)
+        numbers = self.randoms.drawn_numbers(1 + max(each.num_rows for each in self.computation.matrices))
+        spaces = np.array([each.ctypes.data for each in (native.constants, drawn, numbers, scratch, memory)], np.uint64)
         arrays = spaces, native.instructions, native.starts, native.counts, calls
         functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], len(calls), native.tables.ctypes.data)
         return memory, drawn
