@@ -112,7 +112,7 @@ class CompositeComponent(UpdatableComponent):
         reader.expect("<MaxRowsProcess>")
         max_rows_process = reader.int32()
         reader.expect("<NumComponents>")
-        count = SIZE.read(reader, "<NumComponents>", {})
+        count = SIZE.load(reader, "<NumComponents>", {})
         if count > _MOST_PARTS:
             raise reader.error(f"<NumComponents> must be at most {_MOST_PARTS}, got {count}")
         parts: list[Component] = []

@@ -183,7 +183,7 @@ class _Regions(Field):
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         if "specaugment_max_proportion" in values and reader.accept(self.token_text):
-            values[self.name] = SIZE.read(reader, self.token_text, values)
+            values[self.name] = SIZE.load(reader, self.token_text, values)
 
     def write(self, writer: Writer, component: Any) -> None:
         if component.specaugment_max_proportion != 0.0 and component.specaugment_max_regions != 1:

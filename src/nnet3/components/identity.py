@@ -69,10 +69,10 @@ _INT32_MAX = 2**31 - 1
 class _Rounded(Tally):
     """A number of elements, as an int32."""
 
-    is_tensor: bool
+    is_tensor: bool = False
 
-    def read(self, reader: Reader, what: str, values: Values) -> Any:
-        count = float(COUNT.read(reader, what, values))
+    def load(self, reader: Reader, what: str, values: Values) -> Any:
+        count = float(COUNT.load(reader, what, values))
         return torch.tensor(count, dtype=torch.float64) if self.is_tensor else count
 
     def write(self, writer: Writer, value: Any) -> None:

@@ -176,7 +176,7 @@ class AttentionMemo:
 
 
 class _Sums(Kind):
-    def read(self, reader: Reader, what: str, values: Values) -> Tensor:
+    def load(self, reader: Reader, what: str, values: Values) -> Tensor:
         return torch.from_numpy(reader.matrix(np.float64))
 
     def write(self, writer: Writer, value: Any) -> None:

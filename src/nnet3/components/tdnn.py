@@ -38,7 +38,7 @@ class _Alphas(Field):
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         token = reader.expect("<AlphaInOut>", "<Alpha>")
-        values["alpha_in"] = self.kind.read(reader, token, values)
+        values["alpha_in"] = self.kind.load(reader, token, values)
         if token == "<Alpha>":
             values["alpha_out"] = values["alpha_in"]
 

@@ -9,7 +9,7 @@
 
 #define PRIME UINT64_C(0x7FFFFFFF)
 #define OPERANDS 3
-#define SPACES 4 /* constants, what is drawn, scratch memory, memory */
+#define SPACES 5 /* constants, what is drawn, elements for numbers of rows, scratch memory, memory */
 
 typedef struct {
     int64_t code, rows, blocks, inner;

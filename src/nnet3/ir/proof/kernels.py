@@ -241,8 +241,8 @@ class KernelCall:
         for size in {*beside, *(counts or {}).values()}:
             joined = beside.get(size, self.randoms.zeros(size))
             if info.needs_indexes:
-                joined = reduced(joined + self.randoms.of_rows((name, what, "number"), size))
+                joined = reduced(joined + self.randoms.numbers(size))
             if size in beside:
                 together = reduced(together + field.total(self.hashed(joined, what, "beside")))
             of_input |= {place: joined for place, other in (counts or {}).items() if other == size}
-        return Seen(self.randoms.of_rows((name, what, "row"), count), together, of_input)
+        return Seen(self.randoms.numbers(count), together, of_input)

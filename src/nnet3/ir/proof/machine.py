@@ -173,4 +173,4 @@ class Machine:
         """Returns the next random numbers of a kernel of a node, (count, 2)."""
         first = self._times["draw", kernel, node]
         self._times["draw", kernel, node] += count
-        return field.drawn(self.randoms.key(kernel, node, "draws"), np.arange(first, first + count))
+        return field.drawn(self.randoms.key(kernel, "draws", node), np.arange(first, first + count))

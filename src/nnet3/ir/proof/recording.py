@@ -13,6 +13,7 @@ made of ROWS are recognised by their digits. An instance of a template has the r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -25,7 +26,7 @@ from nnet3.native.codes import Instruction
 
 _BY_ELEMENT = {Instruction.ADD, Instruction.MULTIPLY, Instruction.HASH, Instruction.SIGNS, Instruction.ZERO_OR}
 #: Where elements lie: spaces of native code; OPERANDS + i is where operand i of a call lies in memory.
-CONSTANTS, DRAWN, SCRATCH, MEMORY, OPERANDS = range(5)
+CONSTANTS, DRAWN, NUMBERS, SCRATCH, MEMORY, OPERANDS = range(6)
 
 #: Stand for two numbers of rows of a command that is noted. What is a + b * ROWS[0] + c * ROWS[1] there is the same of
 #: the rows in an instance; a is below ROWS[0], and b as many times below ROWS[1].
@@ -133,6 +134,12 @@ class ElementRecording:
         self._templates.append(_Template(first, len(self._instructions), num_places, self._used))
         self._used = 0
         return len(self._templates) - 1
+
+    def overwritten(self, template: int, operands: Sequence[Lengths]) -> list[int]:
+        """Returns the operands that a template writes as a whole before it reads any of them."""
+        first, end, *_ = self._templates[template]
+        own = self._instructions[first:end]
+        return [k for k, lengths in enumerate(operands) if _is_overwritten(OPERANDS + k, lengths, own)]
 
     def instance(self, template: int, rows: Lengths) -> int:
         """Returns the number of a template's instance with these `rows`; () for a template noted with its own rows."""
@@ -310,6 +317,14 @@ def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.N
     shifts, masks = _DIGITS.T
     own, *times = (noted >> shift & mask for shift, mask in zip(shifts, masks, strict=True))
     return np.where(rows[:, 0] == 0, noted, own + times[0] * rows[:, 0] + times[1] * rows[:, 1])
+
+
+def _is_overwritten(place: int, lengths: Lengths, instructions: list[list[int]]) -> bool:
+    """True if the first instruction with a place writes all of it, and reads none of it."""
+    for each in instructions:
+        if place in each[4:7]:
+            return _operand(each, 0)[:2] == [place, 0] and place not in each[5:7] and (*each[1:3],) == lengths
+    return False
 
 
 def _operand(instruction: list[int], number: int) -> list[int]:
