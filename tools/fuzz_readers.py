@@ -27,10 +27,9 @@ from nnet3.asr.arpa import arpa_fst, parse_arpa
 from nnet3.asr.audio_file import open_audio
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
-from nnet3.asr.ivectors import IvectorModel
+from nnet3.asr.ivectors import IvectorModel, SpeakerState
 from nnet3.asr.lang_folder import Dictionary
 from nnet3.asr.model_settings import read_extractor_settings, read_kaldi_settings, read_vosk_settings
-from nnet3.asr.speaker_state import SpeakerState
 from nnet3.asr.word_times import WordBoundaries
 from nnet3.chain.graphs.lexicon import parse_lexicon
 from nnet3.cli.files import read_integers

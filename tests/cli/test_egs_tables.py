@@ -141,6 +141,7 @@ def test_two_outputs_in_one_file(cli: Cli, outputs: list[str], named: str) -> No
 
 def test_two_commands_and_nothing_twice_are_no_file(cli: Cli) -> None:
     cli.good("copy-egs", "ark:egs.ark", "ark:| cat >>a", "ark:| cat >>a", "ark:/dev/null", "ark:/dev/null")
+    assert 0 < Path("a").stat().st_size < Path("egs.ark").stat().st_size
 
 
 def test_nothing_is_an_error(cli: Cli) -> None:

@@ -134,7 +134,8 @@ def test_info_has_the_lines_that_scripts_look_for(cli: Cli) -> None:
 @pytest.mark.parametrize("verb", ["init", "info", "show-computation"])
 def test_an_xconfig_may_stand_for_a_config(cli: Cli, verb: str) -> None:
     Path("network.xconfig").write_text("input dim=40 name=input\noutput-layer name=output dim=6\n")
-    cli.good(verb, "network.xconfig", *(["out.raw"] if verb == "init" else []))
+    said = cli.good(verb, "network.xconfig", *(["out.raw"] if verb == "init" else [])).out
+    assert "output.affine" in (said if verb != "init" else cli.good("info", "out.raw").out)
 
 
 def test_a_mistake_in_an_xconfig_is_shown_in_it(cli: Cli) -> None:

@@ -304,3 +304,4 @@ SEEDED = ["init --srand={} net.config out.raw", "copy --srand={} net.raw out.raw
 @pytest.mark.parametrize("seed", [2**63 - 1, -(2**63), 2**32])
 def test_the_largest_seeds(cli: Cli, command: str, seed: int) -> None:
     cli.good(*command.format(seed).split())
+    assert load_nnet("out.raw").num_parameters == load_nnet("net.raw").num_parameters

@@ -95,7 +95,7 @@ def test_families_that_are_not_proved_reach_as_far_as_that_of_another_number(mon
 
 
 def test_an_input_that_is_shorter_than_what_is_cut_off() -> None:
-    """Members made of such a request are none; those of the next one are."""
+    """Members made of such a request are none; those of the next one are. The cache compares each program."""
     config = """
         input-node name=input dim=3
         input-node name=other dim=3

@@ -138,6 +138,7 @@ def test_replacing_and_removing(tmp_path: Path) -> None:
 def test_a_leftover_that_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / ".x.1234.tmp"]))
     remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_only_leftovers_are_removed(tmp_path: Path) -> None:

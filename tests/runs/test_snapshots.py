@@ -59,3 +59,4 @@ def test_a_folder_only_where_models_are_kept(tmp_path: Path) -> None:
 def test_a_model_that_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "glob", lambda folder, pattern: iter([folder / "000000005.raw"]))
     Snapshots(tmp_path, 1, 0.5).remove_others([])
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from nnet3.errors import ExecutionError
 _ROUNDING = 1e-6  # that costs may have along a path
 
 
-class Levels:
+class Levels(abc.ABC):
     """A lattice, its states sorted by level, its arcs by source state; arcs lead upwards, state 0 is the start.
 
     level, final_cost: (states,); src, dst, graph_cost, acoustic_cost: (arcs,).
@@ -27,9 +28,9 @@ class Levels:
     acoustic_cost: Doubles
 
     @property
+    @abc.abstractmethod
     def final_cost(self) -> Doubles:
         """The cost of ending in each state, (states,)."""
-        raise NotImplementedError
 
     @cached_property
     def cost(self) -> Doubles:

@@ -7,6 +7,7 @@ row here; a value without samples, R x C, lies as C rows of R columns.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -18,7 +19,7 @@ from torch import Tensor
 from nnet3.cn.forms import NodeForm
 from nnet3.cn.options import checked_option, is_kind, kinds_of_fields
 from nnet3.cn.shape import Shape
-from nnet3.errors import ArgumentError, GradientError, ShapeError
+from nnet3.errors import ArgumentError, GradientError, NetworkError, ShapeError
 from nnet3.index import IndexTable
 from nnet3.ir.kernel import InputPromises, Kernel, KernelInfo
 from nnet3.lowering.source import NodeKind
@@ -38,7 +39,7 @@ class OperationState:
     training: bool = False
 
 
-class Operation:
+class Operation(abc.ABC):
     """Base of all operations. `type` is the name in printouts and in the text form."""
 
     type: ClassVar[str]
@@ -74,9 +75,9 @@ class Operation:
 
     # ---- when the graph is built ----
 
+    @abc.abstractmethod
     def infer(self, operands: Sequence[Shape]) -> Shape:
         """The shape of the value; raises ShapeError with the expected shapes in the message."""
-        raise NotImplementedError
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
         """Returns the number of classes for each operand of class indexes."""
@@ -226,7 +227,7 @@ class Operation:
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Any:
         """Overwrite `output`; the result is the memo that `compute_partial_gradient` is given."""
-        raise NotImplementedError
+        raise NetworkError(f"{self.type} has no value: {type(self).__name__} must define evaluate(inputs, output)")
 
     def compute_partial_gradient(
         self,

@@ -6,6 +6,7 @@ rows of samples, as in programs; the gradient is autograd's.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +18,7 @@ from torch import Tensor
 from nnet3.cn.operation import Operation
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import Shape
-from nnet3.errors import GradientError, ShapeError
+from nnet3.errors import GradientError, NetworkError, ShapeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +77,9 @@ class WholeOperation(Operation):
         check_samples(self.type, *operands)
         return operands[0]
 
+    @abc.abstractmethod
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         """The rows of the value, made of the operands by functions known to autograd; `own`: the value's samples."""
-        raise NotImplementedError
 
     def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
         """The value at frames (sequences, number, rows) of the first operand: (sequences, number, rows of the value).
@@ -86,7 +87,9 @@ class WholeOperation(Operation):
         `contexts`: the further operands, (sequences, most frames, rows) each, or without samples (columns, rows);
         `there`: a mask of the existing frames of the first context.
         """
-        raise NotImplementedError
+        raise NetworkError(
+            f"{self.type} takes whole sequences, and cannot stand in a loop: {type(self).__name__} has no step()"
+        )
 
     def check_gradient(self, operand: int) -> None:
         if operand in self.integers:

@@ -105,7 +105,7 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         """Fill x_deriv from y_deriv: all that `backward` does for a component whose backward pass updates nothing."""
-        raise NotImplementedError(f"{self.type_name} defines neither backward nor fill_deriv")
+        raise ComponentError(f"{self.type_name} has no backward pass: its class must define backward or fill_deriv")
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
         """Add this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -39,9 +40,9 @@ class InferenceAffine(Component):
             self.bias_params.copy_(bias_params.detach())
         self.take_weights(linear)
 
+    @abc.abstractmethod
     def take_weights(self, linear: Tensor) -> None:
         """Keep weights (output_dim, offsets * input_dim) in their form."""
-        raise NotImplementedError
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -144,13 +145,13 @@ class LowPrecisionAffine(InferenceAffine):
     def take_weights(self, linear: Tensor) -> None:
         self.weights = self.rounded(linear)
 
+    @abc.abstractmethod
     def rounded(self, linear: Tensor) -> Tensor:
         """Returns weights (output_dim, any) in few bits."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
         """Fill y with b + sum_i W_i x(t + o_i); rows that the first block leaves out are padding."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
         if indexes is None:

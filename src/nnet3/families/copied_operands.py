@@ -30,7 +30,7 @@ def with_copied_operands(computation: NnetComputation, operands: OperandRows) ->
     for (repeat, body), (_, turns) in zip(computation.repeats(), turns_unrolled(computation), strict=True):
         commands, copies = list[Command](), list[int]()
         for number, first in zip(body, turns, strict=False):
-            unlike = operands.unlike.get(id(operands.computation.commands[first]), {})
+            unlike = operands.unlike.get(first, {})
             copied = [i for i, operand in unlike.items() if operands.can_copy(operand)]
             commands += _on_copies(result, computation.commands[number], copied, copies)
         result.commands += computation.commands[begin : body.start - 1]

@@ -33,13 +33,13 @@ class OperandRows:
         self._steps = rows.steps_of_commands(computation.commands)
         self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
         self._of_memos: dict[int, Place] = {}  # of the rows that a memo is about
-        self.places = [self._places(command) for command in computation.commands]
+        self.places = [self._places(number, command) for number, command in enumerate(computation.commands)]
         self._rows_worked_on = [(each, self.versions.place(place), count) for each, place, count in self._worked_on]
 
-    def _places(self, command: Command) -> Any:
+    def _places(self, of_command: int, command: Command) -> Any:
         """Returns the places of the operands of a command, and of its multi table's sub-matrices."""
         if isinstance(command, cmd.Propagate | cmd.Backprop):
-            return self._places_of_kernel(command), {}
+            return self._places_of_kernel(of_command, command), {}
         places, versions = list[Place](), self.versions
         for name, declared, _ in command.form.operand_fields:
             assert isinstance(declared, OperandField)
@@ -55,7 +55,7 @@ class OperandRows:
             of_table = {number: versions.read(number) for number in numbers[numbers >= 0].tolist()}
         return places, of_table
 
-    def _places_of_kernel(self, command: cmd.Propagate | cmd.Backprop) -> list[Place]:
+    def _places_of_kernel(self, of_command: int, command: cmd.Propagate | cmd.Backprop) -> list[Place]:
         versions = self.versions
         fields = [
             (number, field.declared.access)  # type: ignore[union-attr]
@@ -81,7 +81,7 @@ class OperandRows:
             count = self.computation.submatrices[fields[main][0]].num_rows
             if main in sampled and made_of is not None and len(made_of) == count and is_row_by_row:
                 versions.unify(places[main], self.rows.of_entries[command.precomputed], count)
-            step = self._steps.get(id(command), -1)
+            step = self._steps.get(of_command, -1)
             if main in sampled and sides[main] and isinstance(places[main], tuple) and step >= 0:
                 versions.unify(places[main], step, count)
             if sampled and sides[main]:
@@ -95,12 +95,12 @@ class OperandRows:
                 if not isinstance(place, int) or not isinstance(first, int) or self.rows.same(place, first, count):
                     versions.unify(first, place, count)
                 elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, place, count):
-                    self.limited.setdefault(id(command), {})[i] = first
+                    self.limited.setdefault(of_command, {})[i] = first
                 elif i == 0 and self._adds(command) and self.rows.begin_alike(place, first, count):
-                    self.added[id(command)] = place
+                    self.added[of_command] = place
                 else:
                     operand = UnlikeOperand(place, first, count, i == 0 and self._adds(command))
-                    self.unlike.setdefault(id(command), {})[i] = operand
+                    self.unlike.setdefault(of_command, {})[i] = operand
         return places
 
     def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:

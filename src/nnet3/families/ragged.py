@@ -90,11 +90,8 @@ class RaggedProgram:
         self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         self._loops = list(turns_unrolled(computation))
-        self._in_turns = {id(self.computation.commands[number]) for _, turns in self._loops for number in turns}
-        made = [
-            self._restricted(command, places, table, tables)
-            for command, places in zip(self.computation.commands, placed, strict=True)
-        ]
+        self._in_turns = {number for _, turns in self._loops for number in turns}
+        made = [self._restricted(number, places, table, tables) for number, places in enumerate(placed)]
         self._zero_orphans(made)
 
         def slot_of(number: int) -> int:
@@ -232,12 +229,12 @@ class RaggedProgram:
 
     def _restricted(
         self,
-        command: Command,
+        of_command: int,
         places: Any,
         slots: DeclaredSlots,
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
-        versions, (operands, of_table) = self.operands.versions, places
+        command, versions, (operands, of_table) = self.computation.commands[of_command], self.operands.versions, places
         numbers = command.form.operands(command)
         if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
             return [with_operands(command, [slots.whole(numbers[0])])]
@@ -245,23 +242,23 @@ class RaggedProgram:
             return [with_operands(command, [slots.whole(numbers[0])])]
         at = [versions.place(place) for place in operands]
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
-            return self._moved(command, at[0], at[1], slots, tables)
-        if isinstance(command, cmd.CopyRows | cmd.AddRows) and id(command) in self._in_turns and min(at) >= 0:
+            return self._moved(of_command, command, at[0], at[1], slots, tables)
+        if isinstance(command, cmd.CopyRows | cmd.AddRows) and of_command in self._in_turns and min(at) >= 0:
             rows = self.computation.index_tables[command.indexes]
             moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, slots, most=len(rows))
             if moved is not None:
                 return moved
         self._check_rows(command, at)
         plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
-        if id(command) in self.operands.added:
-            some = slots.limited(numbers[-1], at[-1], self.operands.added[id(command)])
+        if of_command in self.operands.added:
+            some = slots.limited(numbers[-1], at[-1], self.operands.added[of_command])
             copies = [cmd.MatrixCopy(plain[-1], plain[1])] if plain[-1] != plain[1] else []
             return [*copies, with_operands(command, [plain[0], some, *plain[2:-1], some])]
-        for i, to in self.operands.limited.get(id(command), {}).items():
+        for i, to in self.operands.limited.get(of_command, {}).items():
             plain[i] = slots.limited(numbers[i], at[i], to)
         restricted = with_operands(command, plain) if plain else command
-        if id(command) in self.operands.unlike:
-            self.unlike_of[id(restricted)] = self.operands.unlike[id(command)]
+        if of_command in self.operands.unlike:
+            self.unlike_of[id(restricted)] = self.operands.unlike[of_command]
         for name, declared, _ in command.form.table_fields:
             kind = declared.tables  # type: ignore[union-attr]
             table = getattr(self.computation, kind)[getattr(command, name)]
@@ -301,6 +298,7 @@ class RaggedProgram:
 
     def _moved(
         self,
+        of_command: int,
         command: cmd.MatrixCopy | cmd.MatrixAdd,
         dest: int,
         source: int,
@@ -314,7 +312,7 @@ class RaggedProgram:
         plain = slots.plain(command.dest, dest), slots.plain(command.source, source)
         if self.rows.same(dest, source, count):
             return [with_operands(command, plain)]
-        most = count if id(command) in self._in_turns else 1
+        most = count if of_command in self._in_turns else 1
         moved = moved_in_blocks(command, (dest, source), np.arange(count), self.rows, slots, most=most)
         if moved is None:
             kind = cmd.CopyRows if isinstance(command, cmd.MatrixCopy) else cmd.AddRows

@@ -81,20 +81,20 @@ class IndexRows:
         return place
 
     def steps_of_commands(self, commands: Sequence[Command]) -> dict[int, int]:
-        """Returns the places of the rows on which kernels work in the steps of recurrences, by the id of the command.
+        """Returns the places of the rows on which kernels work in the steps of recurrences, by number of the command.
 
         Backward, steps come in the opposite order; whoever learns of all rows together does so after the last one.
         """
         found: dict[int, int] = {}
         for kind, direction in ((Propagate, 1), (Backprop, -1)):
             of_node: dict[str, dict[int, list[int]]] = {}  # by kernel: a node may have several, for its columns
-            for command in commands:
+            for number, command in enumerate(commands):
                 if isinstance(command, kind) and command.node in self.of_steps:
-                    of_node.setdefault(command.node, {}).setdefault(command.kernel, []).append(id(command))
-            for node, ids in ((node, ids) for node, of_kernel in of_node.items() for ids in of_kernel.values()):
+                    of_node.setdefault(command.node, {}).setdefault(command.kernel, []).append(number)
+            for node, numbers in ((node, each) for node, of_kernel in of_node.items() for each in of_kernel.values()):
                 places = self.of_steps[node][::direction]
-                if len(ids) == len(places) or (kind is Backprop and len(ids) == len(places) + 1):
-                    found.update(zip(ids, places, strict=False))
+                if len(numbers) == len(places) or (kind is Backprop and len(numbers) == len(places) + 1):
+                    found.update(zip(numbers, places, strict=False))
         return found
 
     def same(self, one: int, other: int, count: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import math
@@ -86,7 +87,7 @@ class LoopSettings:
 
 
 @dataclass(kw_only=True)
-class TrainingRun:
+class TrainingRun(abc.ABC):
     """The parts of a run, which goes on alike for all kinds of networks; a kind implements the steps.
 
     `facts`: facts in every checkpoint besides the progress. Without `checkpoints` nothing is kept.
@@ -108,29 +109,29 @@ class TrainingRun:
     # ---- what a kind of network says ----
 
     @property
+    @abc.abstractmethod
     def task_names(self) -> Sequence[str]:
         """The names of what is told of beside the objective."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def told(self, minibatch: Any, result: StepResult) -> tuple[ObjectiveStats, dict[str, ObjectiveStats]]:
         """Returns the statistics of a step for reports: the objective, and other statistics by name."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def num_frames(self, minibatch: Any) -> int:
         """Returns how much a minibatch of this process counts in the speed that is told."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def set_schedules(self, done: float) -> float:
         """Sets all that changes in the course of training to when the part `done` is over; returns the rate."""
-        raise NotImplementedError
 
     def shrink(self, rate: float) -> float:
         """Multiplies all parameters before a round; returns by which number."""
         return 1.0
 
+    @abc.abstractmethod
     def evaluate(self) -> dict[str, ObjectiveStats]:
         """Returns the statistics of held-out minibatches by name; nothing if there are none."""
-        raise NotImplementedError
 
     def total(self, stats: Mapping[str, ObjectiveStats]) -> ObjectiveStats:
         """Returns the objective, of what `evaluate` gave."""
@@ -146,13 +147,13 @@ class TrainingRun:
     def take_best(self) -> None:
         """Called at the end, if there is a patience."""
 
+    @abc.abstractmethod
     def save_model(self, folder: Path) -> None:
         """Writes the model into the folder of a checkpoint."""
-        raise NotImplementedError
 
     def save_snapshot(self, path: Path) -> None:
-        """Writes a model, perhaps a part of the final model."""
-        raise NotImplementedError
+        """Writes a model, perhaps a part of the final model; only kinds whose settings have snapshots are asked."""
+        raise AssertionError(f"{type(self).__name__} has no snapshots")
 
     def own_state(self) -> Any:
         """Returns what a checkpoint keeps besides the progress and the state of the steps."""

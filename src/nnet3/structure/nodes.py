@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -13,7 +14,7 @@ from nnet3.structure.descriptor import Descriptor
 
 
 @dataclass(frozen=True)
-class NnetNode:
+class NnetNode(abc.ABC):
     """A named node. `span` says where it was defined, for messages."""
 
     name: str
@@ -26,9 +27,9 @@ class NnetNode:
         """The names of the node's sources; a component node's is its hidden input."""
         return ()
 
+    @abc.abstractmethod
     def config_line(self, descriptor: Descriptor | None = None, dims: str = "") -> str:
         """Returns the node's config line with `descriptor` as its input. `dims` goes where info shows dimensions."""
-        raise NotImplementedError
 
     def with_sources(self, names: Mapping[str, str]) -> Self:
         """The node with renamed sources."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -28,9 +29,9 @@ class Statistic(Operation):
             raise ShapeError(f"{self.type} needs an operand with samples")
         return Shape(operands[0].rows, 1)
 
+    @abc.abstractmethod
     def finish(self, mean: Tensor, mean_of_squares: Tensor) -> Tensor:
         """The statistic, (rows,), from the means of x and x * x."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
