@@ -17,10 +17,9 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.cn.onnx.registry import NODE_EMITTERS
 from nnet3.cn.registry import OPERATIONS
 from nnet3.components import COMPONENT_TYPES
-from nnet3.export.emitters import EMITTERS
+from nnet3.export.registry import EMITTERS
 from nnet3.native.library import library
 from nnet3.native.operations import STAYS
 from nnet3.xconfig import LAYER_TYPES
@@ -29,7 +28,7 @@ from tests.docs.shown_page import run_shown_page
 from tests.native.native_code import needs_native_code
 
 NATIVE = Path(nnet3.__file__).parent / "native"
-REGISTRIES: list[dict[str, Any]] = [NODE_EMITTERS, OPERATIONS, COMPONENT_TYPES, EMITTERS, LAYER_TYPES]
+REGISTRIES: list[dict[str, Any]] = [OPERATIONS, COMPONENT_TYPES, EMITTERS, LAYER_TYPES]
 
 
 @pytest.fixture(autouse=True)

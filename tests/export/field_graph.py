@@ -13,9 +13,9 @@ import numpy as np
 import onnx_ir as ir
 
 from nnet3.components import Component
-from nnet3.export.emitters import Emission, Emitted
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import ExportProgram
+from nnet3.export.registry import Emission, Emitted
 from nnet3.export.translate import translate
 from nnet3.ir.commands import Propagate
 from nnet3.ir.computation import NnetComputation
@@ -32,24 +32,15 @@ ELEMENT = np.dtype([("one", np.uint64), ("other", np.uint64)])
 _PROGRAM, _CALLS = 0, 1
 
 
-class KernelNodes(dict[str, Emitted]):
+def kernel_nodes(components: Mapping[str, Component]) -> Emitted:
     """Emits each kernel as one node."""
 
-    def __init__(self, components: Mapping[str, Component]) -> None:
-        super().__init__()
-        self._components = components
+    def emit(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
+        graph, columns = about.graph, components[whole_kernel(about.name, components)].output_dim
+        given = graph.number(about.rows), *map(graph.whole, inputs)
+        return graph.value(graph.op("Kernel", *given, name=about.name, columns=columns), about.rows, columns)
 
-    def __missing__(self, name: str) -> Emitted:
-        component: Any = self._components[whole_kernel(name, self._components)]
-
-        def emit(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
-            graph = about.graph
-            y = graph.op(
-                "Kernel", graph.number(about.rows), *map(graph.whole, inputs), name=name, columns=component.output_dim
-            )
-            return graph.value(y, about.rows, component.output_dim)
-
-        return emit
+    return emit
 
 
 class EveryColumn(Columns):
@@ -83,7 +74,7 @@ def different_outputs(
         given[info.name] = graph.value(tensor, block.rows, block.columns)
         graph.batch = graph.batch or graph.op("Shape", tensor, start=0, end=1)
     graph.periods = graph.integers(periods)
-    outputs = translate(graph, program, KernelNodes(components), given)
+    outputs = translate(graph, program, kernel_nodes(components), given)
     wanted = {name: graph.whole(value) for name, value in outputs.items()}
     evaluation = Evaluation(computation)
     for info in computation.inputs:

@@ -11,6 +11,7 @@ from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks, Rectangle
 from nnet3.export.extent import extent
 from nnet3.export.graph import GraphBuilder
+from nnet3.families.continued import NotAffineError
 from tests.export.onnx_run import feature_input, run_graph
 
 ROWS, COLUMNS = 7, 5
@@ -53,5 +54,5 @@ def test_rows_that_grow() -> None:
     blocks.write(1, Rectangle(0, end, 0, 3), whole)
     assert blocks.read(1, Rectangle(0, end, 0, 3)) == whole
     assert blocks.read(1, Rectangle(2, end - 1, 0, 3)).rows == extent(2, 2)
-    with pytest.raises(ExportError, match="depends on the length"):
+    with pytest.raises(NotAffineError, match="depends on how large"):
         blocks.read(1, Rectangle(0, 7, 0, 3))

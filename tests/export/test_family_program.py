@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ExportError
-from nnet3.export.extent import Growing
 from nnet3.export.family_program import growing_patterns
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder
+from nnet3.families.polynomial import Polynomial
 from tests.export.onnx_run import feature_input, run_graph
 
 
@@ -37,7 +37,7 @@ def test_patterns_give_the_rows_of_every_length(rows) -> None:
 
 def test_numbers_that_grow() -> None:
     pattern, *_ = growing_patterns([np.arange(k, 10 + 3 * k) for k in range(3)])
-    assert isinstance(pattern.turns, Growing) or isinstance(pattern.first[0], Growing)
+    assert isinstance(pattern.turns, Polynomial) or isinstance(pattern.first[0], Polynomial)
 
 
 def test_rows_without_rule_are_refused() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
 from nnet3.errors import ExportError
-from nnet3.export.graph import GraphBuilder
+from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import FixedProgram
+from nnet3.export.registry import Emission
 from nnet3.export.translate import translate
 from nnet3.ir import commands
 from nnet3.ir.computation import NnetComputation
@@ -22,6 +25,10 @@ ROWS, COLUMNS = 9, 3
 _tables = st.lists(st.integers(-1, ROWS - 1), min_size=ROWS, max_size=ROWS)
 _sources = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=ROWS, max_size=ROWS)
 FEATURES = np.random.default_rng(0).standard_normal((2, ROWS, COLUMNS)).astype(np.float32)
+
+
+def _no_kernel(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
+    raise AssertionError(f"a program without kernels has {about.name}")
 
 
 class _Program:
@@ -48,7 +55,7 @@ class _Program:
         graph = GraphBuilder()
         x = feature_input(graph, ROWS, COLUMNS)
         found = run_graph(
-            graph, translate(graph, FixedProgram(self.computation), {}, {"input": x})["output"], x, FEATURES
+            graph, translate(graph, FixedProgram(self.computation), _no_kernel, {"input": x})["output"], x, FEATURES
         )
         for sequence, rows in zip(FEATURES, found, strict=True):
             computer = NnetComputer(self.computation, Nnet((), {}))

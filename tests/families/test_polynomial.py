@@ -51,11 +51,22 @@ def test_numbers_are_equal_if_they_are_for_all_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [int, bool, float, operator.index, lambda each: each < 3, lambda each: each // 2, lambda each: max(each, 1)]
+    "use", [int, bool, float, operator.index, lambda each: each < 3, lambda each: each // 2, lambda each: max(each, 3)]
 )
 def test_what_hangs_on_their_size_is_refused(use: Callable[[Any], Any]) -> None:
     with pytest.raises(NotAffineError, match="something depends on how large p7 \\+ 2 is"):
         use(Polynomial(7) + 2)
+
+
+@given(st.integers(-3, 3), st.integers(-3, 3), SMALL)
+def test_an_order_holds_for_all_parameters_or_is_refused(one: int, other: int, constant: int) -> None:
+    number, values = Polynomial(0) * one + Polynomial(1) * other + constant, range(40)
+    found = {one * first + other * second + constant >= 0 for first in values for second in values}
+    if len(found) == 1:
+        assert {number >= 0, not number < 0, 0 <= number, not 0 > number} == found  # noqa: SIM300
+    else:
+        with pytest.raises(NotAffineError):
+            assert number >= 0
 
 
 def test_arrays_of_integers_take_none() -> None:

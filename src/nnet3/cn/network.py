@@ -34,7 +34,7 @@ from nnet3.runtime.profile import Profiler, ProfileReport
 from nnet3.text.html import folded
 
 if TYPE_CHECKING:
-    from nnet3.cn.onnx.metadata import NetworkMetadata
+    from nnet3.export.metadata import NetworkMetadata
 
 Seen = TypeVar("Seen")
 

@@ -11,5 +11,5 @@ except ImportError as _missing:
         f"ONNX files need the package {_missing.name}, which is not installed: pip install 'nnet3[onnx]'"
     ) from None
 
-from nnet3.export.export_onnx import export_onnx
 from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata
+from nnet3.export.nnet.export_onnx import export_onnx

@@ -7,13 +7,11 @@ read cuts and joins pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from nnet3.errors import ExportError
-from nnet3.export.extent import Extent
+from nnet3.export.extent import E, Extent, larger, smaller
 from nnet3.export.graph import GraphBuilder, OnnxValue
-
-E = TypeVar("E", int, Extent)
 
 
 class Rectangle(NamedTuple):
@@ -38,7 +36,7 @@ class Rectangle(NamedTuple):
         return self._replace(bottom=self.bottom + reach) if step > 0 else self._replace(top=self.top + reach)
 
     def overlap(self, other: Rectangle) -> Rectangle | None:
-        top, bottom = max(self.top, other.top), min(self.bottom, other.bottom)
+        top, bottom = larger(self.top, other.top), smaller(self.bottom, other.bottom)
         left, right = max(self.left, other.left), min(self.right, other.right)
         return Rectangle(top, bottom, left, right) if left < right and top < bottom else None
 
@@ -136,7 +134,7 @@ def _cuts(first: E, end: E, ranges: list[tuple[E, E]]) -> list[tuple[E, E]]:
         stop: E | None = None
         for low, high in ranges:
             if low <= first and first < high:
-                stop = high if stop is None else max(stop, high)
+                stop = high if stop is None else larger(stop, high)
         if stop is None:
             return []
         grown = True

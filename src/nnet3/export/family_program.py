@@ -9,12 +9,11 @@ import numpy as np
 from nnet3.driver import CompileTask, compile_task, precompute_of
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Rectangle
-from nnet3.export.extent import Extent, extent
-from nnet3.export.program import Arrays, Block, ExportProgram, TablePattern
+from nnet3.export.extent import extent
+from nnet3.export.program import Block, ExportProgram, TablePattern
 from nnet3.families.continued import NotAffineError, TablePiece, continued, table_of
 from nnet3.families.family import ProgramFamily
 from nnet3.families.precomputed import Precompute
-from nnet3.ir.commands import Repeat
 
 _LONGER = "the rows that it names depend on the length in a way of their own: export a fixed chunk"
 _MEMBERS = 3  # two say how rows go on, one confirms it
@@ -27,10 +26,9 @@ class FamilyProgram(ExportProgram):
     """
 
     def __init__(self, family: ProgramFamily, precompute: Precompute) -> None:
-        self._programs = [family.at(k, precompute) for k in range(_MEMBERS)]
+        super().__init__([family.at(k, precompute) for k in range(_MEMBERS)])
         self._family = family
-        super().__init__(self._programs[0])
-        kinds = [list(map(type, program.commands)) for program in self._programs]
+        kinds = [list(map(type, program.commands)) for program in self.members]
         if any(each != kinds[0] for each in kinds):
             raise NotAffineError("a recurrence does not turn in the shortest one")
 
@@ -41,18 +39,6 @@ class FamilyProgram(ExportProgram):
         family = ProgramFamily(members)
         family.check(len(members), confirming)
         return cls(family, precompute_of(tasks[0]))
-
-    def block(self, submatrix: int) -> Block:
-        short, long = (program.submatrices[submatrix] for program in self._programs[:2])
-        top = extent(short.row_offset, long.row_offset - short.row_offset)
-        rows = extent(short.num_rows, long.num_rows - short.num_rows)
-        place = Rectangle(top, top + rows, short.col_offset, short.col_offset + short.num_cols)
-        return Block(short.matrix, place, short.row_step)
-
-    def turns(self, position: int) -> Extent:
-        repeats = [program.commands[position] for program in self._programs[:2]]
-        short, long = (repeat.turns for repeat in repeats if isinstance(repeat, Repeat))
-        return extent(short, long - short)
 
     def index_table(self, number: int) -> list[TablePattern]:
         return [_pattern(piece) for piece in self._pieces(f"index_tables {number}")]
@@ -65,10 +51,6 @@ class FamilyProgram(ExportProgram):
 
     def _pieces(self, name: str) -> Iterator[TablePiece]:
         return self._family.tables.pieces(self._family.names.index(name))
-
-    def precomputed(self, number: int) -> Sequence[Arrays]:
-        found = [program.precomputed[number] for program in self._programs]
-        return [arrays for arrays in found if arrays is not None]
 
 
 def growing_patterns(tables: Sequence[np.ndarray]) -> list[TablePattern]:

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.export.extent import Growing
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import Block, TablePattern
+from nnet3.families.polynomial import Polynomial
 
 _MOST_SLICES = 8
 
@@ -31,7 +31,7 @@ def rows_by_number(graph: GraphBuilder, value: OnnxValue, table: Sequence[TableP
 
 
 def _grows(pattern: TablePattern) -> bool:
-    return any(isinstance(number, Growing) for number in (*pattern.first, pattern.turns))
+    return any(isinstance(number, Polynomial) for number in (*pattern.first, pattern.turns))
 
 
 def _run(graph: GraphBuilder, pattern: TablePattern, columns: int, source: Source) -> OnnxValue:
@@ -89,5 +89,5 @@ def _gathered(graph: GraphBuilder, table: Sequence[TablePattern], columns: int, 
     found = graph.op("Gather", whole, graph.constant(np.maximum(rows, 0)), axis=1)
     if (rows < 0).any():
         mask = graph.constant((rows >= 0).reshape(1, -1, 1))
-        found = graph.op("Where", mask, found, graph.constant(np.zeros((1, 1, 1), np.float32)))
+        found = graph.op("Where", mask, found, graph.scalar(0.0))
     return graph.value(found, len(rows), columns)

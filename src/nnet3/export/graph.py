@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.export.extent import Extent, Growing
+from nnet3.export.extent import Extent, base_and_slope
 
-_TO_END = 2**63 - 1
+TO_END = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,14 @@ class GraphBuilder:
     def divided(self, number: ir.Value, by: int) -> ir.Value:
         return number if by == 1 else self.op("Div", number, self.integers(by))
 
+    def cut(self, tensor: ir.Value, axis: int, first: int, end: int = TO_END) -> ir.Value:
+        """Returns the places [first, end) of an axis; negative places count from the end."""
+        return self.op("Slice", tensor, self.integers(first), self.integers(end), self.integers(axis))
+
+    def scalar(self, number: float) -> ir.Value:
+        """Returns a float32 constant ()."""
+        return self.constant(np.array(number, np.float32))
+
     def constant(self, array: np.ndarray) -> ir.Value:
         """Returns a constant, held once in the graph for all uses."""
         return self._held((array.dtype.str, array.shape, array.tobytes()), lambda: array, "constant")
@@ -131,11 +139,24 @@ class GraphBuilder:
 
     def number(self, extent: Extent) -> ir.Value:
         """Returns an extent as a tensor (1,)."""
-        if not isinstance(extent, Growing):
-            return self.integers(extent)
+        base, slope = base_and_slope(extent)
+        if slope == 0:
+            return self.integers(base)
         assert self.periods is not None
-        grown = self.periods if extent.slope == 1 else self.op("Mul", self.periods, self.integers(extent.slope))
-        return grown if extent.base == 0 else self.op("Add", grown, self.integers(extent.base))
+        grown = self.periods if slope == 1 else self.op("Mul", self.periods, self.integers(slope))
+        return grown if base == 0 else self.op("Add", grown, self.integers(base))
+
+    # ---- sequences of any length ----
+
+    def set_periods(self, number: ir.Value, first: int, step: int) -> None:
+        """Make `periods` the steps, at least 0, by which a number (1,) is beyond a first one."""
+        beyond = self.op("Sub", number, self.integers(first))
+        self.periods = self.op("Max", self.divided(beyond, step), self.integers(0))
+
+    def last_row(self, tensor: ir.Value, times: ir.Value) -> ir.Value:
+        """Returns the last row of each sequence in (batch, rows, columns) so many times (1,)."""
+        one = self.integers(1)
+        return self.op("Expand", self.cut(tensor, 1, -1), self.op("Concat", one, times, one, axis=0))
 
     # ---- values ----
 
@@ -214,13 +235,13 @@ class GraphBuilder:
     def _slice(self, tensor: ir.Value, axis: int, first: Extent, stop: Extent, size: Extent, step: int = 1) -> ir.Value:
         """Returns a slice; what grows is said from the end where that is a plain number."""
         if step > 0:
-            end = self.integers(_TO_END) if stop == size else self._place(stop, size)
+            end = self.integers(TO_END) if stop == size else self._place(stop, size)
         else:
-            end = self.integers(-_TO_END) if stop == -1 else self._place(stop, size)
+            end = self.integers(-TO_END) if stop == -1 else self._place(stop, size)
         return self.op("Slice", tensor, self._place(first, size), end, self.integers(axis), self.integers(step))
 
     def _place(self, row: Extent, size: Extent) -> ir.Value:
-        from_end = row - size if isinstance(row, Growing) else 0
+        from_end = 0 if isinstance(row, int) else row - size
         return self.integers(from_end) if isinstance(from_end, int) and from_end < 0 else self.number(row)
 
     # ---- arithmetic ----
@@ -234,5 +255,5 @@ class GraphBuilder:
     def scaled(self, value: OnnxValue, factor: float) -> OnnxValue:
         if factor == 1.0:
             return value
-        value, constant = self.compact(value), self.constant(np.array(factor, np.float32))
-        return replace(value, parts=(self.op("Mul", value.parts[0], constant),))
+        value = self.compact(value)
+        return replace(value, parts=(self.op("Mul", value.parts[0], self.scalar(factor)),))

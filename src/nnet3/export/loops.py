@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks, Rectangle, not_in
-from nnet3.export.extent import Extent, Growing
+from nnet3.export.extent import Extent, base_and_slope
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import ExportProgram
 from nnet3.ir.declarations import AccessKind, Command
@@ -195,7 +195,7 @@ def _left_by_the_last_turns(matrix: _Matrix) -> list[Rectangle]:
 
 
 def _base(row: Extent) -> int:
-    return row.base if isinstance(row, Growing) else row
+    return base_and_slope(row)[0]
 
 
 def _start(graph: GraphBuilder, before: Blocks, matrix: int, place: Rectangle) -> ir.Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -13,9 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from nnet3.errors import ExportError, check_kind
-from nnet3.kaldi_io import Writer
 from nnet3.kaldi_io.files import check_is_path
-from nnet3.nnet import AcousticModel, Nnet
 from nnet3.text import read_json
 
 _PREFIX = "nnet3."
@@ -110,13 +107,31 @@ class OnnxMetadata(FileMetadata):
         return max(0, samples - self.frame_samples + self.shift_samples) // self.shift_samples
 
 
+@dataclass(frozen=True)
+class NetworkMetadata(FileMetadata):
+    """The metadata of a computational network's file, each value under its name after "nnet3.", as JSON.
+
+    `frames`: the frames of a sequence, 0 for any number. `may_be_padded`: frames after the end of a sequence change
+    nothing before the end, so that sequences of several lengths can be given together. `states`: the inputs that are
+    frames before the first, or for negative numbers after the last, and their numbers of frames.
+    """
+
+    frames: int
+    may_be_padded: bool
+    states: dict[str, int]
+
+
 def load_onnx_metadata(path: str | os.PathLike[str]) -> OnnxMetadata:
     """Returns the metadata of a file that `export_onnx` has written. Raises ExportError for any other file."""
-    return read_metadata(path, OnnxMetadata)
+    return _read(path, OnnxMetadata)
 
 
-def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
-    """Returns the metadata of a file of one kind. Raises ExportError for any other file."""
+def load_network_metadata(path: str | os.PathLike[str]) -> NetworkMetadata:
+    """Returns the metadata of a file written by `Network.export_onnx`. Raises ExportError for any other file."""
+    return _read(path, NetworkMetadata)
+
+
+def _read(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
     check_is_path(path, "an ONNX file")
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
@@ -137,10 +152,3 @@ def _check_types(about: FileMetadata) -> None:
         kinds = (int, float) if kind is float else (kind,)
         if type(value) not in kinds or (kind is float and not math.isfinite(value)):
             raise TypeError(f"{name} is of another type")
-
-
-def model_digest(model: Nnet | AcousticModel) -> str:
-    """Returns the SHA-256 of a model as it would be written, binary."""
-    writer = Writer.of_file(True)
-    model.write_to(writer)
-    return hashlib.sha256(writer.getvalue()).hexdigest()

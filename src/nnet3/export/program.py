@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.export.blocks import Rectangle
-from nnet3.export.extent import Extent
+from nnet3.export.extent import Extent, extent
 from nnet3.ir.commands import Repeat
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Access, Command
@@ -51,15 +51,16 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class ExportProgram(abc.ABC):
-    """A program for one sequence, of one length or of many lengths, with `shortest` the program of the first.
+    """A program for one sequence. `members`: the programs of one length, or of the first three of many lengths.
 
     `outside` has the name and the sub-matrix of each matrix bound from outside.
     """
 
-    def __init__(self, shortest: NnetComputation) -> None:
-        self.shortest = shortest
-        self.commands: Sequence[Command] = shortest.commands
-        self.outside = [(bound.name, bound.submatrix) for bound in shortest.outside]
+    def __init__(self, members: Sequence[NnetComputation]) -> None:
+        self.members = members
+        self.shortest, self._next = members[0], members[min(1, len(members) - 1)]
+        self.commands: Sequence[Command] = self.shortest.commands
+        self.outside = [(bound.name, bound.submatrix) for bound in self.shortest.outside]
 
     def accesses(self, command: Command) -> Sequence[Access]:
         return command.accesses(self.shortest)
@@ -67,12 +68,23 @@ class ExportProgram(abc.ABC):
     def kernel_name(self, kernel: int) -> str:
         return self.shortest.kernels[kernel].name
 
-    @abc.abstractmethod
-    def block(self, submatrix: int) -> Block: ...
+    def block(self, submatrix: int) -> Block:
+        matrix, top, rows, column, columns, row_step = self.shortest.submatrices[submatrix]
+        longer = self._next.submatrices[submatrix]
+        first, number = extent(top, longer.row_offset - top), extent(rows, longer.num_rows - rows)
+        return Block(matrix, Rectangle(first, first + number, column, column + columns), row_step)
 
-    @abc.abstractmethod
     def turns(self, position: int) -> Extent:
         """Returns the turns of the Repeat at a position."""
+        short, long = self.commands[position], self._next.commands[position]
+        assert isinstance(short, Repeat)
+        assert isinstance(long, Repeat)
+        return extent(short.turns, long.turns - short.turns)
+
+    def precomputed(self, number: int) -> Sequence[Arrays]:
+        """Returns arrays for each of the members."""
+        found = [program.precomputed[number] for program in self.members]
+        return [arrays for arrays in found if arrays is not None]
 
     @abc.abstractmethod
     def index_table(self, number: int) -> list[TablePattern]: ...
@@ -80,22 +92,12 @@ class ExportProgram(abc.ABC):
     @abc.abstractmethod
     def multi_table(self, number: int) -> list[TablePattern]: ...
 
-    @abc.abstractmethod
-    def precomputed(self, number: int) -> Sequence[Arrays]:
-        """Returns arrays for each of a few lengths, k = 0, 1, 2."""
-
 
 class FixedProgram(ExportProgram):
     """A computation for one length."""
 
-    def block(self, submatrix: int) -> Block:
-        matrix, row, rows, column, columns, row_step = self.shortest.submatrices[submatrix]
-        return Block(matrix, Rectangle(row, row + rows, column, column + columns), row_step)
-
-    def turns(self, position: int) -> Extent:
-        repeat = self.commands[position]
-        assert isinstance(repeat, Repeat)
-        return repeat.turns
+    def __init__(self, computation: NnetComputation) -> None:
+        super().__init__([computation])
 
     def index_table(self, number: int) -> list[TablePattern]:
         return row_patterns(self.shortest.index_tables[number])
@@ -108,10 +110,6 @@ class FixedProgram(ExportProgram):
             block = self.block(int(part[0, 0])) if part[0, 0] >= 0 else None
             patterns += [pattern._replace(blocks=(block,)) for pattern in row_patterns(part[:, 1])]
         return patterns
-
-    def precomputed(self, number: int) -> Sequence[Arrays]:
-        arrays = self.shortest.precomputed[number]
-        return [] if arrays is None else [arrays]
 
 
 def row_patterns(rows: np.ndarray) -> list[TablePattern]:

@@ -11,9 +11,10 @@ import onnx_ir as ir
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nnet3.export.features import PREFIX
-from nnet3.export.metadata import OnnxMetadata
+from nnet3.export.metadata import FileMetadata
 
+#: Weights of features have names that begin so, which names of components cannot.
+UNCHANGED = "wave:"
 _FEWEST = 64  # elements of a weight that is worth it
 
 
@@ -38,7 +39,7 @@ def write_int8(path: Path, target: Path) -> None:
             nodes_to_exclude=[
                 node.name
                 for node in products
-                if _factor(node).startswith(PREFIX) or sizes.get(_factor(node)) == 3  # its limit
+                if _factor(node).startswith(UNCHANGED) or sizes.get(_factor(node)) == 3  # its limit
             ],
             extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True, "WeightSymmetric": True},
         )
@@ -61,7 +62,7 @@ def write_fp16(path: Path, target: Path) -> None:
     graph, casts = model.graph, []
     for tensor in graph.initializer:
         array = numpy_helper.to_array(tensor)
-        if array.dtype != np.float32 or array.size < _FEWEST or tensor.name.startswith(PREFIX):
+        if array.dtype != np.float32 or array.size < _FEWEST or tensor.name.startswith(UNCHANGED):
             continue
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}_fp16"))
@@ -75,7 +76,7 @@ def write_fp16(path: Path, target: Path) -> None:
 WRITERS = {"int8": write_int8, "fp16": write_fp16}
 
 
-def set_metadata(path: Path, about: OnnxMetadata) -> None:
+def set_metadata(path: Path, about: FileMetadata) -> None:
     """Replace the metadata of a file."""
     model = ir.load(path)
     model.metadata_props.clear()

@@ -7,12 +7,13 @@ from typing import Any
 
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks
-from nnet3.export.emitters import Emission, Emitted
 from nnet3.export.extent import Extent
 from nnet3.export.gather import take
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.loops import add_loop
 from nnet3.export.program import Block, ExportProgram, TablePattern
+from nnet3.export.registry import Emission, Emitted
+from nnet3.families.continued import NotAffineError
 from nnet3.ir import commands as ir_commands
 from nnet3.ir.declarations import AccessKind, Command
 
@@ -20,28 +21,19 @@ from nnet3.ir.declarations import AccessKind, Command
 def translate(
     graph: GraphBuilder,
     program: ExportProgram,
-    kernels: Mapping[str, Emitted],
+    emit: Emitted,
     inputs: Mapping[str, OnnxValue],
     outside: Mapping[str, OnnxValue] | None = None,
 ) -> dict[str, OnnxValue]:
     """Adds the nodes of a program for one sequence to a graph, for any number of sequences; returns the outputs.
 
-    `outside` holds the matrices bound from outside. Raises ExportError for commands without operators in ONNX.
+    `emit` adds the nodes of a kernel. `outside` holds the matrices bound from outside. Raises ExportError for commands
+    without operators in ONNX.
     """
-    translation = _Translation(graph, program, kernels, inputs)
-    for name, submatrix in program.outside:
-        translation.write(submatrix, (outside or {})[name])
-    commands, position = program.commands, 0
-    while position < len(commands):
-        command = commands[position]
-        position += 1
-        if isinstance(command, ir_commands.Repeat):
-            body, position = commands[position : position + command.length], position + command.length
-            turns, later = program.turns(position - command.length - 1), commands[position:]
-            translation.repeat(body, turns, _matrices_read(program, later))
-        else:
-            translation.add_command(command)
-    return translation.outputs
+    try:
+        return _Translation(graph, program, emit, inputs).run(outside or {})
+    except NotAffineError:
+        raise ExportError("the order of rows depends on the length of the utterance: export a fixed chunk") from None
 
 
 def _matrices_read(program: ExportProgram, commands: Sequence[Command]) -> set[int]:
@@ -58,15 +50,26 @@ def _matrices_read(program: ExportProgram, commands: Sequence[Command]) -> set[i
 
 class _Translation:
     def __init__(
-        self,
-        graph: GraphBuilder,
-        program: ExportProgram,
-        kernels: Mapping[str, Emitted],
-        inputs: Mapping[str, OnnxValue],
+        self, graph: GraphBuilder, program: ExportProgram, emit: Emitted, inputs: Mapping[str, OnnxValue]
     ) -> None:
-        self.graph, self.program, self.kernels, self.inputs = graph, program, kernels, inputs
+        self.graph, self.program, self.emit, self.inputs = graph, program, emit, inputs
         self.blocks = Blocks(graph)
         self.outputs: dict[str, OnnxValue] = {}
+
+    def run(self, outside: Mapping[str, OnnxValue]) -> dict[str, OnnxValue]:
+        for name, submatrix in self.program.outside:
+            self.write(submatrix, outside[name])
+        commands, position = self.program.commands, 0
+        while position < len(commands):
+            command = commands[position]
+            position += 1
+            if isinstance(command, ir_commands.Repeat):
+                body, position = commands[position : position + command.length], position + command.length
+                turns = self.program.turns(position - command.length - 1)
+                self.repeat(body, turns, _matrices_read(self.program, commands[position:]))
+            else:
+                self.add_command(command)
+        return self.outputs
 
     def add_command(self, command: Command) -> None:
         rule = _RULES.get(type(command))
@@ -80,7 +83,7 @@ class _Translation:
 
     def repeat(self, body: Sequence[Command], turns: Extent, read_later: set[int]) -> None:
         def translate_body(graph: GraphBuilder, blocks: Blocks) -> None:
-            inner = _Translation(graph, self.program, self.kernels, self.inputs)
+            inner = _Translation(graph, self.program, self.emit, self.inputs)
             inner.blocks = blocks
             for command in body:
                 inner.add_command(command)
@@ -120,8 +123,9 @@ class _Translation:
 
     def propagate(self, command: ir_commands.Propagate) -> None:
         name, block = self.program.kernel_name(command.kernel), self.program.block(command.output)
-        about = Emission(self.graph, name, block.rows, self.program.precomputed(command.precomputed))
-        self.write(command.output, self.kernels[name](about, list(map(self.read, command.inputs))))
+        members = self.program.precomputed(command.precomputed)
+        about = Emission(self.graph, name, block.rows, block.columns, members)
+        self.write(command.output, self.emit(about, list(map(self.read, command.inputs))))
 
     def copy(self, command: Any) -> None:
         self.write(command.dest, self._source(command))

@@ -18,13 +18,16 @@ Monomial = tuple[Any, ...]
 class Polynomial:
     """A sum of multiples of products of parameters, which have names or numbers.
 
-    Sums and products are polynomials again; two are equal if equal for all parameters. Nothing else is known of
-    polynomials: comparing sizes, or taking a polynomial for an integer, raises NotAffineError.
+    Sums and products are polynomials again; two are equal if equal for all parameters, and ordered if one order holds
+    for all parameters, 0, 1, .... Nothing else is known of polynomials: comparing sizes that have no such order, or
+    taking a polynomial for an integer, raises NotAffineError.
 
     >>> 2 * (Polynomial(3) + 4) - Polynomial(0)
     2p3 - p0 + 8
     >>> Polynomial(3) + 4 - Polynomial(3)
     4
+    >>> Polynomial("N") + 2 > 1
+    True
     >>> Polynomial("N") * (Polynomial("T") * Fraction(1, 2) + 3)
     N * (T/2 + 3)
     """
@@ -55,7 +58,30 @@ class Polynomial:
     def __rsub__(self, other: Any) -> Any:
         return self * -1 + other
 
+    def __neg__(self) -> Any:
+        return self * -1
+
     __radd__, __rmul__ = __add__, __mul__
+
+    def __ge__(self, other: Any) -> bool:
+        return self._is_never_negative(self - other)
+
+    def __le__(self, other: Any) -> bool:
+        return self._is_never_negative(other - self)
+
+    def __gt__(self, other: Any) -> bool:
+        return not self <= other
+
+    def __lt__(self, other: Any) -> bool:
+        return not self >= other
+
+    def _is_never_negative(self, difference: Any) -> bool:
+        terms = _terms(difference)
+        if all(factor >= 0 for factor in terms.values()):
+            return True
+        if terms.get((), 0) < 0 and all(factor <= 0 for factor in terms.values()):
+            return False
+        self._unknown()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Polynomial) and self.terms == other.terms
@@ -74,8 +100,7 @@ class Polynomial:
     def _unknown(self, *_: Any) -> NoReturn:
         raise NotAffineError(f"something depends on how large {self!r} is")
 
-    __int__ = __index__ = __bool__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = _unknown
-    __floordiv__ = __mod__ = __divmod__ = __neg__ = _unknown
+    __int__ = __index__ = __bool__ = __float__ = __floordiv__ = __mod__ = __divmod__ = _unknown
 
 
 def _terms(number: Any) -> Mapping[Monomial, Any]:

@@ -1,34 +1,24 @@
-"""build_network: the ONNX model of a computational network."""
+"""The programs of a computational network as nodes of an ONNX graph, for one length or for all lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.onnx.asked import MOST_FRAMES, Asked
-from nnet3.cn.onnx.metadata import NetworkMetadata
-from nnet3.cn.onnx.registry import emitted_value
-from nnet3.cn.operation import Operation
-from nnet3.cn.shape import SEQUENCES
 from nnet3.cn.source import SEQUENCE
-from nnet3.cn.stepped import SteppedOperation, contexts_of
+from nnet3.cn.stepped import contexts_of
 from nnet3.errors import ExportError
 from nnet3.export.branches import ProgramBranch, one_of
-from nnet3.export.build import finished
-from nnet3.export.emitters import Emission, Emitted, emit
 from nnet3.export.extent import Extent, extent
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import ExportProgram
+from nnet3.export.registry import EMITTERS, Emission
 from nnet3.export.translate import translate
 from nnet3.families.continued import NotAffineError
-
-_TO_END = 2**63 - 1
 
 
 def shortest_of_family(asked: Asked) -> int:
@@ -86,65 +76,48 @@ class ProgramNodes:
         asked, graph, step = self.asked, self.graph, self.asked.step
         frames = graph.op("Shape", self.given[asked.sequences[0]], start=1, end=2)
         if asked.may_be_padded:
-            periods = graph.op("Sub", frames, graph.integers(least + 1 - step))
-            graph.periods = graph.op("Max", graph.divided(periods, step), graph.integers(0))
+            graph.set_periods(frames, least + 1 - step, step)
             total = extent(least, step)
             values = self._values(graph, asked.family(least), total, self._padded(frames, total))
             ends = [graph.integers(0), frames, graph.integers(1)]
             pairs = zip(asked.outputs.values(), values, strict=True)
             return [graph.op("Slice", x, *ends) if n.shape.has_samples else x for n, x in pairs]
-        branches = [
-            ProgramBranch(partial(self._has, frames, shorter), partial(self._shorter, shorter))
-            for shorter in range(1, least)
-        ]
-        branches += [
-            ProgramBranch(partial(self._has_rest, frames, first), partial(self._from, frames, first))
-            for first in range(least, least + step)
-        ]
+        branches = [self._of_length(number, frames) for number in range(1, least)]
+        branches += [self._of_lengths(first, frames) for first in range(least, least + step)]
         return one_of(graph, branches, [*self.given.values(), *self.contexts.values(), frames])
 
-    @cached_property
-    def _kernels(self) -> dict[str, Emitted]:
-        """The kernels, by name."""
-        source = self.asked.program(1).source
-        return {source.names[node]: self._emitted(node, operation) for node, operation in source.operations.items()}
+    def _of_length(self, number: int, frames: ir.Value) -> ProgramBranch:
+        return ProgramBranch(
+            lambda graph: graph.op("Squeeze", graph.op("Equal", frames, graph.integers(number))),
+            lambda graph: self._values(graph, self.asked.fixed(number), number, self.given),
+        )
 
-    def _emitted(self, node: Node, operation: Operation) -> Emitted:
-        def emit_node(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
-            if isinstance(operation, ComponentOperation):
-                return emit(operation.component, about, inputs[0])
-            given = [about.graph.whole(value) for value in inputs]
-            if isinstance(operation, SteppedOperation):
-                given[1:] = [self.contexts[context] for context in contexts_of(node)]
-            y = emitted_value(about, node, given)
-            return about.graph.value(y, about.rows, node.shape.rows)
+    def _of_lengths(self, first: int, frames: ir.Value) -> ProgramBranch:
+        """Returns the programs for `first` frames, `step` more, ...."""
+        step = self.asked.step
 
-        return emit_node
+        def holds(graph: GraphBuilder) -> ir.Value:
+            rest = graph.op("Mod", graph.op("Sub", frames, graph.integers(first)), graph.integers(step))
+            return graph.op("Squeeze", graph.op("Equal", rest, graph.integers(0)))
 
-    def _has(self, frames: ir.Value, number: int, graph: GraphBuilder) -> ir.Value:
-        return graph.op("Squeeze", graph.op("Equal", frames, graph.integers(number)))
+        def make(graph: GraphBuilder) -> list[ir.Value]:
+            graph.set_periods(frames, first, step)
+            return self._values(graph, self.asked.family(first), extent(first, step), self.given)
 
-    def _has_rest(self, frames: ir.Value, first: int, graph: GraphBuilder) -> ir.Value:
-        """Returns whether the frames beyond the first ones are a multiple of the step."""
-        rest = graph.op("Mod", graph.op("Sub", frames, graph.integers(first)), graph.integers(self.asked.step))
-        return self._has(rest, 0, graph)
+        return ProgramBranch(holds, make)
 
-    def _shorter(self, frames: int, graph: GraphBuilder) -> list[ir.Value]:
-        return self._values(graph, self.asked.fixed(frames), frames, self.given)
-
-    def _from(self, frames: ir.Value, first: int, graph: GraphBuilder) -> list[ir.Value]:
-        graph.periods = graph.divided(graph.op("Sub", frames, graph.integers(first)), self.asked.step)
-        return self._values(graph, self.asked.family(first), extent(first, self.asked.step), self.given)
+    def _emit(self, about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
+        node = self.asked.network._nodes.find(about.name)
+        contexts = [about.graph.value(self.contexts[each], 0, each.shape.rows) for each in contexts_of(node)]
+        return EMITTERS[node.type](about, node, *(inputs[:1] if contexts else inputs), *contexts)
 
     def _padded(self, frames: ir.Value, total: Extent) -> dict[Node, ir.Value]:
         """Returns the inputs with the last frame of sequences repeated at the end."""
         graph, padded = self.graph, dict(self.given)
-        one = graph.integers(1)
-        copies = graph.op("Concat", one, graph.op("Sub", graph.number(total), frames), one, axis=0)
+        missing = graph.op("Sub", graph.number(total), frames)
         for node in self.asked.sequences:
-            features = self.given[node]
-            last = graph.op("Slice", features, graph.integers(-1), graph.integers(_TO_END), one)
-            padded[node] = graph.op("Concat", features, graph.op("Expand", last, copies), axis=1)
+            x = self.given[node]
+            padded[node] = graph.op("Concat", x, graph.last_row(x, missing), axis=1)
         return padded
 
     def _values(
@@ -164,112 +137,11 @@ class ProgramNodes:
                 outside[names[node]] = graph.value(given[node], node.shape.num_cols or 1, node.shape.rows)
         if self.contexts:
             inputs[SEQUENCE] = graph.filled(0.0, frames, 1)  # sequences lie side by side, and need no number
-        computed = translate(graph, program, self._kernels, inputs, outside)
+        computed = translate(graph, program, self._emit, inputs, outside)
         known = {**inputs, **outside, **computed}
         return [graph.whole(known[names[node]]) for node in asked.outputs.values()]
 
 
 def weight(graph: GraphBuilder, name: str, node: StoredNode) -> ir.Value:
     """Returns a parameter or statistic, (1, columns, rows)."""
-    return graph.op("Unsqueeze", graph.weight(name, partial(_numbers, node)), graph.integers(0))
-
-
-def _numbers(node: StoredNode) -> np.ndarray:
-    array: np.ndarray = node.memory.detach().cpu().numpy()
-    return array
-
-
-def build_network(asked: Asked, about: NetworkMetadata) -> tuple[ir.Model, list[int]]:
-    """Returns the model, and numbers of frames with which all of its programs run.
-
-    Sequences are (batch, frames, rows), with the frames of their axis; a value with one column a sequence is
-    (batch, rows), a value without samples (rows, columns). Raises ExportError for networks without a form in ONNX.
-    """
-    model = _Model(asked, about)
-    for part in asked.parts():
-        if isinstance(part, Node):
-            model.add_whole(part)
-        else:
-            model.add_program(part)
-    return model.finished(), sorted(model.lengths)
-
-
-@dataclass
-class _Model:
-    """A model that is being made. `values`: tensors, (batch, frames, rows) or (1, columns, rows)."""
-
-    asked: Asked
-    about: NetworkMetadata
-    graph: GraphBuilder = field(default_factory=GraphBuilder)
-    graph_inputs: list[ir.Value] = field(default_factory=list)
-    graph_outputs: list[ir.Value] = field(default_factory=list)
-    values: dict[Node, ir.Value] = field(default_factory=dict)
-    lengths: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        asked, graph, names = self.asked, self.graph, self.asked.network.names
-        self.graph_inputs = [graph.tensor(names[node], self._shape(node)) for node in asked.inputs]
-        self.graph_outputs = [graph.tensor(name, self._shape(node)) for name, node in asked.outputs.items()]
-        for node, tensor in zip(asked.inputs, self.graph_inputs, strict=True):
-            if not node.shape.has_samples:
-                tensor = graph.op("Unsqueeze", graph.op("Transpose", tensor, perm=[1, 0]), graph.integers(0))
-            elif node.shape.axis == SEQUENCES:
-                tensor = graph.op("Unsqueeze", tensor, graph.integers(1))
-            self.values[node] = tensor
-        clocks: dict[str, ir.Value] = {}
-        for node in asked.sequences:
-            clocks.setdefault(node.shape.axis, self.values[node])
-        graph.batch = graph.integers(1)
-        if clocks:
-            graph.batch = graph.op("Shape", next(iter(clocks.values())), start=0, end=1)
-        for node in asked.sequences:  # fails for other numbers of sequences or frames
-            clock = clocks[node.shape.axis]
-            if self.values[node] is not clock:
-                like = graph.op("Shape", clock, start=1, end=2)
-                wanted = graph.op("Concat", graph.batch, like, graph.integers(node.shape.rows), axis=0)
-                self.values[node] = graph.op("Reshape", self.values[node], wanted)
-
-    def _shape(self, node: Node) -> list[str | int]:
-        rows, axis = node.shape.rows, node.shape.axis
-        if not node.shape.has_samples:
-            return [rows, node.shape.num_cols or 1]
-        if axis == SEQUENCES:
-            return ["batch", rows]
-        frames = f"{axis}_frames" if axis else self.about.frames or "frames"
-        return ["batch", abs(self.asked.states.get(node, 0)) or frames, rows]
-
-    def _value(self, node: Node) -> ir.Value:
-        if isinstance(node, StoredNode):
-            return weight(self.graph, self.asked.network.names[node], node)
-        return self.values[node]
-
-    def add_whole(self, node: Node) -> None:
-        """Add a node of whole sequences."""
-        about = Emission(self.graph, self.asked.network.names[node], 0)
-        self.values[node] = emitted_value(about, node, [self._value(operand) for operand in node.operands])
-
-    def add_program(self, part: Asked) -> None:
-        """Add a program: for one length if the samples have a fixed length, else for all lengths."""
-        given = {node: self.values[node] for node in part.inputs}
-        program = ProgramNodes(part, self.graph, given, {node: self._value(node) for node in part.contexts})
-        axis = part.sequences[0].shape.axis if part.sequences else None
-        frames = self.about.frames or (None if axis not in (None, SEQUENCES) else int(axis is not None))
-        if frames is not None:
-            found = program.of_one_length(frames)
-            self.lengths |= {frames} if not self.asked.is_staged else {1}
-        else:
-            least = shortest_of_family(part)
-            found = program.of_all_lengths(least)
-            self.lengths |= {*range(1, least), *(least + 3 * part.step + more for more in range(part.step))}
-        self.values.update(zip(part.outputs.values(), found, strict=True))
-
-    def finished(self) -> ir.Model:
-        graph, made_of = self.graph, {}
-        for output, node in zip(self.graph_outputs, self.asked.outputs.values(), strict=True):
-            value = self._value(node)
-            if not node.shape.has_samples:
-                value = graph.op("Transpose", graph.op("Squeeze", value, graph.integers(0)), perm=[1, 0])
-            elif node.shape.axis == SEQUENCES:
-                value = graph.op("Squeeze", value, graph.integers(1))
-            made_of[output] = value
-        return finished(graph, self.graph_inputs, made_of, self.about)
+    return graph.op("Unsqueeze", graph.weight(name, lambda: node.memory.detach().cpu().numpy()), graph.integers(0))

@@ -1,4 +1,8 @@
-"""The ONNX operators of each type of node, by the formulas of `nnet3.cn.nodes`."""
+"""The ONNX operators of each type of node, by the formulas of `nnet3.cn.nodes`.
+
+Tensors are (batch, frames, rows), or (1, columns, rows) for values without samples: matrices lie transposed, as in the
+executor.
+"""
 
 from __future__ import annotations
 
@@ -7,348 +11,313 @@ from typing import Any
 import onnx_ir as ir
 
 from nnet3.cn.nodes.functions import COMPARISONS, FUNCTIONS
-from nnet3.cn.onnx.registry import NodeEmission, emitter
+from nnet3.export.graph import TO_END, OnnxValue
+from nnet3.export.nnet.emitters import emit
+from nnet3.export.registry import Emission, TensorEmitter, emitter, tensor_emitter
+
+_FLOAT, _INTEGER = ir.DataType.FLOAT.value, ir.DataType.INT64.value
 
 
-def _register(type: str, op_type: str, **attributes: Any) -> None:
-    """Register a node type written as one ONNX operator on its operands, repeated to the columns of the value."""
-    emitter(type)(lambda made, operation, *operands: made.op(op_type, *_repeated(made, *operands), **attributes))
+@emitter("component")
+def component(about: Emission, node: Any, x: OnnxValue) -> OnnxValue:
+    return emit(node.operation.in_mode(training=False).component, about, x)
 
 
-for _types in (
-    *(("negate", "Neg"), ("sigmoid", "Sigmoid"), ("tanh", "Tanh"), ("relu", "Relu"), ("log", "Log"), ("exp", "Exp")),
-    *(("plus", "Add"), ("minus", "Sub"), ("element_times", "Mul")),
-):
-    _register(*_types)
-_register("softmax", "Softmax", axis=2)
-_register("log_softmax", "LogSoftmax", axis=2)
+# ---- one formula ----
 
 
+def _operator(op_type: str, **attributes: Any) -> TensorEmitter:
+    """Returns the emitter of one ONNX operator on the operands, repeated to the columns of the value."""
+    return lambda about, node, *operands: about.op(op_type, *_repeated(about, node, *operands), **attributes)
+
+
+def _repeated(about: Emission, node: Any, *operands: ir.Value) -> list[ir.Value]:
+    """Returns operands with the value's number of columns, or with one column, repeated by engines themselves."""
+    found = []
+    for x, operand in zip(operands, node.operands, strict=True):
+        columns, own = node.shape.num_cols, operand.shape.num_cols
+        if columns is not None and own not in (None, 1, columns):
+            x = about.op("Tile", x, about.graph.integers(1, columns // own, 1))
+        found.append(x)
+    return found
+
+
+def _matrix(about: Emission, x: ir.Value) -> ir.Value:
+    """Returns a value without samples, (1, columns, rows), as a matrix (columns, rows)."""
+    producer = x.producer()
+    if producer is not None and producer.op_type == "Unsqueeze" and producer.inputs[0] is not None:
+        return producer.inputs[0]  # a parameter: engines arrange constant factors once, when they load
+    return about.op("Squeeze", x, about.graph.integers(0))
+
+
+def _total(about: Emission, x: ir.Value) -> ir.Value:
+    """Returns the sum of all elements, those of all sequences included, (1, 1, 1)."""
+    return about.op("ReduceSum", x, about.graph.integers(0, 1, 2), keepdims=1)
+
+
+def _squared(about: Emission, x: ir.Value) -> ir.Value:
+    return _total(about, about.op("Mul", x, x))
+
+
+def _cross_entropy(about: Emission, x: ir.Value, log_y: ir.Value) -> ir.Value:
+    """Returns -sum x log y; x = 0 adds nothing for any y."""
+    zero = about.number(0.0)
+    terms = about.op("Where", about.op("Equal", x, zero), zero, about.op("Mul", x, log_y))
+    return about.op("Neg", _total(about, terms))
+
+
+_FORMULAS: dict[str, TensorEmitter] = {
+    "negate": _operator("Neg"),
+    "sigmoid": _operator("Sigmoid"),
+    "tanh": _operator("Tanh"),
+    "relu": _operator("Relu"),
+    "log": _operator("Log"),
+    "exp": _operator("Exp"),
+    "plus": _operator("Add"),
+    "minus": _operator("Sub"),
+    "element_times": _operator("Mul"),
+    "softmax": _operator("Softmax", axis=2),
+    "log_softmax": _operator("LogSoftmax", axis=2),
+    "sequence_softmax": _operator("Softmax", axis=1),
+    "transpose": lambda about, node, x: about.op("Transpose", x, perm=[0, 2, 1]),
+    "copy": lambda about, node, x: x,
+    "dropout": lambda about, node, x: x,  # off in test mode
+    "power": lambda about, node, x: about.op("Pow", x, about.number(node.operation.exponent)),
+    "where": lambda about, node, condition, x, y: about.op(
+        "Where", about.op("Equal", condition, about.number(0.0)), y, x
+    ),
+    "scale": lambda about, node, factor, y: about.op("Mul", y, factor),
+    "diag_times": lambda about, node, factor, y: about.op("Mul", y, factor),
+    "times": lambda about, node, x, y: about.op("MatMul", y, _matrix(about, x)),
+    "sparse_times": lambda about, node, x, y: about.op("MatMul", y, _matrix(about, x)),
+    "per_dim_mean_var_norm": lambda about, node, x, mean, inv: about.op("Mul", about.op("Sub", x, mean), inv),
+    "sum_elements": lambda about, node, x: _total(about, x),
+    "l1_norm": lambda about, node, x: _total(about, about.op("Abs", x)),
+    "squared_norm": lambda about, node, x: _squared(about, x),
+    "l2_norm": lambda about, node, x: about.op("Sqrt", _squared(about, x)),
+    "square_error": lambda about, node, x, y: about.op(
+        "Mul", _squared(about, about.op("Sub", x, y)), about.number(0.5)
+    ),
+    "cross_entropy": lambda about, node, x, y: _cross_entropy(about, x, about.op("Log", y)),
+    "cross_entropy_with_softmax": lambda about, node, x, y: _cross_entropy(about, x, about.op("LogSoftmax", y, axis=2)),
+    "row_step": lambda about, node, x: about.op("Gather", x, about.graph.integers(*node.operation.places), axis=2),
+    "max_pooling": lambda about, node, images: _of_windows(about, node, "MaxPool", images),
+    "average_pooling": lambda about, node, images: _of_windows(about, node, "AveragePool", images, count_include_pad=1),
+}
 for _type in ("abs", "sqrt", "divide", "minimum", "maximum"):
-    _register(_type, FUNCTIONS[_type].onnx)  # type: ignore[attr-defined]
+    _FORMULAS[_type] = _operator(FUNCTIONS[_type].onnx)  # type: ignore[attr-defined]
+for _type, _formula in _FORMULAS.items():
+    tensor_emitter(_type)(_formula)
 
 
-@emitter(*COMPARISONS)
-def comparison(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
-    return made.op("Cast", made.op(operation.onnx, *_repeated(made, *operands)), to=ir.DataType.FLOAT.value)
+# ---- elements and rows ----
 
 
-@emitter("power")
-def power(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Pow", x, made.number(operation.exponent))
+@tensor_emitter(*COMPARISONS)
+def comparison(about: Emission, node: Any, *operands: ir.Value) -> ir.Value:
+    return about.op("Cast", about.op(node.operation.onnx, *_repeated(about, node, *operands)), to=_FLOAT)
 
 
-@emitter("clip")
-def clip(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Min", made.op("Max", x, made.number(operation.low)), made.number(operation.high))
+@tensor_emitter("clip")
+def clip(about: Emission, node: Any, x: ir.Value) -> ir.Value:
+    return about.op("Min", about.op("Max", x, about.number(node.operation.low)), about.number(node.operation.high))
 
 
-@emitter("where")
-def where(made: NodeEmission, operation: Any, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("Where", made.op("Equal", condition, made.number(0.0)), y, x)
-
-
-@emitter("reduce_rows")
-def reduce_rows(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
+@tensor_emitter("reduce_rows")
+def reduce_rows(about: Emission, node: Any, x: ir.Value) -> ir.Value:
     named = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin"}
-    return made.op(named.get(operation.how, "ReduceLogSumExp"), x, made.graph.integers(2), keepdims=1)
+    return about.op(named.get(node.operation.how, "ReduceLogSumExp"), x, about.graph.integers(2), keepdims=1)
 
 
-@emitter("row_step")
-def row_step(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Gather", x, made.graph.integers(*operation.places), axis=2)
+@tensor_emitter("layer_norm")
+def layer_norm(about: Emission, node: Any, x: ir.Value) -> ir.Value:
+    last = about.graph.integers(2)
+    centred = about.op("Sub", x, about.op("ReduceMean", x, last, keepdims=1))
+    variance = about.op("ReduceMean", about.op("Mul", centred, centred), last, keepdims=1)
+    return about.op("Div", centred, about.op("Sqrt", about.op("Add", variance, about.number(node.operation.epsilon))))
 
 
-@emitter("transpose")
-def transpose(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Transpose", x, perm=[0, 2, 1])
+@tensor_emitter("khatri_rao_product")
+def khatri_rao_product(about: Emission, node: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    blocks = about.op("Mul", about.blocks(x, -1, 1), about.blocks(y, 1, -1))
+    return about.blocks(blocks, about.columns)
 
 
-@emitter("layer_norm")
-def layer_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    last = made.graph.integers(2)
-    centred = made.op("Sub", x, made.op("ReduceMean", x, last, keepdims=1))
-    variance = made.op("ReduceMean", made.op("Mul", centred, centred), last, keepdims=1)
-    return made.op("Div", centred, made.op("Sqrt", made.op("Add", variance, made.number(operation.epsilon))))
+@tensor_emitter("cos")
+def cos(about: Emission, node: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    last = about.graph.integers(2)
+    found = about.op("ReduceSum", about.op("Mul", x, y), last, keepdims=1)
+    zero, one = about.number(0.0), about.number(1.0)
+    for operand in (x, y):  # that of a row of zeros is 0
+        norm = about.op("ReduceL2", operand, last, keepdims=1)
+        inverse = about.op("Div", one, norm)
+        found = about.op("Mul", found, about.op("Where", about.op("Equal", norm, zero), zero, inverse))
+    return found
 
 
-@emitter("copy", "dropout")
-def identity(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    """Dropout is off in test mode."""
-    return x
+@tensor_emitter("row_slice")
+def row_slice(about: Emission, node: Any, x: ir.Value) -> ir.Value:
+    """Slices a value without samples; one with samples is a view."""
+    return about.graph.cut(x, 2, node.operation.first, node.operation.first + node.operation.rows)
+
+
+@tensor_emitter("row_stack")
+def row_stack(about: Emission, node: Any, *operands: ir.Value) -> ir.Value:
+    """Joins values, some or all without samples; all other stacks are gathered."""
+    graph = about.graph
+    values = [
+        graph.value(x, about.rows, each.shape.rows, repeats=node.shape.has_samples and not each.shape.has_samples)
+        for x, each in zip(operands, node.operands, strict=True)
+    ]
+    return graph.whole(graph.side_by_side(values))
 
 
 # ---- one number of all elements ----
 
 
-@emitter("sum_elements")
-def sum_elements(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.total(x)
-
-
-@emitter("l1_norm")
-def l1_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.total(made.op("Abs", x))
-
-
-@emitter("squared_norm")
-def squared_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.total(made.op("Mul", x, x))
-
-
-@emitter("l2_norm")
-def l2_norm(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Sqrt", squared_norm(made, operation, x))
-
-
-@emitter("classification_error")
-def classification_error(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    found = made.op("ArgMax", y, axis=2, keepdims=1)
-    if made.operands[0].rows == made.operands[1].rows:
-        wrong = made.op("Not", made.op("Equal", made.op("ArgMax", x, axis=2, keepdims=1), found))
+@tensor_emitter("classification_error")
+def classification_error(about: Emission, node: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    found = about.op("ArgMax", y, axis=2, keepdims=1)
+    if node.operands[0].shape.rows == node.operands[1].shape.rows:
+        wrong = about.op("Not", about.op("Equal", about.op("ArgMax", x, axis=2, keepdims=1), found))
     else:
-        wanted = made.op("Cast", x, to=ir.DataType.INT64.value)
-        is_wanted = made.op("GreaterOrEqual", wanted, made.graph.integers(0))
-        wrong = made.op("And", is_wanted, made.op("Not", made.op("Equal", wanted, found)))
-    return made.total(made.op("Cast", wrong, to=ir.DataType.FLOAT.value))
+        wanted = about.op("Cast", x, to=_INTEGER)
+        is_wanted = about.op("GreaterOrEqual", wanted, about.graph.integers(0))
+        wrong = about.op("And", is_wanted, about.op("Not", about.op("Equal", wanted, found)))
+    return _total(about, about.op("Cast", wrong, to=_FLOAT))
 
 
-@emitter("class_cross_entropy")
+@tensor_emitter("class_cross_entropy")
 def class_cross_entropy(
-    made: NodeEmission, operation: Any, labels: ir.Value, y: ir.Value, weights: ir.Value | None = None
+    about: Emission, node: Any, labels: ir.Value, y: ir.Value, weights: ir.Value | None = None
 ) -> ir.Value:
-    graph, classes = made.graph, made.operands[1].rows
-    labels = made.op("Cast", labels, to=ir.DataType.INT64.value)
-    numbers = made.op("Reshape", graph.integers(*range(classes)), graph.integers(1, 1, classes))
-    wanted = made.op("Cast", made.op("Equal", labels, numbers), to=ir.DataType.FLOAT.value)
-    if operation.smoothing:
-        is_wanted = made.op("GreaterOrEqual", labels, graph.integers(0))
-        spread = made.op("Cast", is_wanted, to=ir.DataType.FLOAT.value)
-        spread = made.op("Mul", spread, made.number(operation.smoothing / classes))
-        wanted = made.op("Add", made.op("Mul", wanted, made.number(1 - operation.smoothing)), spread)
+    graph, classes = about.graph, node.operands[1].shape.rows
+    labels = about.op("Cast", labels, to=_INTEGER)
+    numbers = about.op("Reshape", graph.integers(*range(classes)), graph.integers(1, 1, classes))
+    wanted = about.op("Cast", about.op("Equal", labels, numbers), to=_FLOAT)
+    if node.operation.smoothing:
+        is_wanted = about.op("GreaterOrEqual", labels, graph.integers(0))
+        spread = about.op(
+            "Mul", about.op("Cast", is_wanted, to=_FLOAT), about.number(node.operation.smoothing / classes)
+        )
+        wanted = about.op("Add", about.op("Mul", wanted, about.number(1 - node.operation.smoothing)), spread)
     if weights is not None:
-        wanted = made.op("Mul", wanted, weights)
-    return _cross_entropy(made, wanted, made.op("LogSoftmax", y, axis=2))
-
-
-@emitter("square_error")
-def square_error(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("Mul", squared_norm(made, operation, made.op("Sub", x, y)), made.number(0.5))
-
-
-@emitter("cross_entropy")
-def cross_entropy(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _cross_entropy(made, x, made.op("Log", y))
-
-
-@emitter("cross_entropy_with_softmax")
-def cross_entropy_with_softmax(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _cross_entropy(made, x, made.op("LogSoftmax", y, axis=2))
-
-
-def _cross_entropy(made: NodeEmission, x: ir.Value, log_y: ir.Value) -> ir.Value:
-    """Returns -sum x log y; x = 0 adds nothing for any y."""
-    zero = made.number(0.0)
-    terms = made.op("Where", made.op("Equal", x, zero), zero, made.op("Mul", x, log_y))
-    return made.op("Neg", made.total(terms))
-
-
-# ---- sums and products ----
-
-
-def _repeated(made: NodeEmission, *operands: ir.Value) -> list[ir.Value]:
-    """Returns operands with the value's number of columns, or with one column, repeated by engines themselves."""
-    found = []
-    for x, shape in zip(operands, made.operands, strict=True):
-        columns, own = made.shape.num_cols, shape.num_cols
-        if columns is not None and own not in (None, 1, columns):
-            x = made.op("Tile", x, made.graph.integers(1, columns // own, 1))
-        found.append(x)
-    return found
-
-
-@emitter("scale", "diag_times")
-def scale(made: NodeEmission, operation: Any, factor: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("Mul", y, factor)
-
-
-@emitter("times", "sparse_times")
-def times(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    return made.op("MatMul", y, made.matrix(x))
-
-
-@emitter("khatri_rao_product")
-def khatri_rao_product(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    blocks = made.op("Mul", made.about.blocks(x, -1, 1), made.about.blocks(y, 1, -1))
-    return made.about.blocks(blocks, made.shape.rows)
-
-
-@emitter("cos")
-def cos(made: NodeEmission, operation: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    last = made.graph.integers(2)
-    found = made.op("ReduceSum", made.op("Mul", x, y), last, keepdims=1)
-    zero, one = made.number(0.0), made.number(1.0)
-    for operand in (x, y):  # that of a row of zeros is 0
-        norm = made.op("ReduceL2", operand, last, keepdims=1)
-        inverse = made.op("Div", one, norm)
-        found = made.op("Mul", found, made.op("Where", made.op("Equal", norm, zero), zero, inverse))
-    return found
-
-
-@emitter("per_dim_mean_var_norm")
-def per_dim_mean_var_norm(made: NodeEmission, operation: Any, x: ir.Value, mean: ir.Value, inv: ir.Value) -> ir.Value:
-    return made.op("Mul", made.op("Sub", x, mean), inv)
-
-
-# ---- rows ----
-
-
-@emitter("row_slice")
-def row_slice(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    """Slices a value without samples; one with samples is a view."""
-    first, end = operation.first, operation.first + operation.rows
-    return made.op("Slice", x, made.graph.integers(first), made.graph.integers(end), made.graph.integers(2))
-
-
-@emitter("row_stack")
-def row_stack(made: NodeEmission, operation: Any, *operands: ir.Value) -> ir.Value:
-    """Joins values, some or all without samples; all other stacks are gathered."""
-    graph = made.graph
-    values = [
-        graph.value(x, made.about.rows, shape.rows, repeats=made.shape.has_samples and not shape.has_samples)
-        for x, shape in zip(operands, made.operands, strict=True)
-    ]
-    return graph.whole(graph.side_by_side(values))
+        wanted = about.op("Mul", wanted, weights)
+    return _cross_entropy(about, wanted, about.op("LogSoftmax", y, axis=2))
 
 
 # ---- images ----
 
 
-@emitter("convolution", "transposed_convolution")
+@tensor_emitter("convolution", "transposed_convolution")
 def convolution(
-    made: NodeEmission, operation: Any, kernels: ir.Value, images: ir.Value, bias: ir.Value | None = None
+    about: Emission, node: Any, kernels: ir.Value, images: ir.Value, bias: ir.Value | None = None
 ) -> ir.Value:
-    graph = made.graph
-    by_channel = made.op("Transpose", made.matrix(kernels), perm=[1, 0])
-    shape = graph.integers(made.operands[0].rows, *operation.window, -1)
-    weight = made.op("Transpose", made.op("Reshape", by_channel, shape), perm=[0, 3, 1, 2])
-    biases = [] if bias is None else [made.op("Reshape", bias, graph.integers(-1))]
-    transposed = operation.type == "transposed_convolution"
-    op_type, more = ("ConvTranspose", {"output_padding": list(operation.extra)}) if transposed else ("Conv", {})
-    dilations = list(operation.dilation)
-    return _of_windows(made, operation, op_type, images, weight, *biases, dilations=dilations, **more)
-
-
-@emitter("max_pooling")
-def max_pooling(made: NodeEmission, operation: Any, images: ir.Value) -> ir.Value:
-    return _of_windows(made, operation, "MaxPool", images)
-
-
-@emitter("average_pooling")
-def average_pooling(made: NodeEmission, operation: Any, images: ir.Value) -> ir.Value:
-    return _of_windows(made, operation, "AveragePool", images, count_include_pad=1)
+    graph = about.graph
+    by_channel = about.op("Transpose", _matrix(about, kernels), perm=[1, 0])
+    shape = graph.integers(node.operands[0].shape.rows, *node.operation.window, -1)
+    weight = about.op("Transpose", about.op("Reshape", by_channel, shape), perm=[0, 3, 1, 2])
+    biases = [] if bias is None else [about.op("Reshape", bias, graph.integers(-1))]
+    transposed = node.operation.type == "transposed_convolution"
+    op_type, more = ("ConvTranspose", {"output_padding": list(node.operation.extra)}) if transposed else ("Conv", {})
+    dilations = list(node.operation.dilation)
+    return _of_windows(about, node, op_type, images, weight, *biases, dilations=dilations, **more)
 
 
 def _of_windows(
-    made: NodeEmission, operation: Any, op_type: str, images: ir.Value, *others: ir.Value, **attributes: Any
+    about: Emission, node: Any, op_type: str, images: ir.Value, *others: ir.Value, **attributes: Any
 ) -> ir.Value:
     """Returns what an operator makes of images (batch * frames, channels, rows, columns), as columns again."""
-    graph, margins = made.graph, operation.margins
-    pixels = made.op("Reshape", images, graph.integers(-1, *operation.image))
-    pixels = made.op("Transpose", pixels, perm=[0, 3, 1, 2])
-    found = made.op(
-        op_type, pixels, *others, kernel_shape=list(operation.window), strides=list(operation.stride),
+    graph, margins = about.graph, node.operation.margins
+    pixels = about.op("Reshape", images, graph.integers(-1, *node.operation.image))
+    pixels = about.op("Transpose", pixels, perm=[0, 3, 1, 2])
+    found = about.op(
+        op_type, pixels, *others, kernel_shape=list(node.operation.window), strides=list(node.operation.stride),
         pads=[*margins, *margins], **attributes,
     )  # fmt: skip
-    found = made.op("Transpose", found, perm=[0, 2, 3, 1])
-    rows = made.op("Shape", images, start=0, end=2)
-    return made.op("Reshape", found, made.op("Concat", rows, graph.integers(made.shape.rows), axis=0))
+    found = about.op("Transpose", found, perm=[0, 2, 3, 1])
+    rows = about.op("Shape", images, start=0, end=2)
+    return about.op("Reshape", found, about.op("Concat", rows, graph.integers(about.columns), axis=0))
 
 
-_TO_END = 2**63 - 1
-_REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}
+# ---- whole sequences ----
 
 
-@emitter("embedding")
-def embedding(made: NodeEmission, operation: Any, table: ir.Value, classes: ir.Value) -> ir.Value:
-    numbers = made.op("Cast", classes, to=ir.DataType.INT64.value)  # (batch, frames, 1)
-    zero = made.graph.integers(0)
-    places = made.op("Squeeze", made.op("Max", numbers, zero), made.graph.integers(2))
-    found = made.op("Gather", made.matrix(table), places, axis=0)
-    return made.op("Where", made.op("Less", numbers, zero), made.number(0.0), found)
+@tensor_emitter("embedding")
+def embedding(about: Emission, node: Any, table: ir.Value, classes: ir.Value) -> ir.Value:
+    numbers = about.op("Cast", classes, to=_INTEGER)  # (batch, frames, 1)
+    zero = about.graph.integers(0)
+    places = about.op("Squeeze", about.op("Max", numbers, zero), about.graph.integers(2))
+    found = about.op("Gather", _matrix(about, table), places, axis=0)
+    return about.op("Where", about.op("Less", numbers, zero), about.number(0.0), found)
 
 
-@emitter("reduce_sequence")
-def reduce_sequence(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    one = made.graph.integers(1)
-    if operation.how == "first":
-        return made.op("Slice", x, made.graph.integers(0), one, one)
-    if operation.how == "last":
-        return made.op("Slice", x, made.graph.integers(-1), made.graph.integers(_TO_END), one)
-    return made.op(_REDUCTIONS[operation.how], x, one, keepdims=1)
+@tensor_emitter("reduce_sequence")
+def reduce_sequence(about: Emission, node: Any, x: ir.Value) -> ir.Value:
+    if node.operation.how == "first":
+        return about.graph.cut(x, 1, 0, 1)
+    if node.operation.how == "last":
+        return about.graph.cut(x, 1, -1)
+    named = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}
+    return about.op(named[node.operation.how], x, about.graph.integers(1), keepdims=1)
 
 
-@emitter("sequence_softmax")
-def sequence_softmax(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    return made.op("Softmax", x, axis=1)
+@tensor_emitter("reverse_sequence")
+def reverse_sequence(about: Emission, node: Any, x: ir.Value) -> ir.Value:
+    integers = about.graph.integers
+    return about.op("Slice", x, integers(-1), integers(-TO_END), integers(1), integers(-1))
 
 
-@emitter("reverse_sequence")
-def reverse_sequence(made: NodeEmission, operation: Any, x: ir.Value) -> ir.Value:
-    integers = made.graph.integers
-    return made.op("Slice", x, integers(-1), integers(-_TO_END), integers(1), integers(-1))
+@tensor_emitter("broadcast_as")
+def broadcast_as(about: Emission, node: Any, x: ir.Value, like: ir.Value) -> ir.Value:
+    places = about.op("Shape", like, start=0, end=2)
+    return about.op("Expand", x, about.op("Concat", places, about.graph.integers(about.columns), axis=0))
 
 
-@emitter("broadcast_as")
-def broadcast_as(made: NodeEmission, operation: Any, x: ir.Value, like: ir.Value) -> ir.Value:
-    places = made.op("Shape", like, start=0, end=2)
-    return made.op("Expand", x, made.op("Concat", places, made.graph.integers(made.shape.rows), axis=0))
+@tensor_emitter("gather_frames")
+def gather_frames(about: Emission, node: Any, x: ir.Value, frames: ir.Value) -> ir.Value:
+    numbers = about.op("Cast", about.op("Round", frames), to=_INTEGER)  # (batch, frames, 1)
+    zero = about.graph.integers(0)
+    last = about.op("Sub", about.op("Shape", x, start=1, end=2), about.graph.integers(1))
+    places = about.op("Min", about.op("Max", numbers, zero), last)
+    shape = about.op("Concat", about.op("Shape", numbers, start=0, end=2), about.graph.integers(about.columns), axis=0)
+    found = about.op("GatherElements", x, about.op("Expand", places, shape), axis=1)
+    return about.op("Where", about.op("Equal", places, numbers), found, about.number(0.0))
 
 
-@emitter("gather_frames")
-def gather_frames(made: NodeEmission, operation: Any, x: ir.Value, frames: ir.Value) -> ir.Value:
-    numbers = made.op("Cast", made.op("Round", frames), to=ir.DataType.INT64.value)  # (batch, frames, 1)
-    zero = made.graph.integers(0)
-    last = made.op("Sub", made.op("Shape", x, start=1, end=2), made.graph.integers(1))
-    places = made.op("Min", made.op("Max", numbers, zero), last)
-    shape = made.op("Concat", made.op("Shape", numbers, start=0, end=2), made.graph.integers(made.shape.rows), axis=0)
-    found = made.op("GatherElements", x, made.op("Expand", places, shape), axis=1)
-    return made.op("Where", made.op("Equal", places, numbers), found, made.number(0.0))
+@tensor_emitter("attention")
+def attention(about: Emission, node: Any, query: ir.Value, keys: ir.Value, values: ir.Value) -> ir.Value:
+    scale = node.operands[0].shape.rows ** -0.5 if node.operation.scale is None else node.operation.scale
+    scores = about.op("MatMul", query, about.op("Transpose", keys, perm=[0, 2, 1]))
+    return about.op("MatMul", about.op("Softmax", about.op("Mul", scores, about.number(scale)), axis=2), values)
 
 
-@emitter("attention")
-def attention(made: NodeEmission, operation: Any, query: ir.Value, keys: ir.Value, values: ir.Value) -> ir.Value:
-    scale = made.operands[0].rows ** -0.5 if operation.scale is None else operation.scale
-    scores = made.op("MatMul", query, made.op("Transpose", keys, perm=[0, 2, 1]))
-    return made.op("MatMul", made.op("Softmax", made.op("Mul", scores, made.number(scale)), axis=2), values)
-
-
-@emitter("additive_attention")
+@tensor_emitter("additive_attention")
 def additive_attention(
-    made: NodeEmission, operation: Any, query: ir.Value, keys: ir.Value, values: ir.Value, weights: ir.Value
+    about: Emission, node: Any, query: ir.Value, keys: ir.Value, values: ir.Value, weights: ir.Value
 ) -> ir.Value:
-    integers = made.graph.integers
-    both = made.op("Add", made.op("Unsqueeze", query, integers(2)), made.op("Unsqueeze", keys, integers(1)))
-    column = made.op("Transpose", made.matrix(weights), perm=[1, 0])
-    scores = made.op("Squeeze", made.op("MatMul", made.op("Tanh", both), column), integers(3))
-    return made.op("MatMul", made.op("Softmax", scores, axis=2), values)
+    integers = about.graph.integers
+    both = about.op("Add", about.op("Unsqueeze", query, integers(2)), about.op("Unsqueeze", keys, integers(1)))
+    column = about.op("Transpose", _matrix(about, weights), perm=[1, 0])
+    scores = about.op("Squeeze", about.op("MatMul", about.op("Tanh", both), column), integers(3))
+    return about.op("MatMul", about.op("Softmax", scores, axis=2), values)
 
 
-@emitter("lstm_layer")
+@tensor_emitter("lstm_layer")
 def lstm_layer(
-    made: NodeEmission, operation: Any, x: ir.Value, weights: ir.Value, recurrent: ir.Value, bias: ir.Value
+    about: Emission, node: Any, x: ir.Value, weights: ir.Value, recurrent: ir.Value, bias: ir.Value
 ) -> ir.Value:
-    cells, integers = made.shape.rows, made.graph.integers
+    cells, integers = about.columns, about.graph.integers
     order = integers(*(gate * cells + row for gate in (0, 3, 1, 2) for row in range(cells)))  # i, o, f, g
 
     def rows_of_gates(matrix: ir.Value) -> ir.Value:
-        turned = made.op("Transpose", made.matrix(matrix), perm=[1, 0])
-        return made.op("Unsqueeze", made.op("Gather", turned, order, axis=0), integers(0))
+        turned = about.op("Transpose", _matrix(about, matrix), perm=[1, 0])
+        return about.op("Unsqueeze", about.op("Gather", turned, order, axis=0), integers(0))
 
-    own = made.op("Squeeze", rows_of_gates(bias), integers(2))  # (1, 4 cells)
-    both = made.op("Concat", own, made.op("Sub", own, own), axis=1)
-    frames = made.op("Transpose", x, perm=[1, 0, 2])
-    direction = "reverse" if operation.reverse else "forward"
+    own = about.op("Squeeze", rows_of_gates(bias), integers(2))  # (1, 4 cells)
+    both = about.op("Concat", own, about.op("Sub", own, own), axis=1)
+    frames = about.op("Transpose", x, perm=[1, 0, 2])
+    direction = "reverse" if node.operation.reverse else "forward"
     inputs = frames, rows_of_gates(weights), rows_of_gates(recurrent), both
-    y = made.op("LSTM", *inputs, hidden_size=cells, direction=direction)  # (frames, 1, batch, cells)
-    return made.op("Transpose", made.op("Squeeze", y, integers(1)), perm=[1, 0, 2])
+    y = about.op("LSTM", *inputs, hidden_size=cells, direction=direction)  # (frames, 1, batch, cells)
+    return about.op("Transpose", about.op("Squeeze", y, integers(1)), perm=[1, 0, 2])

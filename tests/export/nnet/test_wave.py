@@ -15,7 +15,7 @@ from nnet3.asr import FeatureStream
 from nnet3.asr.features import read_feature_options
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.export import agreement
-from nnet3.export.features import add_features
+from nnet3.export.nnet.features import add_features
 from nnet3.nnet import Nnet
 from tests.cli.run_command import CONFIG
 from tests.decode.stream_networks import network
@@ -24,7 +24,7 @@ from tests.export.samples import RATE, speechlike
 from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN, needs_shared
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "onnx.md"
 SECTION = PAGE.read_text().partition("## Samples of audio")[2].partition("\n## ")[0]
 CLIENTS = {re.search(r'"(\S+).onnx"', code)[1]: code for code in re.findall(r"```python\n(.*?)```", SECTION, re.S)[1:]}  # type: ignore[index]
 FORMS: dict[str, dict[str, Any]] = {
@@ -191,7 +191,7 @@ def test_an_output_with_the_name_of_an_input(conf: Path, tmp_path: Path) -> None
 
 def test_a_file_that_does_not_agree_is_not_kept(conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features = write(conf)
-    monkeypatch.setattr("nnet3.export.wave.add_features", _other_features)
+    monkeypatch.setattr("nnet3.export.nnet.wave.add_features", _other_features)
     with pytest.raises(ExportError, match=r"^onnxruntime and nnet3 do not agree on output 'output'"):
         Exported(network("tdnn"), tmp_path, features=features)
     assert list(tmp_path.iterdir()) == [conf]

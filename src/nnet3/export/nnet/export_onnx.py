@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import warnings
-from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,15 +12,14 @@ import torch
 from nnet3.decode.scores import Scoring, priors_of
 from nnet3.edits import collapse_model
 from nnet3.errors import ExportError, check_kind
-from nnet3.export.agreement import check_file, errors_of
-from nnet3.export.build import build_model
-from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
-from nnet3.export.metadata import OnnxMetadata, model_digest
-from nnet3.export.saving import checked_target, save_checked
-from nnet3.export.smaller import WRITERS, set_metadata
-from nnet3.export.sources import FeatureRows, Form, Source
-from nnet3.export.streams import STATE, Streams, streams_of
-from nnet3.export.wave import FRAMES, WAVE, read_wave
+from nnet3.export.metadata import OnnxMetadata
+from nnet3.export.nnet.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
+from nnet3.export.nnet.nnet_file import NnetFile
+from nnet3.export.nnet.sources import Form, Source
+from nnet3.export.nnet.streams import STATE, Streams, streams_of
+from nnet3.export.nnet.wave import FRAMES, WAVE, read_wave
+from nnet3.export.write_onnx import checked_target, write_onnx
+from nnet3.kaldi_io import Writer
 from nnet3.nnet import AcousticModel, Nnet, network_of
 from nnet3.nnet.simple import what_is_simple
 from nnet3.options import OnnxOptions
@@ -59,7 +56,7 @@ def export_onnx(
     nnet = network_of(model)
     outputs = _outputs(nnet, settings)
     dim = nnet.node_dim("input")
-    source: Source = read_wave(settings.features, dim) if settings.features else FeatureRows(dim)
+    source = read_wave(settings.features, dim) if settings.features else Source(dim)
     target = checked_target(path)
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()
@@ -67,24 +64,7 @@ def export_onnx(
     form = streams_of(network, settings) if settings.streaming else _form(merged, settings, outputs)
     about = _metadata(model, nnet, form, source, outputs, settings)
     scoring = Scoring(priors_of(model).cpu() if settings.use_priors else None, settings.acoustic_scale)
-    made = build_model(merged, form, source, about, scoring)
-
-    def finished(file: Path) -> Path:
-        nonlocal about
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the same as of the merged network
-            check_file(file, about, network, form, source, scoring)
-            if settings.quantize == "none":
-                return file
-            smaller = file.with_suffix(".smaller")
-            WRITERS[settings.quantize](file, smaller)
-            error = max(errors_of(smaller, about, network, form, source, scoring).values())
-        about = replace(about, quantize=settings.quantize, error=error)
-        set_metadata(smaller, about)
-        return smaller
-
-    save_checked(made, target, finished)
-    return about
+    return write_onnx(NnetFile(network, merged, form, source, scoring, about), target, settings.quantize)
 
 
 def _form(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> FrameRange | Utterances:
@@ -125,8 +105,8 @@ def _metadata(
 ) -> OnnxMetadata:
     return OnnxMetadata(
         version=version("nnet3"),
-        digest=model_digest(model),
-        **_sizes(form, options),
+        digest=_digest(model),
+        **form.sizes(),
         **source.sizes(form),
         state=_state(form, source),
         frame_subsampling_factor=options.frame_subsampling_factor,
@@ -142,37 +122,16 @@ def _metadata(
     )
 
 
+def _digest(model: Nnet | AcousticModel) -> str:
+    """Returns the SHA-256 of a model as it would be written, binary."""
+    writer = Writer.of_file(True)
+    model.write_to(writer)
+    return hashlib.sha256(writer.getvalue()).hexdigest()
+
+
 def _state(form: Form, source: Source) -> dict[str, list[int]]:
     """Returns the shapes of the state of a stream, in the order of the inputs."""
     shapes: dict[str, tuple[int, ...]] = source.state(form)
     if isinstance(form, Streams):
         shapes |= {f"{STATE}{name}": shape for name, shape in form.state_shapes.items()}
     return {name: list(shape) for name, shape in shapes.items()}
-
-
-def _sizes(form: Form, options: OnnxOptions) -> dict[str, Any]:
-    """Returns the sizes of a call's inputs and outputs, a part of the metadata."""
-    if isinstance(form, Streams):
-        return {
-            "form": "stream",
-            "left_context": 0,
-            "right_context": form.program.right_context,
-            "first_frames": form.first_frames,
-            "input_frames": form.program.frames_per_chunk,
-            "output_rows": form.rows,
-            "least_rows": form.rows,
-            "rows_step": 0,
-            "any_length": True,
-        }
-    is_chunk = isinstance(form, FrameRange)
-    shortest = form if isinstance(form, FrameRange) else form.shortest
-    return {
-        "form": "vector" if options.vector else "chunk" if is_chunk else "utterance",
-        "left_context": shortest.left if is_chunk else 0,
-        "right_context": shortest.right if is_chunk else 0,
-        "input_frames": shortest.frames if is_chunk else 0,
-        "output_rows": shortest.rows if is_chunk or options.vector else 0,
-        "least_rows": shortest.frames if options.vector else shortest.rows,
-        "rows_step": 0 if isinstance(form, FrameRange) else form.step,
-        "any_length": isinstance(form, Utterances) and form.pads,
-    }

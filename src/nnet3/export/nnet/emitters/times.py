@@ -10,12 +10,12 @@ import numpy as np
 
 from nnet3.components.time_blocks import RowBlock
 from nnet3.errors import ExportError
-from nnet3.export.emitters.affine import product
-from nnet3.export.emitters.registry import Emission, as_array, emitter
-from nnet3.export.extent import Extent, Growing
+from nnet3.export.extent import Extent, base_and_slope
 from nnet3.export.gather import rows_by_number
-from nnet3.export.graph import OnnxValue
+from nnet3.export.graph import TO_END, OnnxValue
+from nnet3.export.nnet.emitters.affine import product
 from nnet3.export.program import Arrays
+from nnet3.export.registry import Emission, as_array, emitter
 
 _FEW_OTHERS = 8  # rows of a product that are not wanted
 
@@ -28,8 +28,7 @@ def _without_padding(about: Emission, x: OnnxValue) -> OnnxValue:
     """Returns x with zeros in its padding rows."""
     if not any(len(arrays["input_padding"]) for arrays in about.members):
         return x
-    first, more = (x.rows.base, x.rows.slope) if isinstance(x.rows, Growing) else (x.rows, 0)
-    num_rows = itertools.count(first, more)  # of one member after the other
+    num_rows = itertools.count(*base_and_slope(x.rows))  # of one member after the other
 
     def without_padding(arrays: Arrays) -> np.ndarray:
         rows = np.arange(next(num_rows))
@@ -87,8 +86,7 @@ def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     total = _sum(about, products)
     if bias is None:
         return total
-    offset = about.graph.row(f"{about.name}.bias", lambda: as_array(component.bias_params), about.rows, total.columns)
-    return about.graph.combine("Add", total, offset)
+    return about.graph.combine("Add", total, about.row("bias", total.columns, bias))
 
 
 @emitter("TimeHeightConvolutionComponent")
@@ -101,20 +99,11 @@ def time_height_convolution(about: Emission, component: Any, x: OnnxValue) -> On
     if row_step is not None:
         first = blocks[0].input_start - blocks[0].output_start
         return _convolved(about, component, x, range(len(model.time_offsets)), first, row_step, bias=True)
-    parts = [
-        _spread(
-            about,
-            _convolved(about, component, _of_input(about, x, block), [block.offset], 0, 1, bias=False),
-            block,
-        )
-        for block in blocks
-    ]
-    bias = graph.row(
-        f"{about.name}.bias",
-        lambda: np.tile(as_array(component.bias_params), model.height_out),
-        about.rows,
-        component.output_dim,
-    )
+    parts = []
+    for block in blocks:
+        y = _convolved(about, component, _of_input(about, x, block), [block.offset], 0, 1, bias=False)
+        parts.append(_spread(about, y, block))
+    bias = about.row("bias", component.output_dim, lambda: component.bias_params.repeat(model.height_out))
     return _sum(about, [*parts, bias])
 
 
@@ -123,7 +112,7 @@ def _row_step(about: Emission, x: OnnxValue, blocks: Sequence[RowBlock], num_off
     shifts: list[int] = []
     for block in blocks:
         shift = block.input_start - block.output_start
-        if block.input_step != 1 or isinstance(shift, Growing):
+        if block.input_step != 1 or not isinstance(shift, int):
             return None
         low: Extent = max(0, -shift)
         high = about.rows if about.rows <= x.rows - shift else x.rows - shift
@@ -149,15 +138,14 @@ def _convolved(
         (low, high - low, (model.height_out - 1) * model.height_subsample_out + 1, model.height_in),
     ):
         before, after = -start, start + (count - 1) + reach - (size - 1)
-        if isinstance(after, Growing) or isinstance(before, Growing):
+        if not (isinstance(after, int) and isinstance(before, int)):
             raise ExportError("the rows that it reads depend on the length: export a fixed chunk")
         pads.append((before, after))
     image = about.blocks(x.parts[0], model.height_in, model.num_filters_in)
     image = graph.op("Transpose", image, perm=[0, 3, 1, 2])  # (batch, filters, rows, heights)
     for axis, (before, after) in enumerate(pads, start=2):
         if before < 0 or after < 0:
-            end = graph.integers(min(after, 0)) if after < 0 else graph.integers(2**63 - 1)
-            image = graph.op("Slice", image, graph.integers(max(-before, 0)), end, graph.integers(axis))
+            image = graph.cut(image, axis, max(-before, 0), after if after < 0 else TO_END)
     name = "filters" if len(offsets) == len(model.time_offsets) else f"filters{offsets[0]}"
     kernel = about.weight(name, lambda: _kernel(component, offsets, low, high))
     y = graph.op(

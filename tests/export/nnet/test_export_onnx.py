@@ -12,7 +12,7 @@ import torch
 
 import nnet3
 from nnet3.errors import ExportError, NetworkError, Nnet3Error
-from nnet3.export import agreement, saving
+from nnet3.export import agreement, write_onnx
 from nnet3.kaldi_io import open_matrix_table
 from nnet3.nnet import AcousticModel, Nnet
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
@@ -119,7 +119,7 @@ def test_weights_are_held_once_and_batch_norm_is_folded(tmp_path: Path) -> None:
 
 
 def test_large_weights_lie_in_a_second_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving, "MOST_BYTES", 10)
+    monkeypatch.setattr(write_onnx, "MOST_BYTES", 10)
     nnet = nnet3.Nnet.from_config(
         "input-node name=input dim=30\noutput-node name=output input=a\n"
         "component name=a type=AffineComponent input-dim=30 output-dim=40\n"

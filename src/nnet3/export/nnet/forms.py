@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import torch
 
 from nnet3.compiler import ComputationRequest, IoSpecification, compile_family
-from nnet3.driver import CompiledFamily, compile_task
+from nnet3.driver import compile_task
 from nnet3.errors import ExportError, RequestError
 from nnet3.export.extent import Extent, extent
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.graph import GraphBuilder, OnnxValue
-from nnet3.export.program import EXPORTED
+from nnet3.export.program import EXPORTED, ExportProgram, FixedProgram
 from nnet3.families.continued import NotAffineError
 from nnet3.index import indexes_at
 from nnet3.nnet import Nnet
@@ -24,7 +25,12 @@ from nnet3.runtime import NnetComputer
 from nnet3.structure.reach import right_reach
 
 _ROWS_TO_TRY = (40, 80, 160, 320)  # from so many rows on it may be told how longer utterances go on
-_TO_END = 2**63 - 1
+_BATCHES = (2, 1)
+_MORE_PERIODS = (0, 3, 1)
+_OTHER_FRAMES = (1, 2, 5)  # beyond the frames of the shortest utterance
+
+#: The numbers of sequences and of frames, and the frames to compute.
+Case = tuple[int, int, "FrameRange"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,29 @@ class FrameRange:
     @property
     def frames(self) -> int:
         return self.left + (self.rows - 1) * self.factor + 1 + self.right
+
+    def sizes(self) -> dict[str, Any]:
+        """Returns the sizes of a call's inputs and outputs, a part of the metadata."""
+        return {
+            "form": "chunk",
+            "left_context": self.left,
+            "right_context": self.right,
+            "input_frames": self.frames,
+            "output_rows": self.rows,
+            "least_rows": self.rows,
+            "rows_step": 0,
+            "any_length": False,
+        }
+
+    def cases(self) -> list[Case]:
+        """Returns what is compared: numbers of sequences and of frames, and the range of frames to compute."""
+        return [(batch, self.frames, self) for batch in _BATCHES]
+
+    def program_of(self, nnet: Nnet, outputs: tuple[str, ...]) -> ExportProgram:
+        return FixedProgram(self.computer(nnet, outputs).computation)
+
+    def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, ir.Value | None]:
+        return graph.value(features, self.frames, dim), None
 
     def request(self, nnet: Nnet, outputs: tuple[str, ...]) -> ComputationRequest:
         """Returns the request for one sequence, with the ivector of t = 0."""
@@ -79,6 +108,9 @@ class VectorRange(FrameRange):
     def frames(self) -> int:
         return self.length
 
+    def sizes(self) -> dict[str, Any]:
+        return super().sizes() | {"form": "vector", "least_rows": self.frames}
+
 
 def range_of(nnet: Nnet, options: OnnxOptions, rows: int) -> FrameRange:
     left, right = nnet.left_context + options.extra_left_context, nnet.right_context + options.extra_right_context
@@ -111,6 +143,28 @@ class Utterances:
     def at(self, rows: int) -> FrameRange:
         return replace(self.shortest, rows=rows)
 
+    def sizes(self) -> dict[str, Any]:
+        return {
+            "form": "utterance",
+            "left_context": 0,
+            "right_context": 0,
+            "input_frames": 0,
+            "output_rows": 0,
+            "least_rows": self.shortest.rows,
+            "rows_step": self.step,
+            "any_length": self.pads,
+        }
+
+    def cases(self) -> list[Case]:
+        least, factor = self.shortest.rows, self.shortest.factor
+        frames = [(least + more * self.step) * factor for more in _MORE_PERIODS]
+        if self.pads:
+            frames += [1, *(least * factor + more for more in _OTHER_FRAMES)]
+        return [(1 + number % 2, each, self.at(-(-each // factor))) for number, each in enumerate(frames)]
+
+    def program_of(self, nnet: Nnet, outputs: tuple[str, ...]) -> ExportProgram:
+        return self.program
+
     def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, ir.Value | None]:
         """Returns the input of the program, and the number of rows wanted if it gives more, for (batch, frames, dim).
 
@@ -120,19 +174,14 @@ class Utterances:
         frames = graph.op("Shape", features, start=1, end=2)
         rows = graph.op("Add", frames, graph.integers(factor - 1))
         rows = graph.divided(rows, factor)
-        more = graph.op("Add", rows, graph.integers(step - 1 - shortest.rows))
-        graph.periods = graph.op("Max", graph.divided(more, step), graph.integers(0))
+        graph.set_periods(rows, shortest.rows + 1 - step, step)
         total = graph.number(self.frames)
         after = graph.op("Sub", graph.op("Sub", total, graph.integers(shortest.left)), frames)
         after = graph.op("Max", after, graph.integers(0))
-        first, last = (
-            graph.op("Slice", features, graph.integers(begin), graph.integers(end), graph.integers(1))
-            for begin, end in ((0, 1), (-1, _TO_END))
-        )
-        before = [graph.op("Expand", first, graph.integers(1, shortest.left, 1))] if shortest.left else []
-        one = graph.integers(1)
-        behind = graph.op("Expand", last, graph.op("Concat", one, after, one, axis=0))
-        whole = graph.op("Concat", *before, features, behind, axis=1)
+        parts = [features, graph.last_row(features, after)]
+        if shortest.left:
+            parts.insert(0, graph.op("Expand", graph.cut(features, 1, 0, 1), graph.integers(1, shortest.left, 1)))
+        whole = graph.op("Concat", *parts, axis=1)
         if shortest.right < factor - 1:  # the last frames of all may be behind the last output
             whole = graph.op("Slice", whole, graph.integers(0), total, graph.integers(1))
         return graph.value(whole, self.frames, dim), rows
@@ -146,15 +195,18 @@ class Vectors(Utterances):
         """Returns the number of frames in use, of so many frames."""
         return replace(self.shortest, length=rows)  # type: ignore[call-arg]
 
+    def sizes(self) -> dict[str, Any]:
+        return super().sizes() | {"form": "vector", "output_rows": 1, "least_rows": self.shortest.frames}
+
+    def cases(self) -> list[Case]:
+        lengths = [self.shortest.frames + more * self.step for more in _MORE_PERIODS]
+        return [(1 + number % 2, frames, self.at(frames)) for number, frames in enumerate(lengths)]
+
     def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, None]:
         frames = graph.op("Shape", features, start=1, end=2)
-        more = graph.op("Sub", frames, graph.integers(self.shortest.frames))
-        graph.periods = graph.op("Max", graph.divided(more, self.step), graph.integers(0))
+        graph.set_periods(frames, self.shortest.frames, self.step)
         behind = graph.op("Max", graph.op("Sub", graph.integers(self.shortest.frames), frames), graph.integers(0))
-        last = graph.op("Slice", features, graph.integers(-1), graph.integers(_TO_END), graph.integers(1))
-        one = graph.integers(1)
-        copies = graph.op("Expand", last, graph.op("Concat", one, behind, one, axis=0))
-        whole = graph.op("Concat", features, copies, axis=1)
+        whole = graph.op("Concat", features, graph.last_row(features, behind), axis=1)
         used = graph.op("Slice", whole, graph.integers(0), graph.number(self.frames), graph.integers(1))
         return graph.value(used, self.frames, dim), None
 
@@ -180,19 +232,16 @@ def vector_of(nnet: Nnet, frames: int) -> VectorRange:
 
 def utterances_of(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> Utterances:
     """Returns the form for all lengths. Raises ExportError for networks whose programs do not go on alike."""
-    compiled = _compiled(nnet, options, outputs)
-    shortest, step = range_of(nnet, options, compiled.frames), compiled.step
-    program = FamilyProgram(compiled.family, compiled.precompute)
-    return Utterances(shortest, step, program, right_reach(nnet.parts, outputs) <= shortest.right)
-
-
-def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> CompiledFamily:
+    unit = math.lcm(options.frame_subsampling_factor, nnet.modulus) // options.frame_subsampling_factor
     for rows in _ROWS_TO_TRY:
-        unit = math.lcm(options.frame_subsampling_factor, nnet.modulus) // options.frame_subsampling_factor
         try:
-            return compile_family(nnet, range_of(nnet, options, rows * unit).request(nnet, outputs), EXPORTED)
+            compiled = compile_family(nnet, range_of(nnet, options, rows * unit).request(nnet, outputs), EXPORTED)
         except RequestError as error:
             reason = str(error)
+        else:
+            shortest = range_of(nnet, options, compiled.frames)
+            program = FamilyProgram(compiled.family, compiled.precompute)
+            return Utterances(shortest, compiled.step, program, right_reach(nnet.parts, outputs) <= shortest.right)
     raise ExportError(f"{reason}; for ONNX, a fixed number of frames_per_chunk may do")
 
 

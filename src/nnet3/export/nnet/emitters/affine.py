@@ -9,21 +9,14 @@ import numpy as np
 import onnx_ir as ir
 from torch import Tensor
 
-from nnet3.export.emitters.registry import Emission, as_array, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
+from nnet3.export.registry import Emission, as_array, emitter, row_emitter
 
 
-@emitter("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent")
+@emitter("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent", "AffinePart")
 def affine(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    weight, bias = component.linear_params, component.bias_params
-    return product(about, x, component.output_dim, "weight", lambda: weight.t(), lambda: bias)
-
-
-@emitter("AffinePart")
-def affine_part(about: Emission, part: Any, x: OnnxValue) -> OnnxValue:
-    bias = part.bias_params
-    weight = "weight", lambda: part.linear_params.t()
-    return product(about, x, part.output_dim, *weight, None if bias is None else lambda: bias)
+    weight, bias = component.linear_params, component.bias_params  # a part may have no bias
+    return product(about, x, component.output_dim, "weight", weight.t, None if bias is None else lambda: bias)
 
 
 @emitter("LinearComponent")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.export.forms import FrameRange, Utterances
 from nnet3.export.graph import GraphBuilder
-from nnet3.export.streams import Streams
+from nnet3.export.nnet.forms import FrameRange, Utterances
+from nnet3.export.nnet.streams import Streams
 
 Form = FrameRange | Utterances | Streams
 Given = dict[str, np.ndarray]
@@ -25,39 +25,18 @@ class Fed(NamedTuple):
     after: dict[ir.Value, ir.Value]
 
 
-class Source(Protocol):
-    """Inputs of a file that stand for frames of features.
-
-    `sizes` are metadata; `state` has the shapes of the state, by the name of the input. `random_input` returns random
-    inputs for so many frames, and the features (batch, frames, dim) behind the inputs; `random_streams` yields inputs
-    and features for each call of streams.
-    """
-
-    def sizes(self, form: Form) -> dict[str, Any]: ...
-
-    def state(self, form: Form) -> dict[str, tuple[int, ...]]: ...
-
-    def feed(self, graph: GraphBuilder, form: Form) -> Fed: ...
-
-    def random_input(
-        self, random: np.random.Generator, form: Form, batch: int, frames: int
-    ) -> tuple[Given, np.ndarray]: ...
-
-    def random_streams(
-        self, random: np.random.Generator, form: Streams, batch: int, calls: int
-    ) -> Iterator[tuple[Given, np.ndarray]]: ...
-
-
 @dataclass(frozen=True)
-class FeatureRows:
-    """Features (batch, frames, dim)."""
+class Source:
+    """Inputs of a file: features (batch, frames, dim), or in a subclass tensors that stand for features."""
 
     dim: int
 
     def sizes(self, form: Form) -> dict[str, Any]:
+        """Returns what the metadata say of the inputs."""
         return {}
 
     def state(self, form: Form) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of the state of a stream, by the name of the input."""
         return {}
 
     def feed(self, graph: GraphBuilder, form: Form) -> Fed:
@@ -68,12 +47,14 @@ class FeatureRows:
     def random_input(
         self, random: np.random.Generator, form: Form, batch: int, frames: int
     ) -> tuple[Given, np.ndarray]:
+        """Returns random inputs for so many frames, and the features (batch, frames, dim) behind the inputs."""
         features = random.standard_normal((batch, frames, self.dim)).astype(np.float32)
         return {"input": features}, features
 
     def random_streams(
         self, random: np.random.Generator, form: Streams, batch: int, calls: int
     ) -> Iterator[tuple[Given, np.ndarray]]:
+        """Yields random inputs and the features behind them for each call of streams."""
         for call in range(calls):
             frames = form.program.frames_per_chunk if call else form.first_frames
             yield self.random_input(random, form, batch, frames)

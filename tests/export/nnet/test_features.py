@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import FeatureStream
-from nnet3.export.features import FeatureOptions, add_features
 from nnet3.export.graph import GraphBuilder
+from nnet3.export.nnet.features import FeatureOptions, add_features
 from nnet3.options import FbankOptions, MfccOptions
 from tests.export.onnx_run import feature_input, run_graph
 from tests.export.samples import RATE, speechlike

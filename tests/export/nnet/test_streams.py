@@ -20,7 +20,7 @@ from tests.decode.stream_networks import BLOCKS, CONFIGS, make_features, make_iv
 from tests.export.exported import Exported
 from tests.shared_data import golden_cases
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "onnx.md"
 PERIOD = 10
 
 

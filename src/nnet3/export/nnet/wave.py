@@ -15,21 +15,20 @@ import onnx_ir as ir
 
 from nnet3.asr.features import FEATURE_KINDS, FeatureStream, read_feature_options
 from nnet3.errors import ExportError
-from nnet3.export.features import FeatureOptions, add_features
-from nnet3.export.forms import FrameRange
 from nnet3.export.graph import GraphBuilder
-from nnet3.export.sources import Fed, Form, Given
-from nnet3.export.streams import NEXT, Streams
+from nnet3.export.nnet.features import FeatureOptions, add_features
+from nnet3.export.nnet.forms import FrameRange
+from nnet3.export.nnet.sources import Fed, Form, Given, Source
+from nnet3.export.nnet.streams import NEXT, Streams
 
 WAVE, COUNT, FRAMES = "wave", "count", "frames"
 REST, LAST_FRAME, END = "wave.rest", "wave.frame", "wave.end"
 _LOUDNESS = 1000.0  # of random samples
 _MOST_SAMPLES = 8192  # of a Fourier transform, whose factors are 270 MB then
-_TO_END = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Wave:
+class Wave(Source):
     """Samples (batch, samples), in the scale of 16 bits, of which features of a kind are computed."""
 
     kind: str
@@ -99,7 +98,7 @@ class Wave:
         wave = graph.tensor(WAVE, ["batch", self._samples_of(form.frames)])
         frames = graph.tensor(FRAMES, ["batch", 2], ir.DataType.INT64)
         features = self._features(graph, wave, self._places(graph, graph.integers(form.frames)))
-        first, last = (_slice(graph, frames, number, number + 1) for number in range(2))
+        first, last = (graph.cut(frames, 1, number, number + 1) for number in range(2))
         numbers = graph.op("Max", graph.constant(np.arange(form.frames)), first)
         return Fed(_rows(graph, features, graph.op("Min", numbers, last)), [wave, frames], {})
 
@@ -130,8 +129,8 @@ class Wave:
         features = _rows(graph, op("Concat", state[LAST_FRAME], computed, axis=1), numbers)
         behind = op("Max", op("Sub", end, moved), integers(0))
         after = {
-            REST: _slice(graph, samples, -rest, _TO_END),
-            LAST_FRAME: _slice(graph, features, -1, _TO_END),
+            REST: graph.cut(samples, 1, -rest),
+            LAST_FRAME: graph.cut(features, 1, -1),
             END: op("Cast", behind, to=ir.DataType.FLOAT),
         }
         shapes = self.state(form)
@@ -210,7 +209,7 @@ def read_wave(features: str, dim: int) -> Wave:
         )
     if options.dim != dim:
         raise ExportError(f"{path}: these features have dimension {options.dim}, the network's input has {dim}")
-    return Wave(kind, options)
+    return Wave(dim, kind, options)
 
 
 def _random_wave(random: np.random.Generator, batch: int, samples: int) -> np.ndarray:
@@ -228,11 +227,6 @@ def _mirrored(graph: GraphBuilder, places: ir.Value, count: ir.Value) -> ir.Valu
     twice = graph.op("Mul", graph.op("Max", count, graph.integers(1)), graph.integers(2))
     turned = graph.op("Mod", places, twice)
     return graph.op("Min", turned, graph.op("Sub", graph.op("Sub", twice, graph.integers(1)), turned))
-
-
-def _slice(graph: GraphBuilder, tensor: ir.Value, first: int, end: int) -> ir.Value:
-    """Returns a slice along the second axis."""
-    return graph.op("Slice", tensor, *map(graph.integers, (first, end, 1)))
 
 
 def _rows(graph: GraphBuilder, features: ir.Value, numbers: ir.Value) -> ir.Value:

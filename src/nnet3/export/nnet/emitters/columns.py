@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.export.emitters.registry import Emission, emit, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
+from nnet3.export.nnet.emitters.kernels import emit
+from nnet3.export.registry import Emission, emitter, row_emitter
 
 _LEAST_MEAN_SQUARE = 2.0**-66
 _LEAST_IN_POOL = -1e20
@@ -33,7 +34,7 @@ def normalize(about: Emission, component: Any, x: ir.Value) -> ir.Value:
 
 @row_emitter("PermuteComponent")
 def permute(about: Emission, component: Any, x: ir.Value) -> ir.Value:
-    return about.graph.op("Gather", x, about.graph.constant(component.column_map.cpu().numpy()), axis=2)
+    return about.op("Gather", x, about.graph.constant(component.column_map.cpu().numpy()), axis=2)
 
 
 @row_emitter("SumGroupComponent")
@@ -95,5 +96,5 @@ def convolution(about: Emission, component: Any, x: ir.Value) -> ir.Value:
 @emitter("CompositeComponent")
 def composite(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     for number, part in enumerate(component.parts, start=1):
-        x = emit(part, Emission(about.graph, f"{about.name}.component{number}", about.rows), x)
+        x = emit(part, Emission(about.graph, f"{about.name}.component{number}", about.rows, part.output_dim), x)
     return x

@@ -9,12 +9,11 @@ import onnx_ir as ir
 
 from nnet3.asr.features import frame_window, mel_weights
 from nnet3.export.graph import GraphBuilder
+from nnet3.export.smaller import UNCHANGED
 from nnet3.options import FbankOptions, MfccOptions
 
 FeatureOptions = MfccOptions | FbankOptions
 
-#: Weights of features have names that begin so, which names of components cannot.
-PREFIX = "wave:"
 _LEAST = float(np.finfo(np.float32).eps)  # of energies
 
 
@@ -34,9 +33,8 @@ class _Features:
             frames = op("Sub", frames, op("ReduceMean", frames, graph.integers(-1), keepdims=1))
         raw = frames
         if options.preemphasis_coefficient:
-            first, last = (op("Slice", raw, *map(graph.integers, each)) for each in ((0, 1, 2), (0, -1, 2)))
-            before = op("Concat", first, last, axis=2)
-            frames = op("Sub", raw, op("Mul", before, self._number(options.preemphasis_coefficient)))
+            before = op("Concat", graph.cut(raw, 2, 0, 1), graph.cut(raw, 2, 0, -1), axis=2)
+            frames = op("Sub", raw, op("Mul", before, self._graph.scalar(options.preemphasis_coefficient)))
         frames = op("Mul", frames, self._weight("window", lambda: frame_window(options)))
         features = self._cepstra(self._mel_bins(frames)) if isinstance(options, MfccOptions) else self._mel_bins(frames)
         if not options.use_energy:
@@ -80,10 +78,7 @@ class _Features:
         return self._log(energy, max(floor, _LEAST) if floor > 0 else _LEAST)
 
     def _log(self, energy: ir.Value, least: float = _LEAST) -> ir.Value:
-        return self._graph.op("Log", self._graph.op("Max", energy, self._number(least)))
+        return self._graph.op("Log", self._graph.op("Max", energy, self._graph.scalar(least)))
 
     def _weight(self, name: str, make: Callable[[], np.ndarray]) -> ir.Value:
-        return self._graph.weight(PREFIX + name, make)
-
-    def _number(self, number: float) -> ir.Value:
-        return self._graph.constant(np.array(number, np.float32))
+        return self._graph.weight(UNCHANGED + name, make)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,9 +12,9 @@ import onnx_ir as ir
 from nnet3.decode.stream_program import StreamChunk, StreamProgram
 from nnet3.errors import ExportError
 from nnet3.export.branches import ProgramBranch, one_of
-from nnet3.export.emitters import EmittedKernels
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.nnet.emitters import kernels_of
 from nnet3.export.program import EXPORTED, FixedProgram, row_patterns
 from nnet3.export.translate import translate
 from nnet3.nnet import Nnet
@@ -51,6 +52,20 @@ class Streams:
             for name, table in chunk.after.items():
                 rows[name] = max(rows.get(name, 0), len(table))
         return {name: (count, self.program.nnet.node_dim(name)) for name, count in rows.items()}
+
+    def sizes(self) -> dict[str, Any]:
+        """Returns the sizes of a call's inputs and outputs, a part of the metadata."""
+        return {
+            "form": "stream",
+            "left_context": 0,
+            "right_context": self.program.right_context,
+            "first_frames": self.first_frames,
+            "input_frames": self.program.frames_per_chunk,
+            "output_rows": self.rows,
+            "least_rows": self.rows,
+            "rows_step": 0,
+            "any_length": True,
+        }
 
     def build(
         self, graph: GraphBuilder, features: ir.Value, ivector: OnnxValue | None
@@ -93,12 +108,8 @@ class Streams:
             )
             for name in chunk.inputs
         }
-        values = translate(
-            graph,
-            FixedProgram(program.computation(chunk, options=EXPORTED)),
-            EmittedKernels(program.nnet.components),
-            inputs,
-        )
+        fixed = FixedProgram(program.computation(chunk, options=EXPORTED))
+        values = translate(graph, fixed, kernels_of(program.nnet.components), inputs)
         return [graph.whole(values["output"]), *self._state(graph, chunk, inputs, values)]
 
     def _new(self, graph: GraphBuilder, name: str, number: int, given: _Given) -> list[OnnxValue]:

@@ -8,18 +8,18 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from nnet3.export.emitters.registry import Emission, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
+from nnet3.export.registry import Emission, emitter, row_emitter
 
 _SOFTMAX_FLOOR = 1e-20
 
 
-def _register(type_names: Sequence[str], op_type: str, weight: str = "") -> None:
+def _register(type_names: Sequence[str], op_type: str, weight: str = "", **attributes: Any) -> None:
     """Register types made of one operator on the input, and on one weight where the type has a weight."""
 
     def emit_op(about: Emission, component: Any, x: ir.Value) -> ir.Value:
         weights = [about.weight(weight, lambda: getattr(component, weight))] if weight else []
-        return about.graph.op(op_type, x, *weights)
+        return about.op(op_type, x, *weights, **attributes)
 
     row_emitter(*type_names)(emit_op)
 
@@ -27,6 +27,7 @@ def _register(type_names: Sequence[str], op_type: str, weight: str = "") -> None
 _register(["RectifiedLinearComponent"], "Relu")
 _register(["SigmoidComponent"], "Sigmoid")
 _register(["TanhComponent"], "Tanh")
+_register(["LogSoftmaxComponent"], "LogSoftmax", axis=-1)
 _register(["FixedScaleComponent"], "Mul", "scales")
 _register(["FixedBiasComponent"], "Add", "bias")
 _register(["PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"], "Mul", "params")
@@ -34,12 +35,7 @@ _register(["PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"
 
 @row_emitter("SoftmaxComponent")
 def softmax(about: Emission, component: Any, x: ir.Value) -> ir.Value:
-    return about.graph.op("Max", about.graph.op("Softmax", x, axis=-1), about.number(_SOFTMAX_FLOOR))
-
-
-@row_emitter("LogSoftmaxComponent")
-def log_softmax(about: Emission, component: Any, x: ir.Value) -> ir.Value:
-    return about.graph.op("LogSoftmax", x, axis=-1)
+    return about.op("Max", about.op("Softmax", x, axis=-1), about.number(_SOFTMAX_FLOOR))
 
 
 @emitter("NoOpComponent", "ClipGradientComponent", "GeneralDropoutComponent", "SpecAugmentTimeMaskComponent")
@@ -72,18 +68,18 @@ def constant(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
 @row_emitter("BatchNormComponent")
 def batch_norm(about: Emission, component: Any, x: ir.Value) -> ir.Value:
     scale, offset = component.scale_and_offset(torch.empty(0))
-    y = about.graph.op("Mul", x, about.weight("scale", lambda: scale))
-    return about.graph.op("Add", y, about.weight("offset", lambda: offset))
+    y = about.op("Mul", x, about.weight("scale", lambda: scale))
+    return about.op("Add", y, about.weight("offset", lambda: offset))
 
 
 @row_emitter("PerElementOffsetComponent")
 def per_element_offset(about: Emission, component: Any, x: ir.Value) -> ir.Value:
     blocks = component.output_dim // component.block_dim
-    return about.graph.op("Add", x, about.weight("offsets", lambda: component.offsets.repeat(blocks)))
+    return about.op("Add", x, about.weight("offsets", lambda: component.offsets.repeat(blocks)))
 
 
 @row_emitter("ScaleAndOffsetComponent")
 def scale_and_offset(about: Emission, component: Any, x: ir.Value) -> ir.Value:
     blocks = component.output_dim // len(component.scales)
-    y = about.graph.op("Mul", x, about.weight("scales", lambda: component.safe_scales().repeat(blocks)))
-    return about.graph.op("Add", y, about.weight("offsets", lambda: component.offsets.repeat(blocks)))
+    y = about.op("Mul", x, about.weight("scales", lambda: component.safe_scales().repeat(blocks)))
+    return about.op("Add", y, about.weight("offsets", lambda: component.offsets.repeat(blocks)))

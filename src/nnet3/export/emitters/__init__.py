@@ -1,5 +1,0 @@
-"""The ONNX nodes of components, a family a file."""
-
-# every family, so that its types are registered
-from nnet3.export.emitters import affine, columns, elementwise, gates, times, windows
-from nnet3.export.emitters.registry import EMITTERS, Emission, Emitted, EmittedKernels, emit
