@@ -17,7 +17,7 @@ RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser test prove native-check cuda soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser quick test prove native-check cuda soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ browser: $(VENV)/installed examples/browser/node_modules/.package-lock.json  ## 
 examples/browser/node_modules/.package-lock.json: examples/browser/package-lock.json
 	cd examples/browser && npm ci --no-audit --no-fund
 	@touch $@
+
+quick: $(VENV)/installed  ## run the tests that take no time, of the files in tests/quick.txt: under a minute on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) @tests/quick.txt
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)

@@ -15,13 +15,14 @@ from unittest import mock
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from nnet3.components.random_source import RandomSource
 from nnet3.xconfig.carried import NoNumbers
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
-from tests.distribution import BriefWorker, FileScheduling, let_loggers_propagate, long_ones_first
-from tests.effort import EFFORT
+from tests.distribution import BriefWorker, let_loggers_propagate, long_ones_first
+from tests.effort import EFFORT, redundant
 from tests.proved_lowering import lowering_proved
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
@@ -38,7 +39,7 @@ _PROGRAMS = {
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
-    max_examples=50 * EFFORT,
+    max_examples=25 * EFFORT,
     deadline=None,
     database=None,
     derandomize=SHIFT == 0,
@@ -62,7 +63,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    return FileScheduling(config, log) if config.getvalue("dist") == "load" else None
+    """The tests of a file run in one process: what they share is made once. Files begin in the order of the items."""
+    if config.getvalue("dist") != "load":
+        return None
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -98,8 +103,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say why a test has no case: pytest does not know that its cases are in a folder that is not there."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave redundant cases to the night, unless a test is named; say why a test has no case.
+
+    pytest does not know that its cases are in a folder that is not there.
+    """
+    if EFFORT == 1 and not any("::" in argument for argument in config.args):
+        left_out = set(redundant(items))
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
     there_is_none = pytest.mark.skip(reason=f"its cases are in the shared folder, which is not at {SHARED}").mark
     for item in [] if IS_WHOLE else items:
         for place, mark in enumerate(item.own_markers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,13 +29,17 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_CODE.sub(" x ", _EXAMPLE.sub(" ", text)).lower())
 
 
+@cache
 def counted(folder: Path) -> Counter[bool]:
     """Returns how many words of the docstrings below a folder refer, True, and how many name, False."""
     found = Counter[bool]()
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                found.update(word in _REFERRING for word in words_of(ast.get_docstring(node) or ""))
+    for path in folder.iterdir():
+        if path.is_dir():
+            found += counted(path)
+        elif path.suffix == ".py":
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    found.update(word in _REFERRING for word in words_of(ast.get_docstring(node) or ""))
     return found
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.distribution import LONG
+from tests.effort import QUICK
 
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "src/nnet3"
 _SMALL = 100  # lines of a file that needs no test of its own
+_IMPORT = re.compile(r"^ *((?:from|import) +(?:tests\b|\.)(?:[^(\n]*\([^)]*\)|.*))", re.MULTILINE)
 
 
 def _imports(path: Path) -> list[str]:
-    """Returns the dotted names that a file imports, `a.b.c` for `from a.b import c`."""
+    """Returns the dotted names that a file imports of tests, `a.b.c` for `from a.b import c`."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse("\n".join(_IMPORT.findall(path.read_text())))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -43,6 +46,12 @@ def test_there_is_one_path_to_import_from(pytestconfig: pytest.Config) -> None:
 
 def test_files_that_begin_first_are_there() -> None:
     assert all(Path(TESTS.parent, name).is_file() for name in LONG)
+
+
+def test_quick_files_are_there() -> None:
+    """`tools/quick_tests.py` lists them for `make quick`."""
+    assert len(QUICK) > 300
+    assert [name for name in QUICK if not Path(TESTS.parent, name).is_file()] == []
 
 
 def test_larger_files_have_a_test_of_their_name() -> None:

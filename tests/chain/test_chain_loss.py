@@ -211,7 +211,8 @@ def test_lengths_come_from_the_supervisions() -> None:
     y = torch.randn(5, 6, PDFS, dtype=torch.float64).requires_grad_()
     loss = chain_loss(y, _supervisions(False), DENOMINATOR)
     assert loss == chain_loss(y, _supervisions(False), DENOMINATOR, lengths=LENGTHS)
-    assert torch.autograd.gradcheck(lambda y: chain_loss(y, _supervisions(False), DENOMINATOR), (y,))
+    two = y[:2].detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda y: chain_loss(y, _supervisions(False)[:2], DENOMINATOR), (two,))
     equal = chain_loss(y[:1, :3], _supervisions(False)[:1], DENOMINATOR)
     assert equal == chain_loss(y[:1, :3], _supervisions(False)[0], DENOMINATOR)
 

@@ -14,6 +14,7 @@ from nnet3.kaldi_io import open_int_vector_table
 from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.nnet import AcousticModel
 from tests.cli.run_command import Shell
+from tests.effort import nightly
 from tests.road_case import ROAD, needs_road
 from tests.shared_data import GOLDEN
 
@@ -148,6 +149,7 @@ def test_align_sh_and_decode_sh(shell: Shell) -> None:
     assert len(dict(open_lattice_table("ark:gunzip -c lat.1.gz|"))) == len(words)
 
 
+@nightly
 @needs_road
 def test_train_dnn_py_and_train_raw_dnn_py(shell: Shell) -> None:
     _take("tree", "final.mdl")

@@ -15,6 +15,7 @@ from tests.asr.small_model import write_kaldi_folder
 from tests.asr.small_recognizer import write_recognizer
 from tests.asr.spoken_tones import random_words, write_data
 from tests.cli.run_command import Cli
+from tests.effort import at_night
 from tests.seeds import RANDOM
 
 pytest.importorskip("kaldifst")
@@ -52,7 +53,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("lookahead", [False, True], ids=["HCLG", "look-ahead"])
+@pytest.mark.parametrize("lookahead", [True, *at_night(False)])
 def test_a_tuned_model_hears_better(cli: Cli, folder: Path, lookahead: bool) -> None:
     """The look-ahead graph makes words so unlikely that there is no error before; then there is none after it."""
     if lookahead:

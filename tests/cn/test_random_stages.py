@@ -97,7 +97,7 @@ class Stages:
         return {node.name: found[node.name] for node in network.inputs}
 
 
-@pytest.mark.parametrize("seed", range(8 * EFFORT))
+@pytest.mark.parametrize("seed", range(4 * EFFORT))
 def test_values_and_gradients(seed: int) -> None:
     """Of minibatches of other lengths one after the other, and where something is frozen."""
     stages = Stages(seed)

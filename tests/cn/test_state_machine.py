@@ -27,7 +27,7 @@ from nnet3.cn.registry import make_node
 from tests.cn.reference import columns
 from tests.effort import EFFORT
 
-RUNS = int(os.environ.get("STATE_MACHINE_RUNS", 12 * EFFORT))
+RUNS = int(os.environ.get("STATE_MACHINE_RUNS", 5 * EFFORT))
 SAMPLES = 6
 WORDS = 5
 LAYOUTS = (None, (6,), (1,) * 6, None, (6,), (4, 2), (2, 4), (2, 2, 2))  # the first three have the same rows

@@ -11,6 +11,7 @@ import pytest
 
 from nnet3.cli.verb_table import VERBS
 from tests.cli.prepared_programs import installed_scripts
+from tests.effort import nightly
 from tools.command_lines.__main__ import LIST, differences, read_groups
 from tools.command_lines.masking import Mask
 
@@ -80,6 +81,7 @@ CHANGES = {
 }
 
 
+@nightly
 def test_a_changed_help_and_a_changed_default_are_found(tmp_path: Path) -> None:
     """In a copy of the tree. Command lines that these do not touch are the same in both runs."""
     for name in ("tests", "tools"):

@@ -234,7 +234,7 @@ def test_options_that_are_refused(arguments: dict[str, Any], message: str) -> No
         BatchComputer(Nnet.from_config(CONFIG), 128)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(4 * EFFORT))
+@pytest.mark.parametrize("seed", range(2 * EFFORT))
 def test_random_networks_do_not_notice_what_shares_their_minibatch(seed: int) -> None:
     """Also those that cannot be computed for some lengths: then these are left out, and the others go on."""
     rng = random.Random(shifted(seed))

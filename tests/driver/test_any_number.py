@@ -13,6 +13,7 @@ from nnet3.driver import CompileTask, compile_task, family_shelf
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation
+from tests.effort import at_night
 from tests.families.networks import BLSTM, TDNN, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared
 
@@ -147,7 +148,7 @@ def _other(request: nnet3.ComputationRequest, how: str) -> nnet3.ComputationRequ
 
 
 @pytest.mark.parametrize(
-    "how", ["far apart", "from 3", "downwards", "the last backwards", "the last later", "the last shorter"]
+    "how", ["far apart", "downwards", "the last later", *at_night("from 3", "the last backwards", "the last shorter")]
 )
 def test_sequences_that_are_not_alike_spoil_nothing(how: str) -> None:
     nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
@@ -157,7 +158,7 @@ def test_sequences_that_are_not_alike_spoil_nothing(how: str) -> None:
 
 
 @needs_shared
-@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", True), ("tdnn_lstm", False)])
+@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", True), *at_night(("tdnn_lstm", False))])
 def test_published_networks(name: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN / "bench" / name)
     nnet, cache = nnet3.Nnet.from_config_file(str(Path("final.config"))), CheckingCache()

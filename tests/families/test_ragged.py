@@ -71,7 +71,7 @@ def test_recurrences(lag: int, kind: str, lengths: list[int]) -> None:
     assert (cache.counts.restricted > 0) == (len(set(lengths)) > 1)
 
 
-@settings(max_examples=3 * EFFORT)
+@settings(max_examples=EFFORT)
 @given(SHORT)
 def test_both_directions(lengths: list[int]) -> None:
     assert (compare(*recurrence(1, "both ways"), lengths).counts.restricted > 0) == (len(set(lengths)) > 1)
@@ -90,7 +90,7 @@ def test_what_is_made_of_a_delay_that_looks_ahead_in_a_loop(lag: int, function: 
         assert compare(criterion, [stack], lengths).counts.restricted
 
 
-@settings(max_examples=12 * EFFORT)
+@settings(max_examples=4 * EFFORT)
 @given(st.randoms(use_true_random=False), st.sampled_from(LAGS), st.lists(st.integers(1, 9), min_size=2, max_size=5))
 def test_random_loops(random: Random, lag: int, lengths: list[int]) -> None:
     with suppress(NetworkError):
@@ -103,7 +103,7 @@ def test_carried_states() -> None:
     assert not compare(*recurrence(-1, "carried"), [3, 1, 7]).counts.restricted
 
 
-@settings(max_examples=12 * EFFORT)
+@settings(max_examples=8 * EFFORT)
 @given(networks(), st.lists(st.integers(1, 12), min_size=2, max_size=6))
 def test_random_networks(made: tuple[Node, Node, object], lengths: list[int]) -> None:
     criterion, last, _ = made

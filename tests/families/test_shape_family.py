@@ -10,6 +10,7 @@ import nnet3
 from nnet3.driver.family_shelf import precompute_of
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ShapeFamily
+from tests.effort import at_night
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared
 
@@ -47,7 +48,7 @@ def test_members_are_the_compiled_programs(config: str, by_time: bool, train: bo
 
 
 @needs_shared
-@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", False), ("blstm", True)])
+@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", False), *at_night(("blstm", True))])
 def test_members_of_published_networks(name: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN / "bench" / name)
     nnet = nnet3.Nnet.from_config_file(str(Path("final.config")))

@@ -6,6 +6,7 @@ import random
 import subprocess
 from pathlib import Path
 
+from tests.effort import nightly
 from tests.patience import PATIENCE
 from tests.shared_data import SHARED, needs_shared
 
@@ -38,6 +39,7 @@ def test_damaged_files_load_or_are_refused(tmp_path: Path, programs: Path) -> No
 
 
 @needs_shared
+@nightly
 def test_findings_are_saved(tmp_path: Path, programs: Path) -> None:
     options = ("--seed", "7", "--mutants", "60", "--out", str(tmp_path / "out"))
     result = _fuzz(programs / "python", ("-c", FRAGILE), *options)

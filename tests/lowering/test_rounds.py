@@ -15,6 +15,7 @@ from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.rounds import Ranks, Rounds
 from nnet3.lowering.slot_table import Mask
 from nnet3.lowering.sweeps import Sweeps
+from tests.effort import EFFORT
 from tests.hop_by_hop_builder import GraphBuilder
 from tests.seeds import shifted
 
@@ -93,7 +94,7 @@ def no_guess(self: Rounds, state: dict[int, Mask]) -> dict[int, Ranks] | None:
     return None
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(2 * EFFORT))
 def test_foreseen_is_what_rounds_would_find(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = 0
     for seed in range(20 * block, 20 * block + 20):
@@ -116,7 +117,7 @@ def test_foreseen_is_what_rounds_would_find(block: int, monkeypatch: pytest.Monk
     assert checked >= 4
 
 
-@pytest.mark.parametrize("seed", range(1000, 1040))
+@pytest.mark.parametrize("seed", range(1000, 1000 + 10 * EFFORT))
 def test_recurrences_hop_by_hop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The builder of the tests complains of more recurrences: also of those whose far end nobody uses."""
     monkeypatch.setattr("tests.hop_by_hop_builder._MAX_BEYOND", 200)
@@ -184,7 +185,7 @@ def test_long_recurrences_take_few_rounds(
 
 
 @pytest.mark.parametrize("way", [1, -1])
-@pytest.mark.parametrize(("column", "distance"), [(1, 2500), (2, 30)])
+@pytest.mark.parametrize(("column", "distance"), [(1, 600), (2, 15)])
 def test_a_value_goes_all_the_way(column: int, distance: int, way: int) -> None:
     """Given at one end, wanted at the other: the window of a recurrence grows as far as that."""
     step = ["0", "0"]

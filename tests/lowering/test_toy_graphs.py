@@ -14,7 +14,7 @@ from tests.lowering.toy_checks import check_case
 from tests.lowering.toy_loops import WIDTH, LoopCase
 from tests.lowering.toy_operations import Affine, Window
 
-PER_BLOCK = 10 * EFFORT
+PER_BLOCK = 4 * EFFORT
 
 
 @pytest.mark.parametrize("block", range(10))

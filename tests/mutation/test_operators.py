@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import nightly
 from tools.mutation.equivalent import read_equivalents
 from tools.mutation.mutant import Mutant, moved_lines
 from tools.mutation.operators import mutants_of
@@ -82,6 +83,7 @@ def test_equivalent_mutants_are_mutants() -> None:
         assert found[path][before, after].compiles
 
 
+@nightly
 def test_a_room_is_tried_in_a_copy(new_python: Path, tmp_path: Path) -> None:
     """One file with its test; the checkout stays as it is."""
     before = (ROOT / "src/nnet3/text/suggest.py").read_bytes()

@@ -9,6 +9,7 @@ from unittest import mock
 from nnet3.driver.proving import PROVE
 from nnet3.ir.computation import NnetComputation
 from nnet3.runtime import Plan, plan_of
+from tests.effort import nightly
 from tests.native.native_code import needs_native_code
 from tests.random_networks import computable_request, random_network
 from tests.spliced_recurrences import affine_loop
@@ -76,6 +77,7 @@ def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
 
 
 @needs_native_code
+@nightly
 def test_bugs_of_the_proof_by_native_code_are_noticed() -> None:
     check_noticed(
         bug(TAPE, "_recording.add(self.read(submatrix), values)", "_recording.write(self.read(submatrix), values)"),
@@ -83,6 +85,7 @@ def test_bugs_of_the_proof_by_native_code_are_noticed() -> None:
     )
 
 
+@nightly
 def test_what_nothing_notices_is_said() -> None:
     same = bug(ZEROING, "if not analysis.begins_as_zeros.any():", "if False:")
     unreached = bug(ZEROING, "zeroed=False", "zeroed=1")
@@ -94,6 +97,7 @@ def test_what_nothing_notices_is_said() -> None:
 PACKS_ALL_AT_ONCE = bug(OUTLINE, "offsets[matrices], num_bytes = pack(", "_, num_bytes = pack(")
 
 
+@nightly
 def test_bugs_of_plans_are_noticed() -> None:
     """And one of their proof, for which memory that nobody has written is zeros."""
     believes = bug(MEMORY, "self._marks[cells.first] != cells.marks", "self._marks[cells.first] == -2")
@@ -104,6 +108,7 @@ def test_bugs_of_plans_are_noticed() -> None:
 
 
 @needs_native_code
+@nightly
 def test_numbers_notice_bugs_of_native_operations() -> None:
     made = affine_loop((-1, 0), -1)
     other = bug(OPERATIONS, "_by_element(_TANH, dest, source)", "_by_element(_SIGMOID, dest, source)")

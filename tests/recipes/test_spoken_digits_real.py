@@ -11,12 +11,14 @@ from recipes.spoken_digits import words
 from recipes.spoken_digits.examples import write_examples
 from recipes.spoken_digits.features import write_features
 from recipes.spoken_digits.recordings import read_recordings
+from tests.effort import nightly
 from tests.shared_data import SHARED
 
 RECORDINGS = SHARED / "data" / "fsdd" / "recordings.zip"
 SPEAKERS = ("jackson", "theo")
 
 
+@nightly
 @pytest.mark.usefixtures("prepared_python")
 @pytest.mark.skipif(not RECORDINGS.is_file(), reason=f"the recordings of spoken digits are not at {RECORDINGS}")
 def test_two_speakers_are_understood_after_a_little_training(tmp_path: Path):

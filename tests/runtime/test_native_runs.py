@@ -166,7 +166,7 @@ def test_golden_networks(folder: Path) -> None:
     check_run(folder, run_case(folder, nnet, nnet.gradient_copy(), nnet3.CompileOptions()), BOUNDS[folder.parent.name])
 
 
-@pytest.mark.parametrize("block", range(2 * EFFORT))
+@pytest.mark.parametrize("block", range(EFFORT))
 def test_random_networks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     native, compared = 0, 0
     for _, nnet, request, given in forward_cases(range(9000 + 15 * block, 9015 + 15 * block)):

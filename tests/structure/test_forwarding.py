@@ -24,6 +24,7 @@ from nnet3.structure.forwarding import (
     Switch,
 )
 from nnet3.structure.node_rules import NodeRules
+from tests.effort import EFFORT
 from tests.random_networks import random_network
 
 A, B = NodeReference("a"), NodeReference("b", 2.0)
@@ -126,7 +127,7 @@ def test_intervals_give_what_trials_give(descriptor: str) -> None:
     _alike(nnet, intervals=not descriptor.startswith(("Failover(Offset", "Switch(input")))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20 * EFFORT))
 def test_intervals_give_what_trials_give_on_random_networks(seed: int) -> None:
     nnet = random_network(seed).nnet()
     if nnet.is_simple and nnet.modulus < 40:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from nnet3.errors import ConfigError, NetworkError, RequestError
 from nnet3.index import T
@@ -19,6 +19,7 @@ from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.parts import NetworkParts
 from tests.descriptors import NODES, descriptor_texts
+from tests.effort import EFFORT
 
 
 def _sum(draw: st.DrawFn, depth: int, operators: tuple[str, ...]) -> str:
@@ -51,6 +52,7 @@ def small_networks(draw: st.DrawFn, *more: str) -> NetworkParts:
         raise
 
 
+@settings(max_examples=15 * EFFORT)
 @given(small_networks())
 def test_intervals_give_what_trials_give(parts: NetworkParts) -> None:
     with pytest.MonkeyPatch.context() as patch:

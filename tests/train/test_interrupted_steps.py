@@ -80,7 +80,7 @@ def test_the_model_is_as_before_or_as_after(make: Callable[[str], Training], way
     before = twin.state()
     last = num_moments(twin.step)
     after = twin.state()
-    moments = [*RANDOM.integers(1, last, size=12 * EFFORT), *RANDOM.integers(last - last // 6, last, size=20 * EFFORT)]
+    moments = [*RANDOM.integers(1, last, size=5 * EFFORT), *RANDOM.integers(last - last // 6, last, size=8 * EFFORT)]
     for moment in map(int, moments):
         interrupted(training.step, moment)
         if different(training.state(), before):

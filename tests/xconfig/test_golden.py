@@ -27,7 +27,7 @@ def test_expansions_are_those_of_kaldi(case: Path) -> None:
 def test_golden_networks_compile(case: Path) -> None:
     nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())
     assert [warning for warning in nnet.warnings if "identity takes its place" not in warning] == []
-    times = np.array([[0, t, 0] for t in range(-nnet.left_context - 9, 9 + nnet.right_context)])
+    times = np.array([[0, t, 0] for t in range(-nnet.left_context - 2, 6 + nnet.right_context)])
     ivector = np.zeros((1, 3), int)
     given = {name: times if name != "ivector" else ivector for name in nnet.input_names}
     request = nnet3.ComputationRequest(

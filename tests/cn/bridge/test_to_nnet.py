@@ -81,7 +81,7 @@ def run_all(nnet: nnet3.Nnet, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
     return {name: computer.get_output(name).numpy().T for name in nnet.output_names}
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=20 * EFFORT)
 @given(st.randoms(use_true_random=False))
 def test_random_networks_in_kaldis_files(random) -> None:
     """What has a counterpart gives the same as an nnet3 network that was written and read, and as that made back."""

@@ -15,6 +15,7 @@ from nnet3.errors import ExportError
 from nnet3.export.registry import EMITTERS
 from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.cn.staged_networks import classifier, decoder
+from tests.effort import at_night
 from tests.seeds import RANDOM
 
 NODE_EMITTERS = EMITTERS.keys() & OPERATIONS
@@ -148,7 +149,7 @@ def test_a_classifier_of_sentences(tmp_path, batch, frames):
     assert shapes == {"words": ["batch", "frames", 1], "scores": ["batch", 3]}
 
 
-@pytest.mark.parametrize("additive", [False, True])
+@pytest.mark.parametrize("additive", [False, *at_night(True)])
 def test_a_decoder_that_attends_in_its_loop(tmp_path, additive):
     """Of other lengths than those with which the export has compared; answers are longer or shorter than words."""
     net = decoder(torch.float32, additive=additive)

@@ -15,7 +15,7 @@ from tests.effort import EFFORT
 from tests.seeds import RANDOM
 
 
-@settings(max_examples=6 * EFFORT)
+@settings(max_examples=3 * EFFORT)
 @given(networks())
 def test_files_of_any_length_and_of_one_are_what_evaluate_gives(made) -> None:
     criterion, last, _ = made

@@ -113,7 +113,7 @@ class Plain:
         self.parameters = {n: factor * value if only in n else value for n, value in self.parameters.items()}
 
 
-@settings(max_examples=25 * EFFORT, stateful_step_count=14, report_multiple_bugs=False)
+@settings(max_examples=8 * EFFORT, stateful_step_count=14, report_multiple_bugs=False)
 class Modules(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
