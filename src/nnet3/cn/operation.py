@@ -75,9 +75,9 @@ class Operation(abc.ABC):
 
     # ---- when the graph is built ----
 
-    @abc.abstractmethod
     def infer(self, operands: Sequence[Shape]) -> Shape:
         """The shape of the value; raises ShapeError with the expected shapes in the message."""
+        raise NetworkError(f"{self.type} has no shape: {type(self).__name__} must define infer(operands)")
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
         """Returns the number of classes for each operand of class indexes."""

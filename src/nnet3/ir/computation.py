@@ -77,6 +77,8 @@ class NnetComputation(ProgramTables):
     row_numbers: RowNumbers | None = field(default=None, compare=False)
     #: True if its plans and links are proved, because the options of its task say so.
     prove: bool = field(default=False, compare=False)
+    #: An estimate of the memory that a lazy program takes once it is made.
+    stored_bytes: int = field(default=0, init=False, repr=False, compare=False)
     #: What `analyse` has found, with all it was found from.
     _analysis: Any = field(default=None, init=False, repr=False, compare=False)
 
