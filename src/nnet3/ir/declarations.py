@@ -2,8 +2,8 @@
 
 Each field of a command is annotated with a name below: a sub-matrix read, written or updated, a side
 table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs: tuple[Reads, ...]` any number of
-sub-matrices. Accesses, substitution, existence checks, serialization, side effects and dead code follow from the
-annotations, for commands unknown to the rest of the package.
+sub-matrices. Accesses, substitution, existence checks, serialization, lines of text, side effects and dead code follow
+from the annotations, for commands unknown to the rest of the package.
 """
 
 from __future__ import annotations
@@ -89,10 +89,14 @@ REFERS_TO_NONE = {"memos": -1, "precomputed": 0}
 
 @dataclass(frozen=True)
 class PlainValue:
-    """A field that holds a plain value. A command with a set flag marked `side_effect` must be kept."""
+    """A field that holds a plain value. A command with a set flag marked `side_effect` must be kept.
+
+    `same_as`: the field of the kernel whose name goes without saying.
+    """
 
     kind: type
     side_effect: bool = False
+    same_as: str = ""
 
 
 Declaration = OperandField | Table | Reference | PlainValue
@@ -123,6 +127,7 @@ Real = Annotated[float, PlainValue(float)]
 Flag = Annotated[bool, PlainValue(bool)]
 SideEffect = Annotated[bool, PlainValue(bool, side_effect=True)]
 Text = Annotated[str, PlainValue(str)]
+NodeName = Annotated[str, PlainValue(str, same_as="kernel")]
 
 
 class FieldForm(NamedTuple):
@@ -206,6 +211,10 @@ class Command:
 
     form: ClassVar[Form]
     role: ClassVar[Role] = Role.COMPUTE
+    #: The line of text with fields in braces, `"{dest} += {source}"`, and what stands in brackets for `{notes}`: see
+    #: `nnet3.ir.lines`.
+    line: ClassVar[str] = ""
+    notes: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, role: Role | None = None) -> None:
         super().__init_subclass__()
@@ -232,10 +241,6 @@ class Command:
         """
         for access in self.accesses(computation):
             yield access.submatrix, None, 0
-
-    def text(self, computation: NnetComputation) -> str:
-        """Returns the printed form, also of a command whose operands do not exist."""
-        return repr(self)
 
     def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""
