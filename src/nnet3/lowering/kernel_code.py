@@ -2,11 +2,12 @@
 
 Step 3 of the schedule is h(1), row 1 of m5. What Backprop sends to the sum goes to m4, the room for one row:
 
+>>> from nnet3.ir.printer import format_command
 >>> from tests.lowering.examples import loop
 >>> each = loop()
 >>> code = KernelCode(each.computation, each.layout)
 >>> for command in (*code.forward(3), *code.backward(3)):
-...     print(command.text(each.computation))
+...     print(format_command(each.computation, command))
 affine.Propagate(m3(1, :), &m5(1, :)) [node h]
 affine.Backprop(m3(1, :), [], m6(1, :), &m4) [node h]
 """

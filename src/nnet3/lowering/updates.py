@@ -4,10 +4,11 @@ A kernel's update, and the derivatives of the kernel's operands without samples,
 all pieces, after the last piece. The rows of one node need no copying, for the node's steps follow one another in one
 matrix:
 
+>>> from nnet3.ir.printer import format_command
 >>> from tests.lowering.examples import loop
 >>> each = loop()
 >>> for command in UpdateCode(KernelCode(each.computation, each.layout), [2]).update():
-...     print(command.text(each.computation))
+...     print(format_command(each.computation, command))
 affine.Backprop(m3, [], m6, []) [node h, update]
 """
 
