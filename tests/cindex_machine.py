@@ -15,8 +15,9 @@ import numpy as np
 
 from nnet3.index import T
 from nnet3.ir.commands import Backprop, Propagate
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements

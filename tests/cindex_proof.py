@@ -13,7 +13,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.proof.columns import Columns
 from nnet3.ir.proof.equal import add_columns, differences
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 from nnet3.ir.proof.seeds import by_each_seed
 from nnet3.lowering.source import GraphSource, LoweringRequest, Use
@@ -33,7 +33,7 @@ def prove_lowered(
     machine = CindexMachine(graph, columns)
     columns.settle()
     randoms = _SumRandoms(columns, seed, looks_at(source))
-    plain = Machine(_comparable(source, program), 0, randoms)
+    plain = ProgramMachine(_comparable(source, program), 0, randoms)
     with np.errstate(over="ignore"):
         machine.run(randoms)
         plain.run()

@@ -11,7 +11,6 @@ from unittest import mock
 from nnet3.driver import task
 from nnet3.driver.proving import PROVE, proves_all
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.printer import summary
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from tests.cindex_graph import TooLargeError
 from tests.cindex_proof import prove_lowered
@@ -42,7 +41,7 @@ def lowering_proved(most_commands: int = _MOST_COMMANDS, *, each: bool = False) 
         if len(program.commands) <= most_commands and (each or is_chosen(program)) and sys.getprofile() is None:
             with suppress(TooLargeError):
                 prove_lowered(source, request, program, most_cells=_MOST_CELLS)
-                proved.append(summary(program))  # programs are forgotten when nobody has them any more
+                proved.append(program.summary())  # programs are forgotten when nobody has them any more
         return program
 
     with mock.patch.object(task, "lower", lowered):

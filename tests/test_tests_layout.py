@@ -1,4 +1,4 @@
-"""Tests stand alone, in files that are called as what they test; there is one path to import from; files are short."""
+"""Tests stand alone, in files that are called as what they test; there is one path to import from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.distribution import LONG
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "src/nnet3"
 _SMALL = 100  # lines of a file that needs no test of its own
-_LARGE = 400  # lines, beyond which there is a second idea
 
 
 def _imports(path: Path) -> list[str]:
@@ -44,11 +43,6 @@ def test_there_is_one_path_to_import_from(pytestconfig: pytest.Config) -> None:
 
 def test_files_that_begin_first_are_there() -> None:
     assert all(Path(TESTS.parent, name).is_file() for name in LONG)
-
-
-def test_files_have_one_idea() -> None:
-    lines = {path: len(path.read_text().splitlines()) for path in SOURCES.rglob("*.py")}
-    assert [f"{path.relative_to(SOURCES)} has {count} lines" for path, count in lines.items() if count > _LARGE] == []
 
 
 def test_larger_files_have_a_test_of_their_name() -> None:

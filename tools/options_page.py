@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnet3 import options
-from nnet3.cn.training_options import NetworkTrainingOptions
 from nnet3.options import Options, declared
+from nnet3.options.network_training import NetworkTrainingOptions
 from nnet3.runs.kinds import KINDS
 from nnet3.runs.settings import SECTIONS
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.cli.registry import FAMILIES, find_program, find_verb, verbs_by_family
+from nnet3.cli.registry import find_program, find_verb, verbs_by_family
+from nnet3.cli.verb_table import FAMILIES
 from tests.cli.check_options import check_ignored, check_options, parsed
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnet3.cli import entry
+from nnet3.cli import entry, later
 from tests.patience import PATIENCE
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
@@ -26,11 +26,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[list[str], str]]
         calls.append((arguments, program))
         return 3
 
-    def imported(name: str) -> SimpleNamespace:
-        assert name == "nnet3.cli.run"
-        return SimpleNamespace(run=run)
-
-    monkeypatch.setattr(entry, "import_quickly", imported)
+    monkeypatch.setattr(later, "run", SimpleNamespace(run=run))
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = {number: signal.getsignal(number) for number in NUMBERS}
     yield calls
@@ -73,7 +69,7 @@ def test_a_signal_ends_a_process_as_an_exit_does_once(number: signal.Signals, mo
         assert signal.getsignal(number) == signal.SIG_DFL
         return 3
 
-    monkeypatch.setattr(entry, "import_quickly", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr(later, "run", SimpleNamespace(run=run))
     monkeypatch.setattr("sys.argv", ["nnet3"])
     signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -100,7 +96,7 @@ def test_a_signal_in_a_callback_ends_a_process_a_moment_later_without_a_word(
         threading.Event().wait(PATIENCE)
         return 3
 
-    monkeypatch.setattr(entry, "import_quickly", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr(later, "run", SimpleNamespace(run=run))
     monkeypatch.setattr("sys.argv", ["nnet3"])
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -115,7 +111,7 @@ def test_errors_in_callbacks_are_printed(monkeypatch: pytest.MonkeyPatch, capfd:
         _call_back(lambda: {}["missing"])
         return 3
 
-    monkeypatch.setattr(entry, "import_quickly", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr(later, "run", SimpleNamespace(run=run))
     monkeypatch.setattr("sys.argv", ["nnet3"])
     with pytest.raises(SystemExit):
         entry.main()

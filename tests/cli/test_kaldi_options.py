@@ -10,7 +10,8 @@ import pytest
 
 from nnet3 import load_nnet
 from nnet3.cli.kaldi_arguments import ELSEWHERE, INTERNALS, explain_unknown
-from nnet3.cli.registry import find_verb, options_of_verbs, verb_names
+from nnet3.cli.registry import find_verb, options_of_verbs
+from nnet3.cli.verb_table import VERBS
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN
 
@@ -27,7 +28,7 @@ def test_a_flag_and_its_value_however_they_are_written(cli: Cli, value: str, bet
     assert Path("0.raw").read_bytes().startswith(b"<Nnet3>")
 
 
-@pytest.mark.parametrize("verb", verb_names())
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_the_global_options(cli: Cli, verb: str) -> None:
     Path("empty.conf").write_text("# no options\n")
     options = ["--config=empty.conf", "--verbose=0", "--print-args=false", "--use-gpu=no", "--debug-computation=false"]
@@ -106,7 +107,7 @@ def test_what_steers_kaldis_internals_is_accepted_and_said_to_be_ignored(cli: Cl
 
 def test_no_option_of_another_meaning_is_proposed(cli: Cli) -> None:
     of_verbs = options_of_verbs()
-    for verb in map(find_verb, verb_names()):
+    for verb in map(find_verb, VERBS):
         for name in ELSEWHERE | of_verbs:
             assert "did you mean" not in explain_unknown(f"--{name}=no-such-value", verb, of_verbs), (verb.name, name)
     assert not ELSEWHERE & {*of_verbs, *INTERNALS}

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nnet3 import AcousticModel, Nnet, load, load_nnet
-from nnet3.cli.registry import find_program, find_verb, verb_names
+from nnet3.cli.registry import find_program
+from nnet3.cli.verb_table import VERBS
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.cli.prepared_programs import installed_scripts
 from tests.cli.run_command import CONFIG, Cli, Shell
@@ -17,7 +18,7 @@ from tests.shared_data import GOLDEN
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
 
-PROGRAMS = {find_verb(name).program: name for name in verb_names() if find_verb(name).program}
+PROGRAMS = {listed.program: name for name, listed in VERBS.items() if listed.program}
 
 
 def test_the_programs_are_installed() -> None:

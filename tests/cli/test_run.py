@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.cli.registry import verb_names
+from nnet3.cli.verb_table import VERBS
 from tests.cli.run_command import Cli
 
 
-@pytest.mark.parametrize("verb", verb_names())
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_shows_an_example(cli: Cli, verb: str) -> None:
     outcome = cli.good(verb, "--help")
     assert f"nnet3 {verb} " in outcome.out.partition("Example")[2]
@@ -24,7 +24,7 @@ def test_help_shows_an_example(cli: Cli, verb: str) -> None:
 
 def test_help_lists_every_verb(cli: Cli) -> None:
     text = cli.good("--help").out
-    assert all(f"  {verb} " in text for verb in verb_names())
+    assert all(f"  {verb} " in text for verb in VERBS)
     assert cli.good("-h").out == text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import pytest
 
 import nnet3
 from nnet3.cli import later
-from nnet3.cli.registry import FAMILIES, verb_names, verbs_by_family
+from nnet3.cli.verb_table import FAMILIES, VERBS
 from tests.cli.run_command import Cli
 from tests.patience import PATIENCE
 
@@ -33,7 +32,7 @@ finally:
     print("", *sorted(set(sys.modules) - before), file=sys.stderr)
 """
 NO_TORCH = "sys.modules['torch'] = sys.modules['numpy'] = None"
-TOP_LEVEL = {*sys.stdlib_module_names, "click", "lazy_loader", "nnet3"}
+TOP_LEVEL = {*sys.stdlib_module_names, "click", "nnet3"}
 
 
 def _imports(arguments: list[str], before: str) -> tuple[int, set[str]]:
@@ -51,7 +50,7 @@ def _rooms(modules: Iterable[str]) -> set[str]:
 # wrote: the exit statuses and the modules, a line for each.
 MANY_IMPORTS = """
 import json, os, sys
-import click, lazy_loader
+import click
 {before}
 before = set(sys.modules)
 for line in sys.stdin:
@@ -76,9 +75,10 @@ for line in sys.stdin:
 
 def test_help_and_wrong_usage_import_little() -> None:
     """No PyTorch, no room but the command line, and of the verbs the family that is asked for."""
-    families = {name: [[verb.name, "--help"] for verb in verbs_by_family()[title]] for name, title in FAMILIES.items()}
-    assert sum(map(len, families.values())) == len(verb_names())
-    families[""] = [["--help"], ["--version"], ["inof"], [], *([verb, "--bogus"] for verb in verb_names())]
+    families = {name: [[each.name, "--help"] for each in VERBS.values() if each.family == name] for name in FAMILIES}
+    assert sum(map(len, families.values())) == len(VERBS)
+    families[""] = [["--help"], ["--version"], ["inof"], []]
+    families["all"] = [[verb, "--bogus"] for verb in VERBS]
     process = subprocess.run(
         [sys.executable, "-c", MANY_IMPORTS.format(before=NO_TORCH)],
         input="".join(json.dumps([".", commands]) + "\n" for commands in families.values()),
@@ -88,9 +88,9 @@ def test_help_and_wrong_usage_import_little() -> None:
         statuses, modules = json.loads(line)
         assert statuses == [0 if {"--help", "--version"} & {*command} else 2 for command in commands]
         assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL, family
-        assert _rooms(modules) <= {"cli", "errors", "options", "text"}, family
-        if family:
-            assert [name for name in FAMILIES if f"nnet3.cli.verbs.{name}" in modules] == [family]
+        assert _rooms(modules) <= {"cli", "errors", "options", "stubs", "text"}, family
+        imported = [name for name in FAMILIES if f"nnet3.cli.verbs.{name}" in modules]
+        assert imported == (list(FAMILIES) if family == "all" else [family] if family else [])
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,7 @@ MODEL_ROOMS = {
     "options",
     "schedule",
     "structure",
+    "stubs",
     "text",
     "xconfig",
 }
@@ -182,8 +183,9 @@ def test_public_names_are_there_when_asked_for() -> None:
 
 
 def test_modules_that_come_later_are_those_of_the_stub() -> None:
-    for name, module in later._MODULES.items():
-        assert getattr(later, name) is importlib.import_module(module)
+    assert len(later.__all__) > 40
+    for name in later.__all__:
+        assert getattr(later, name).__name__.rpartition(".")[2] == name
     with pytest.raises(AttributeError, match="has no attribute 'fiels'"):
         later.fiels  # type: ignore[attr-defined]  # noqa: B018
 

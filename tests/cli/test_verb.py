@@ -7,11 +7,12 @@ from typing import Any
 import click
 import pytest
 
-from nnet3.cli.registry import find_verb, verb_names
+from nnet3.cli.registry import find_verb
 from nnet3.cli.verb import Verb, run_on_cpu, take_internal, take_use_gpu, verb
+from nnet3.cli.verb_table import VERBS
 
 
-@verb("say what there is", program="nnet3-some", program_defaults={"own": 5}, name="some")
+@verb("some", program_defaults={"own": 5})
 @click.option("--own", type=int, default=3, help="One of its own.")
 @click.option("--hidden", type=int, default=3, hidden=True)
 def some(own: int, hidden: int) -> tuple[Any, ...]:
@@ -24,7 +25,7 @@ def _run(*words: str, command: click.Command = some) -> Any:
 
 
 def test_command_lines_at_the_end_of_the_help_are_examples() -> None:
-    @verb("say two things")
+    @verb()
     def two() -> None:
         """Say two
         things.
@@ -41,8 +42,7 @@ def test_command_lines_at_the_end_of_the_help_are_examples() -> None:
 
 def test_what_is_not_given() -> None:
     assert isinstance(some, Verb)
-    assert (some.name, some.short_help) == ("some", "say what there is")
-    assert (some.program, some.program_defaults) == ("nnet3-some", {"own": 5})
+    assert (some.name, some.short_help, some.program, some.program_defaults) == ("some", None, "", {"own": 5})
     assert _run() == (3, None, 7, None)
     with some.make_context("some", []) as context:
         assert context.params == {
@@ -74,7 +74,7 @@ def test_help_lists_own_options_before_kaldis() -> None:
 
 
 def test_own_options_prevail() -> None:
-    @verb("do something else")
+    @verb()
     @click.option("--use-gpu", type=int, default=7)
     @click.option("--verbose", type=int, default=9)
     def other(use_gpu: int, verbose: int) -> tuple[int, int]:
@@ -87,7 +87,7 @@ def test_own_options_prevail() -> None:
 
 
 def test_what_nobody_acts_on_is_said_to_be_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    @verb("hear nothing")
+    @verb()
     def deaf() -> int:
         return 5
 
@@ -116,7 +116,7 @@ def test_the_command_line_is_printed(capsys: pytest.CaptureFixture[str], monkeyp
 def test_every_option_that_is_an_integer_has_bounds() -> None:
     """2^70 is wrong usage everywhere; a seed may have 64 bits."""
     found = 0
-    for name in verb_names():
+    for name in VERBS:
         for parameter in find_verb(name).params:
             try:
                 is_integer = type(parameter.type.convert("7", parameter, None)) is int
@@ -130,11 +130,11 @@ def test_every_option_that_is_an_integer_has_bounds() -> None:
                     parameter.type.convert(number, parameter, None)
             if parameter.name == "seed":
                 assert parameter.type.convert(str(2**63 - 1), parameter, None) == 2**63 - 1
-    assert found > 2 * len(verb_names())
+    assert found > 2 * len(VERBS)
 
 
 def test_a_verb_that_runs_on_the_cpu() -> None:
-    @verb("add")
+    @verb()
     def adding() -> None:
         run_on_cpu()
 

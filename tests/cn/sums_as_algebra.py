@@ -27,7 +27,7 @@ from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.equal import add_columns, differences
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 from nnet3.ir.proof.seeds import by_each_seed
 from nnet3.lowering.source import GraphSource, LoweringRequest
@@ -89,7 +89,7 @@ def prove_same_sums(one: Lowered, other: Lowered, seed: int = 0) -> None:
         raise ProofError(difference)
 
 
-class _SumsMachine(Machine):
+class _SumsMachine(ProgramMachine):
     def __init__(self, computation: NnetComputation, number: int, randoms: Randoms, sums: Mapping[str, Terms]) -> None:
         super().__init__(computation, number, randoms)
         self._sums = sums

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from nnet3 import cn, components
+from nnet3.cn.nodes.columns import RowStack
 from nnet3.cn.nodes.component import ComponentOperation
+from nnet3.cn.nodes.recurrent import LstmLayer
 from nnet3.cn.registry import OPERATIONS
 from nnet3.errors import ModelFormatError, Nnet3Error
 
@@ -177,6 +179,9 @@ def test_nodes_that_cannot_be(type, wrong) -> None:
         (lambda x: cn.inv_std_dev(x, floor=0), "inv_std_dev: expected a floor greater than 0, got 0.0"),
         (lambda x: cn.inv_std_dev(x, floor="1"), "inv_std_dev: floor must be a finite number, got '1'"),
         (lambda x: cn.macros.cnn_block(x, (4, 4, 2), 3, name="b", window=3.0), "window must be 2 integers"),
+        (lambda x: LstmLayer(reverse=1), "reverse must be True or False, got 1"),
+        (lambda x: RowStack(32), "row_stack: sizes must be integers, got 32"),
+        (lambda x: cn.input("y", 2, axis=3), "input: axis must be a text or None, got 3"),
         (lambda x: cn.macros.cnn_block(x, (4, 4, 2), 3, name="b", pool=(0, 1)), "expected image"),
         (lambda x: cn.component("ConstantComponent output-dim=3", x), "has no input"),
     ],

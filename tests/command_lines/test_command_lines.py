@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.cli.registry import verb_names
+from nnet3.cli.verb_table import VERBS
 from tests.cli.prepared_programs import installed_scripts
 from tools.command_lines.__main__ import LIST, differences, read_groups
 from tools.command_lines.masking import Mask
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = [line for lines in read_groups(LIST.read_text()).values() for line in lines]
 
 
-@pytest.mark.parametrize("name", [*(f"nnet3 {verb}" for verb in verb_names()), *sorted(installed_scripts())])
+@pytest.mark.parametrize("name", [*(f"nnet3 {verb}" for verb in VERBS), *sorted(installed_scripts())])
 def test_every_verb_and_program_is_on_the_list(name: str) -> None:
     assert f"{name} --help" in LINES
     assert any(f"{name} " in line for line in LINES if "--help" not in line)

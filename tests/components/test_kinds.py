@@ -24,7 +24,7 @@ def _written(kind: kinds.Kind, value: Any, binary: bool) -> bytes:
 
 
 def _read(kind: kinds.Kind, contents: bytes, binary: bool = False, **values: Any) -> Any:
-    return kind.read(Reader(contents, "<test>", binary=binary), "<X>", values)
+    return kind.load(Reader(contents, "<test>", binary=binary), "<X>", values)
 
 
 @pytest.mark.parametrize(

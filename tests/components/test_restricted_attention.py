@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.base import load_fields
+from nnet3.components.index_arrays import load_fields
 from nnet3.components.restricted_attention import AttentionWindows, RestrictedAttentionComponent, attention_windows
 from nnet3.index import unique_rows
 from tests.components.contract import component_contract, written

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.components.base import load_fields
+from nnet3.components.index_arrays import load_fields
 from nnet3.components.statistics import RowGroups, row_groups, transposed_groups
 
 TABLES = {

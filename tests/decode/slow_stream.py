@@ -13,7 +13,8 @@ import torch
 
 import nnet3
 from nnet3.components import Component, Properties
-from nnet3.edits import CollapseOptions, prepare_for_test
+from nnet3.edits import prepare_for_test
+from nnet3.options import CollapseOptions
 from nnet3.structure.nodes import ComponentNode
 from tests.slow_descriptor import Cindex, Index
 from tests.slow_graph import SlowGraph, SlowNet

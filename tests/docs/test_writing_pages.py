@@ -6,6 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -68,10 +69,10 @@ def test_a_native_operation() -> None:
 
 def _changed() -> dict[str, str]:
     """Returns the files of native/ with the diffs of the page applied, each where its old lines stand, once."""
-    texts = {name: (NATIVE / name).read_text() for name in ("operations.c", "operations.py")}
+    texts = {name: (NATIVE / name).read_text() for name in ("operations.c", "operations.py", "codes.py")}
     page = (DOCS / "writing_a_native_operation.md").read_text()
     diffs = re.findall(r"^```diff\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(diffs) == 4
+    assert len(diffs) == 3
     for diff in diffs:
         lines = diff.splitlines()
         old, new = ("".join(f"{line[1:]}\n" for line in lines if line[:1] != skipped) for skipped in "+-")
@@ -81,16 +82,19 @@ def _changed() -> dict[str, str]:
 
 
 @needs_native_code
-def test_the_new_native_operation_computes(tmp_path: Path) -> None:
+def test_the_new_native_operation_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
     if compiler is None:
         pytest.skip("there is no C compiler of the system")
     texts, built = _changed(), tmp_path / "changed.so"
     (tmp_path / "operations.c").write_text(texts["operations.c"])
     sources = [str(tmp_path / "operations.c"), str(NATIVE / "panels.c")]
-    subprocess.run([compiler, "-O0", "-shared", "-fPIC", "-o", str(built), *sources, "-lm"], check=True)
-    module, whole = ModuleType("changed_operations"), library()
+    codes, module, whole = ModuleType("changed_codes"), ModuleType("changed_operations"), library()
     assert whole is not None
+    exec(compile(texts["codes.py"], "codes.py", "exec"), vars(codes))
+    flags = "-O0", "-shared", "-fPIC", *codes.DEFINITIONS
+    subprocess.run([compiler, *flags, "-o", str(built), *sources, "-lm"], check=True)
+    monkeypatch.setitem(sys.modules, "nnet3.native.codes", codes)
     exec(compile(texts["operations.py"], "operations.py", "exec"), vars(module))
     x, y = torch.tensor([[-3.0, 0.0, 1.0], [7.0, -0.5, torch.nan]]), torch.empty(2, 3)
     rows, moves = np.array(module.softsign(y, x), np.int64), np.array([STAYS], np.int64)
@@ -98,4 +102,4 @@ def test_the_new_native_operation_computes(tmp_path: Path) -> None:
     run.argtypes, run.restype = whole.nnet3_run.argtypes, None
     run(rows.ctypes.data, moves.ctypes.data, None, 0, 1, 0, 1, None, 1)
     torch.testing.assert_close(y, torch.nn.functional.softsign(x), equal_nan=True)
-    assert rows[0, 0] == module.NUM_CODES - 1
+    assert rows[0, 0] == len(codes.Code) - 1

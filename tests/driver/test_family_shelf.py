@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler.request_forms import RequestForms
+from nnet3.compiler.request import RequestForms
 from nnet3.driver import family_shelf
 from nnet3.driver.cache_file import num_bytes
 from nnet3.families.continued import NotAffineError

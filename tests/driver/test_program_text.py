@@ -13,7 +13,6 @@ from nnet3 import ComputationCache, cn
 from nnet3.driver import CompileTask
 from nnet3.errors import NetworkError
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.repeats import repeats
 from tests.cn.random_graphs import random_graph
 from tests.cn.random_loops import random_loop_graph
 from tests.driver.ragged_requests import ragged_request
@@ -69,7 +68,7 @@ def test_members_of_families_and_restricted_ones(config: str, train: bool) -> No
     for frames in (family.frames + family.step, family.frames + 9 * family.step):
         program = family.at(frames, 2)
         check_runs_alike(nnet, request_for(nnet, frames, 2, train=train), program)
-        assert any(repeats(program)) == (config is BLSTM)
+        assert any(program.repeats()) == (config is BLSTM)
     cache = ComputationCache()
     request = ragged_request(nnet, [83, 60, 41], train=train)
     program = cache.program(request.task(nnet))

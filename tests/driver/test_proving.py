@@ -17,13 +17,13 @@ from nnet3.driver import proving
 from nnet3.driver.proving import PROVE, prove_made_of_others, proves_all, proves_forms
 from nnet3.errors import ProofError
 from nnet3.ir.commands import MatrixAdd, Propagate
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import PIPELINE, Pass
 from nnet3.options import CompileOptions
 from nnet3.runtime import plan_family
 from nnet3.runtime.link_proof import LinkProof
-from nnet3.runtime.planner import plan
+from nnet3.runtime.planning import plan
 from tests.cn.small_networks import batch, recurrence
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.proved_lowering import lowering_proved
@@ -36,9 +36,9 @@ def made_by_nobody() -> NnetComputation:
 @pytest.mark.parametrize("value", ["0", "forms", ""])
 def test_a_lazy_program_is_not_made_where_nobody_asks_for_a_proof(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROVE, value)
-    lazy = LazyComputation(made_by_nobody, 0)
+    lazy = NnetComputation.lazy(made_by_nobody)
     prove_made_of_others(lambda: pytest.fail("lowered"), CompileOptions(), lazy, 0)
-    assert type(lazy) is LazyComputation
+    assert lazy.is_lazy
     for options, asked in ((CompileOptions(prove=True), value), (CompileOptions(), "all")):
         monkeypatch.setenv(PROVE, asked)
         with pytest.raises(AssertionError, match="was made"):

@@ -18,10 +18,11 @@ import nnet3
 from nnet3.driver import compile_task
 from nnet3.errors import ExportError
 from nnet3.ir.commands import MatrixCopy, Propagate
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, Reads, Real, Writes
 from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import Pass
+from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.field import scaled
 from nnet3.ir.shape_rules import Problems, same_shape
 from nnet3.native.library import library
@@ -33,7 +34,7 @@ from tests.own_commands import forgotten_after
 
 if TYPE_CHECKING:
     from nnet3.ir.proof.machine import Machine
-    from nnet3.runtime.link import Linker
+    from nnet3.runtime.linker import Linker
     from nnet3.runtime.planner import Planner
 
 RECURRENCE = """
@@ -57,13 +58,13 @@ def register() -> type[Any]:
 
         line = "{dest} clones {scale:{} * }{source}"
 
-        def problems(self, computation: NnetComputation) -> Problems:
+        def problems(self, computation: ProgramTables) -> Problems:
             return same_shape(computation, dest=self.dest, source=self.source)
 
         def evaluate(self, machine: Machine) -> None:
             machine.write(self.dest, scaled(machine.read(self.source), self.scale))
 
-        def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+        def in_place_pairs(self, computation: ProgramTables) -> list[tuple[int, int]]:
             return [(self.source, self.dest)]
 
     @rule(Clone)
@@ -132,7 +133,7 @@ def test_all_lengths_and_numbers_of_sequences(toy: type[Any], sequences: int) ->
     assert not cache.refusals
     for program in programs:
         nnet3.NnetComputer(program, nnet, nnet.gradient_copy())
-    assert isinstance(programs[-1], LazyComputation)
+    assert programs[-1].is_lazy
     for request, program in zip(requests[1:], programs[1:], strict=True):
         check(nnet, request, program, toy)
 

@@ -8,7 +8,6 @@ import nnet3
 from nnet3.explore import program_data as module
 from nnet3.explore.program_data import memory_data, program_data
 from nnet3.ir.passes.pipeline import PIPELINE
-from nnet3.ir.printer import format_command
 from nnet3.options import DEFAULT_LEVEL
 from nnet3.runtime import plan
 from tests.explore.models import lstm, request
@@ -23,7 +22,7 @@ def test_programs_are_those_of_the_passes() -> None:
     generated = nnet3.stages.generate(nnet, asked, steps)
     texts = data["texts"]
     assert [texts[text] for text, *_ in first["commands"]] == [
-        format_command(generated, command) for command in generated.commands
+        command.text(generated) for command in generated.commands
     ]
     assert first["pass"] == "as generated"
     assert last["count"] == len(computation.commands)

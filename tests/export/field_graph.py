@@ -23,8 +23,7 @@ from nnet3.ir.kernel import whole_kernel
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.kernels import propagate
-from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 
 #: An element as one entry of an array, so that what moves numbers in NumPy moves elements.
@@ -94,7 +93,7 @@ def different_outputs(
         evaluation.values[given[info.name].parts[0]] = _entries(drawn)[None]
     with np.errstate(over="ignore"):
         evaluation.run(graph.tape.nodes)
-        plain = Machine(computation, _PROGRAM, evaluation.randoms)
+        plain = ProgramMachine(computation, _PROGRAM, evaluation.randoms)
         plain.run()
         found = {name: _elements(evaluation.of(tensor))[0] for name, tensor in wanted.items()}
     expected = {name: rows for (kind, name, _), rows in plain.outputs.items() if kind == "output"}
@@ -109,7 +108,7 @@ class Evaluation:
         self.values: dict[ir.Value, np.ndarray] = {}
         self._calls = NnetComputation(kernels=computation.kernels, precomputed=computation.precomputed)
         self.randoms = Randoms(EveryColumn(computation, self._calls), 0)
-        self._machine = Machine(self._calls, _CALLS, self.randoms)
+        self._machine = ProgramMachine(self._calls, _CALLS, self.randoms)
 
     def of(self, value: ir.Value) -> np.ndarray:
         if value not in self.values:
@@ -147,7 +146,7 @@ class Evaluation:
             self._machine.begin(submatrix, zeroed=False)
         for submatrix, each in zip(placed, inputs, strict=True):
             self._machine.write(submatrix, _elements(each)[0])
-        propagate(self._machine, Propagate(number, "", tuple(placed), output))
+        Propagate(number, "", tuple(placed), output).evaluate(self._machine)
         return _entries(self._machine.read(output))[None]
 
 

@@ -12,7 +12,8 @@ from nnet3.export.graph import GraphBuilder
 from nnet3.export.program import FixedProgram
 from nnet3.export.translate import translate
 from nnet3.ir import commands
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
 from tests.export.onnx_run import feature_input, run_graph

@@ -13,8 +13,9 @@ from nnet3.families.ragged_rows import IndexRows
 from nnet3.families.ragged_slots import UnlikeOperand
 from nnet3.index import NO_TIME, N, T
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import MatrixInfo, NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.program_tables import MatrixInfo, SubMatrix
 from nnet3.ir.repeats import unrolled
 
 ROWS = 2  # of a turn

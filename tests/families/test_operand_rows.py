@@ -11,7 +11,7 @@ from nnet3.families.operand_rows import OperandRows
 from nnet3.families.ragged_rows import IndexRows, NotRaggedError
 from nnet3.index import N, T
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import MatrixInfo
+from nnet3.ir.program_tables import MatrixInfo
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.runtime.programs import PRODUCT, Program
 

@@ -8,7 +8,7 @@ import nnet3
 from nnet3.driver.family_shelf import precompute_of
 from nnet3.families.family import ProgramFamily, ShapeFamily
 from nnet3.families.precomputed import Entry
-from nnet3.ir.computation import KernelRows
+from nnet3.ir.program_tables import KernelRows
 from tests.families.networks import compiled, request_for, same_program
 
 #: Lines of a component of 6 columns, and whether its arrays go on.

@@ -16,8 +16,10 @@ from nnet3.families import ragged_check
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
+from nnet3.families.restriction import restricted
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
@@ -63,11 +65,11 @@ def test_it_refuses_what_the_checker_refuses(
     checked = CheckedLengths(ragged)
     for shorter in map(sorted, sets):
         try:
-            restricted = ragged.at(shorter)
+            made = restricted(ragged, shorter)
         except NotRaggedError:
             continue
-        expected = passes(lambda made=restricted: check_computation(made))  # type: ignore[misc]
-        assert passes(lambda these=shorter, made=restricted: checked.check(these, made)) == expected  # type: ignore[misc]
+        expected = passes(lambda made=made: check_computation(made))  # type: ignore[misc]
+        assert passes(lambda these=shorter, made=made: checked.check(these, made)) == expected  # type: ignore[misc]
 
 
 def test_a_few_checks_do_for_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,5 +83,5 @@ def test_a_few_checks_do_for_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     checked, rng = CheckedLengths(ragged), np.random.default_rng(1)
     for _ in range(40):
         shorter = np.sort(rng.integers(LENGTH, size=SEQUENCES)).tolist()
-        checked.check(shorter, ragged.at(shorter))
+        checked.check(shorter, restricted(ragged, shorter))
     assert 1 <= len(looked_at) <= 4

@@ -7,7 +7,8 @@ import pytest
 
 from nnet3.families.ragged_rows import IndexRows, NotRaggedError, RoomVersions
 from nnet3.index import NO_TIME, T
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 
 FRAMES = 3
 

@@ -11,10 +11,12 @@ import pytest
 from nnet3 import cn
 from nnet3.driver import ComputationCache
 from nnet3.families.ragged import RaggedProgram
+from nnet3.families.restriction import restricted
 from nnet3.index import N, T
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.ir.repeats import unrolled
 
 LENGTH, SEQUENCES = 48, 6
@@ -37,7 +39,7 @@ def ragged() -> RaggedProgram:
 
 
 def at(ragged: RaggedProgram, lengths: Sequence[int]) -> NnetComputation:
-    program = ragged.at([LENGTH - length for length in lengths])
+    program = restricted(ragged, [LENGTH - length for length in lengths])
     check_computation(program)
     return program
 

@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, Declaration, OperandField, Reference, Table
 from nnet3.ir.parser import parse_computation
-from nnet3.ir.printer import introductions, print_computation
+from nnet3.ir.program_tables import KernelRows, MatrixInfo
 
 
 def read_again(computation: NnetComputation) -> NnetComputation:
     """The computation of the full text, which has this text, and is the same in all that is executed."""
-    text = print_computation(computation, full=True)
+    text = computation.text(full=True)
     found = parse_computation(text)
-    assert print_computation(found, full=True).splitlines() == text.splitlines()
+    assert found.text(full=True).splitlines() == text.splitlines()
     assert contents(found) == contents(computation)
     return found
 
 
 def contents(c: NnetComputation) -> dict[str, Any]:
     """All that a run looks at, with the blocks, rows and kernels themselves in the place of their numbers."""
-    named = {int(line[1 : line.index("(")]) for line in introductions(c, full=True)}
+    named = {int(line[1 : line.index("(")]) for line in c.introductions(full=True)}
     return {
         "matrices": {number: c.matrices[number] for number in named},
         "info": {number: _info(info) for number, info in c.matrix_info.items() if number in named},

@@ -18,9 +18,9 @@ from nnet3.ir.commands import (
     ProvideOutput,
     SegmentMarker,
 )
-from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import COMMAND_CLASSES
-from nnet3.ir.printer import format_command
+from nnet3.ir.program_tables import IoInfo, MatrixInfo
 from tests.ir.interpreter import Array, Interpreter
 from tests.ir.toy_kernels import AFFINE, DIM, KERNELS, SIGMOID, new_kernels
 
@@ -32,7 +32,7 @@ def command_types() -> set[type[Command]]:
 
 def lines(computation: NnetComputation) -> list[str]:
     """The printed commands, without numbers."""
-    return [format_command(computation, command) for command in computation.commands]
+    return [command.text(computation) for command in computation.commands]
 
 
 def node_matrix(c: NnetComputation, node: str, rows: int, *, is_deriv: bool = False, cols: int = DIM) -> int:

@@ -9,7 +9,7 @@ import pytest
 from nnet3.errors import ComputationCheckError
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import SubMatrix
+from nnet3.ir.program_tables import SubMatrix
 from tests.ir.changes import (
     ACCEPT,
     ADD_OUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import SubMatrix
+from nnet3.ir.program_tables import SubMatrix
 from tests.ir.changes import (
     ACCEPT,
     ADD_OUT,

@@ -11,7 +11,6 @@ from nnet3.errors import ConfigError
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.parser import parse_computation
-from nnet3.ir.printer import print_computation
 from tests.ir.every_command import every_kind
 from tests.ir.program_text import read_again
 from tests.ir.programs import index_table, multi_table, range_table, training_step
@@ -21,7 +20,7 @@ def test_lists_are_whole_and_numbers_exact() -> None:
     c = training_step()
     every_other = index_table(c, list(range(0, 6, 2)) * 50)
     c.commands += [cmd.CopyRows(1, 2, every_other, 1 / 3), cmd.SetConst(1, float("inf"))]
-    text = print_computation(c, full=True)
+    text = c.text(full=True)
     assert "0.3333333333333333" in text
     assert "..." not in text
     read_again(c)
@@ -32,7 +31,7 @@ def test_rows_of_a_table_are_those_of_the_sub_matrix_it_names() -> None:
     c = training_step()
     top = c.new_submatrix(1, 0, 4)
     c.commands.append(cmd.AddRowsMulti(3, multi_table(c, [(top, 0), (top, 1), (1, 5), (-1, -1)])))
-    assert print_computation(c, full=True).endswith("m3.AddRowsMulti(1, [m1(0:3, :)[0:1], m1[5], -1])")
+    assert c.text(full=True).endswith("m3.AddRowsMulti(1, [m1(0:3, :)[0:1], m1[5], -1])")
     read_again(c)
 
 
@@ -46,7 +45,7 @@ def test_loops_with_even_and_uneven_steps() -> None:
     c.turns[uneven] = np.array([[0, 3], [3, 3], [6, 2]])
     c.commands = [cmd.Repeat(3, 3), cmd.MatrixAdd(down, up), cmd.SetConst(uneven, 0.0), cmd.SetConst(down, 1.0)]
     c.commands.append(cmd.SetConst(top, 1.0))
-    assert print_computation(c, full=True).splitlines()[1:] == [
+    assert c.text(full=True).splitlines()[1:] == [
         "repeat 3 times, i = 0:2, the next 3 commands",
         "  m1(0:1 + 2i, :) += m1(18:19 - i, :)",
         "  m1(0:2 then 3:5 then 6:7, :).set(0)",
@@ -72,7 +71,7 @@ ERRORS = {
     "m1 = m2(0:4, :)": "4:9: expected a range within 0:3, got '0:4, :)'",
     "m1 = m2(3:2, :)": "4:9: expected a range whose last number is not below its first, got '3:2, :)'",
     "m1 += x * m2": "4:7: expected a number or a sub-matrix such as m1 or m1(0:9, :), got 'x * m2'",
-    "m1.AddRows(1, m2[0, 1, ... 9 rows])": "4:24: expected the whole list, as print_computation writes it with full",
+    "m1.AddRows(1, m2[0, 1, ... 9 rows])": "4:24: expected the whole list, as text(full=True) writes it",
     "m1.AddRows(1, m2[0, x])": "4:21: expected a whole number, got 'x])'",
     "m1.AddRows(1, m2[0; 1])": "4:19: expected ', ' or ']', got '; 1])'",
 }

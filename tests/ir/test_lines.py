@@ -11,11 +11,10 @@ import pytest
 from nnet3.errors import ConfigError
 from nnet3.index import NO_TIME
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import MatrixInfo
 from nnet3.ir.declarations import Flag, IndexList, Reads, Writes
 from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.parser import parse_computation
-from nnet3.ir.printer import print_computation
+from nnet3.ir.program_tables import MatrixInfo
 from tests.ir.every_command import COMMANDS, every_kind
 from tests.ir.program_text import read_again
 from tests.ir.programs import training_step
@@ -41,7 +40,7 @@ def test_a_command_that_nobody_knows_is_read_by_its_declarations() -> None:
 
         computation = every_kind()
         computation.commands = [Shuffle(1, (2, 3), 0), Shuffle(5, (2,), 0, True)]
-        text = print_computation(computation, full=True)
+        text = computation.text(full=True)
         assert "Shuffle(m1, (m2, m3), [0:2, -1x2, 7, 9, 8, 7, -1], False)" in text
         read_again(computation)
 

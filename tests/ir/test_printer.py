@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Writes
-from nnet3.ir.printer import format_command, numbered_command, print_computation
+from nnet3.ir.program_tables import MatrixInfo
 from tests.ir.every_command import COMMANDS, every_kind
 from tests.ir.programs import command_types, index_table, multi_table, recurrence, training_step
 
@@ -33,7 +33,7 @@ c1: m2 = zeros(6, 3)
 
 @pytest.mark.parametrize(("command", "text"), COMMANDS, ids=[type(c).__name__ for c, _ in COMMANDS])
 def test_each_command_prints_as_a_line(command: cmd.Command, text: str) -> None:
-    assert format_command(every_kind(), command) == text
+    assert command.text(every_kind()) == text
 
 
 def test_every_command_has_a_line() -> None:
@@ -57,16 +57,16 @@ BROKEN = [
 def test_broken_references_still_print(command: cmd.Command, text: str) -> None:
     computation = every_kind()
     computation.index_tables.append(computation.multi_tables[multi_table(computation, [(40, 0)])])
-    assert format_command(computation, command) == text
+    assert command.text(computation) == text
 
 
 def test_a_computation_prints_matrices_and_commands() -> None:
     computation = training_step()
-    assert print_computation(computation, max_commands=2) == TRAINING_STEP
+    assert computation.text(max_commands=2) == TRAINING_STEP
     printed = str(computation).splitlines()
     assert printed[-1] == "c32: m10 = []"
     assert len(printed) == 1 + 10 + 33
-    assert printed[11 + 21] == numbered_command(computation, 21) == "c21: m2.AddRows(1, m7[-1x2, 0:3])"
+    assert printed[11 + 21] == computation.numbered_command(21) == "c21: m2.AddRows(1, m7[-1x2, 0:3])"
 
 
 def test_repr_is_one_line() -> None:
@@ -94,17 +94,17 @@ def test_long_lists_are_cut() -> None:
     pairs = np.zeros((100_000, 2), dtype=np.int32)
     pairs[:, 0], pairs[:, 1] = matrix, np.arange(100_000)[::-1]
     table = multi_table(computation, pairs.tolist())
-    assert len(format_command(computation, cmd.CopyRows(matrix, matrix, jumps))) < 80
-    text = format_command(computation, cmd.AddRowsMulti(matrix, table))
+    assert len(cmd.CopyRows(matrix, matrix, jumps).text(computation)) < 80
+    text = cmd.AddRowsMulti(matrix, table).text(computation)
     assert text.endswith("m1(99993, :), m1(99992, :), ... 100000 rows])")
 
 
 def test_exactly_as_many_items_as_fit() -> None:
     computation = every_kind()
     eight = index_table(computation, [0, 2, 4, 6, 8, 6, 4, 2])
-    assert "[0, 2, 4, 6, 8, 6, 4, 2]" in format_command(computation, cmd.CopyRows(1, 2, eight))
+    assert "[0, 2, 4, 6, 8, 6, 4, 2]" in cmd.CopyRows(1, 2, eight).text(computation)
     none = index_table(computation, [])
-    assert format_command(computation, cmd.CopyRows(1, 2, none)) == "m1.CopyRows(1, m2[])"
+    assert cmd.CopyRows(1, 2, none).text(computation) == "m1.CopyRows(1, m2[])"
 
 
 def test_command_without_a_line_prints_its_fields() -> None:
@@ -112,4 +112,4 @@ def test_command_without_a_line_prints_its_fields() -> None:
     class Transpose(cmd.Command):
         dest: Writes
 
-    assert format_command(every_kind(), Transpose(3)).endswith("Transpose(m3)")
+    assert Transpose(3).text(every_kind()).endswith("Transpose(m3)")

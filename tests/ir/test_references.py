@@ -9,7 +9,8 @@ import pytest
 
 from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.ir.references import reference_problems, table_problems
 from tests.ir.changes import (
     UPPER,

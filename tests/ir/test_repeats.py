@@ -10,9 +10,9 @@ import pytest
 from nnet3.errors import ComputationCheckError
 from nnet3.ir import commands as cmd
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import IoInfo, NnetComputation, SubMatrix
-from nnet3.ir.printer import format_command
-from nnet3.ir.repeats import repeats, turns_unrolled, unrolled
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo, SubMatrix
+from nnet3.ir.repeats import turns_unrolled, unrolled
 from nnet3.ir.serialize import from_data, to_data
 
 
@@ -46,8 +46,8 @@ def test_a_body_is_indented_and_says_how_it_moves() -> None:
 
 def test_unrolled_writes_every_turn() -> None:
     whole = unrolled(sums())
-    assert not list(repeats(whole))
-    assert [format_command(whole, command) for command in whole.commands[4:12]] == [
+    assert not list(whole.repeats())
+    assert [command.text(whole) for command in whole.commands[4:12]] == [
         text for t in range(1, 5) for text in (f"m2({t}, :) = m2({t - 1}, :)", f"m2({t}, :) += m1({t}, :)")
     ]
     assert unrolled(whole) is whole
@@ -58,7 +58,7 @@ def test_turns_have_their_numbers_in_the_unrolled_program() -> None:
     c.commands[7:7] = [cmd.SetConst(2, 1.0), cmd.Repeat(3, 1), c.commands[6]]
     found = list(turns_unrolled(c))
     assert [(repeat.turns, numbers) for repeat, numbers in found] == [(4, range(4, 12)), (3, range(13, 16))]
-    assert [format_command(unrolled(c), unrolled(c).commands[number]) for number in found[1][1]] == [
+    assert [unrolled(c).commands[number].text(unrolled(c)) for number in found[1][1]] == [
         f"m2({t}, :) += m1({t}, :)" for t in range(1, 4)
     ]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from nnet3.native import operations as native
+from nnet3.native.codes import Code
 from nnet3.native.meaning import meanings
-from nnet3.native.operations import ADDRESSES, PACK, PANELS, STRIDES, Operations
+from nnet3.native.operations import ADDRESSES, STRIDES, Operations
 
 
 def matrix(rows: int, columns: int) -> Tensor:
@@ -28,8 +29,8 @@ def panels(y: Tensor, x: Tensor, weights: Tensor, addend: Tensor | None, factor:
     """A product by packed weights, whatever its size."""
     (rows, columns), inner = y.shape, x.shape[1]
     of_inner = weights.stride(1)
-    pack = native._operation(PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner})
-    last = native._operation(PANELS, rows, columns, (y, x, None, y if addend is None else addend), inner)
+    pack = native._operation(Code.PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner})
+    last = native._operation(Code.PANELS, rows, columns, (y, x, None, y if addend is None else addend), inner)
     return some(native.in_a_row(pack, native.zero(y) if addend is None else (), last))
 
 

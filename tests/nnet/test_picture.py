@@ -25,7 +25,7 @@ def _arcs(graph: Graph) -> set[tuple[str, str, str, bool]]:
 
 
 def test_layers_are_boxes_and_arcs_say_which_times() -> None:
-    graph = network_graph(Nnet.from_config(TDNN), "tdnn")
+    graph = network_graph(Nnet.from_config(TDNN).parts, "tdnn")
     assert graph.title == "tdnn"
     assert [(box.lines[0], box.kind) for box in graph.nodes] == [
         ("input", "input"),
@@ -51,12 +51,12 @@ def test_layers_are_boxes_and_arcs_say_which_times() -> None:
 
 
 def test_every_node_has_a_box_of_its_own() -> None:
-    graph = network_graph(Nnet.from_config(TDNN), every_node=True)
+    graph = network_graph(Nnet.from_config(TDNN).parts, every_node=True)
     assert [box.lines[0] for box in graph.nodes][2:6] == ["tdnn1.affine", "tdnn1.relu", "tdnn2.linear", "tdnn2.affine"]
 
 
 def test_recurrences_are_delays() -> None:
-    graph = network_graph(Nnet.from_config(RNN))
+    graph = network_graph(Nnet.from_config(RNN).parts)
     assert _arcs(graph) == {
         ("input", "sum + h", "", False),
         ("sum + h", "sum + h", "t-1 if defined", True),
@@ -88,7 +88,7 @@ def test_recurrences_are_delays() -> None:
 )  # fmt: skip
 def test_arcs_are_labelled_with_offsets(descriptor: str, label: str) -> None:
     config = f"input-node name=input dim=1\noutput-node name=output input={descriptor}"
-    (arc,) = network_graph(Nnet.from_config(config)).arcs
+    (arc,) = network_graph(Nnet.from_config(config).parts).arcs
     assert arc.label == label
 
 
@@ -102,7 +102,7 @@ def test_two_pieces_of_one_layer_have_names_of_their_own() -> None:
         component-node name=lstm.d component=noop input=lstm.c
         output-node name=output input=lstm.d
     """
-    titles = list(_titles(network_graph(Nnet.from_config(config))).values())
+    titles = list(_titles(network_graph(Nnet.from_config(config).parts)).values())
     assert titles == ["input", "lstm.a + lstm.b", "lstm.c + lstm.d", "output"]
 
 
@@ -115,7 +115,7 @@ def test_what_others_take_columns_of_stays_apart() -> None:
         dim-range-node name=part input-node=a dim=1 dim-offset=0
         output-node name=output input=Append(b, part)
     """
-    titles = list(_titles(network_graph(Nnet.from_config(config))).values())
+    titles = list(_titles(network_graph(Nnet.from_config(config).parts)).values())
     assert titles == ["input", "a", "b", "part", "output"]
 
 
@@ -124,7 +124,7 @@ def test_a_long_chain_is_one_box_of_some_lines(length: int, left_out: int) -> No
     """One line in the place of one would tell less."""
     lines = ["input-node name=input dim=3", "component name=k type=NoOpComponent dim=3"]
     lines += [f"component-node name=n{k} component=k input={f'n{k - 1}' if k else 'input'}" for k in range(length)]
-    graph = network_graph(Nnet.from_config("\n".join([*lines, f"output-node name=output input=n{length - 1}"])))
+    graph = network_graph(Nnet.from_config("\n".join([*lines, f"output-node name=output input=n{length - 1}"])).parts)
     (box,) = (box for box in graph.nodes if box.kind == "function")
     said = [f"n{k}: NoOp 3, component k" for k in range(length)]
     if left_out:
@@ -136,7 +136,9 @@ def test_a_long_chain_is_one_box_of_some_lines(length: int, left_out: int) -> No
 def test_a_long_descriptor_takes_four_lines(count: int) -> None:
     """Of 52 characters at most."""
     descriptor = f"Append({', '.join(f'Offset(input, {10 + 90 * (k % 3 > 0) + k})' for k in range(count))})"
-    graph = network_graph(Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input={descriptor}"))
+    graph = network_graph(
+        Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input={descriptor}").parts
+    )
     wrapped = textwrap.wrap(descriptor if count > 1 else "Offset(input, 10)", 52)
     shown = wrapped if len(wrapped) <= 4 else [*wrapped[:4], "..."]
     assert graph.nodes[1].lines == ("output", *shown, f"output, dim {count}, linear")
@@ -150,7 +152,7 @@ def test_a_mask_does_not_look_at_its_input() -> None:
         component-node name=mask component=mask input=mask
         output-node name=output input=Sum(input, mask)
     """
-    assert {(arc.a, arc.b) for arc in network_graph(Nnet.from_config(config)).arcs} == {("0", "2"), ("1", "2")}
+    assert {(arc.a, arc.b) for arc in network_graph(Nnet.from_config(config).parts).arcs} == {("0", "2"), ("1", "2")}
 
 
 @needs_shared
@@ -158,7 +160,7 @@ def test_a_mask_does_not_look_at_its_input() -> None:
 def test_large_recipes_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN / "bench" / name)
     monkeypatch.setenv("PATH", os.devnull)
-    graph = network_graph(Nnet.from_config_file("final.config"))
+    graph = network_graph(Nnet.from_config_file("final.config").parts)
     assert 20 < len(graph.nodes) < 80
     assert any(arc.is_delay for arc in graph.arcs) == (name != "tdnnf")
     assert "<svg" in to_svg(graph)
@@ -167,6 +169,6 @@ def test_large_recipes_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("folder", golden_cases("recipe") + golden_cases("random")[:30], ids=lambda folder: folder.name)
 def test_networks_of_every_kind_can_be_drawn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
-    graph = network_graph(load_nnet(folder / "model.raw"))
+    graph = network_graph(load_nnet(folder / "model.raw").parts)
     assert to_svg(graph).count('class="edge"') == len(graph.arcs)
     assert all(isinstance(arc, Arc) for arc in graph.arcs)

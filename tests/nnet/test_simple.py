@@ -52,4 +52,4 @@ def test_what_a_message_says_makes_the_network_simple(use: str, given: str, tmp_
 
 def test_no_advice_where_none_helps() -> None:
     two = nnet3.Nnet.from_config("input-node name=a dim=1\ninput-node name=b dim=1\noutput-node name=output input=a")
-    assert "rename-node" not in what_is_simple(two)
+    assert "rename-node" not in what_is_simple(two.parts)

@@ -70,4 +70,4 @@ def test_too_large_or_impossible() -> None:
         unrolled_graph(nnet, Frames(0, 100_000, 0, 5))
     many = "".join(f"output-node name=n{k} input=Offset(input, {k})\n" for k in range(3001))
     with pytest.raises(DrawingError, match="a picture of 3002 boxes"):
-        network_graph(Nnet.from_config(f"input-node name=input dim=1\n{many}"))
+        network_graph(Nnet.from_config(f"input-node name=input dim=1\n{many}").parts)

@@ -15,9 +15,9 @@ import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.transition_model import TransitionModel
+from nnet3.options.run import PriorsSection
 from nnet3.runs import train_model as module
 from nnet3.runs.plugs import Placed, RunObjectives
-from nnet3.runs.sections import PriorsSection
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.train_model import finish_run
 from nnet3.runs.training_run import Progress

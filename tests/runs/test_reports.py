@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from nnet3.errors import TrainingError
+from nnet3.options.run import OutputSection
 from nnet3.runs import reports as module
 from nnet3.runs.display import Display
 from nnet3.runs.reports import Reports, Scalars, draw_curves, points
-from nnet3.runs.sections import OutputSection
 from nnet3.train.objectives import ObjectiveStats
 
 EVENTS: list[dict[str, Any]] = [

@@ -15,9 +15,9 @@ import torch
 
 import nnet3
 from nnet3.errors import ConfigError, Nnet3Error, TrainingError
+from nnet3.options.run import TrainingSection
 from nnet3.runs import train_model as train_model_module, training_run
 from nnet3.runs.checkpoints import Checkpoints
-from nnet3.runs.sections import TrainingSection
 from nnet3.train import TrainerOptions
 from tests.runs.task import Task
 from tests.shared_data import GOLDEN

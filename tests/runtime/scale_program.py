@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.program_tables import IoInfo
 from nnet3.runtime import NnetComputer
 from tests.runtime.programs import Program
 

@@ -11,13 +11,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo
 from nnet3.ir.kernel import KernelInfo
 from nnet3.runtime import LinkedComputation, link, plan
+from nnet3.runtime.constants import Constants
 from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.link import Constants
 from nnet3.runtime.memory import Arena
-from nnet3.runtime.plan import SegmentPlan
 from tests.call_count import count_calls
 from tests.runtime.programs import Program
 from tests.runtime.toy_kernels import Product, Scale
@@ -119,30 +117,6 @@ def test_linking_is_a_few_calls_a_command() -> None:
         return count_calls(link, made, Kernels({}), arena)
 
     assert calls(1000) == calls(30)
-
-
-def names(segment: SegmentPlan) -> tuple[list[str], list[str]]:
-    return [port.bound_name for port in segment.accepts], [port.bound_name for port in segment.provides]
-
-
-def test_segments_of_a_forward_and_backward_program() -> None:
-    program = Program()
-    value = program.input("input", 2, 3)
-    program.output("output", value)
-    program.add(cmd.SegmentMarker(), cmd.AcceptInput(value, "output"), cmd.ProvideOutput(value, "input"))
-    program.computation.inputs = [IoInfo("input", value, value)]
-    forward, backward = plan(program.computation).segments
-    assert (forward.start, forward.end, backward.start, backward.end) == (0, 4, 4, 6)
-    assert names(forward) == (["input"], ["output"])
-    assert names(backward) == (["output.deriv"], ["input.deriv"])
-
-
-def test_segments_that_do_nothing_are_none() -> None:
-    program = Program()
-    value = program.input("input", 2, 3)
-    program.add(cmd.SegmentMarker(), cmd.SegmentMarker(), cmd.ProvideOutput(value, "output"))
-    program.add(cmd.SegmentMarker(), cmd.DeallocMatrix(value))
-    assert [(segment.start, segment.end) for segment in plan(program.computation).segments] == [(0, 3), (4, 6)]
 
 
 @pytest.mark.parametrize(

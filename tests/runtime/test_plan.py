@@ -15,8 +15,6 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
 from nnet3.runtime import NnetComputer, Plan, plan, plan_of
 from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.link import link
-from nnet3.runtime.memory import Arena
 from tests.runtime.programs import Program, random_programs
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Product, Scale, net
@@ -84,14 +82,6 @@ def test_a_kept_plan_of_another_version_is_made_anew() -> None:
     check_equal(plan_of(computation, "float32"), plan(computation))
     assert computation.attachments["plan float32"][0] == header
     assert list(computation.attachments["plan float32"][1]) == list(arrays)
-
-
-def test_calls_of_another_version() -> None:
-    made = plan(scale_program())
-    header, arrays = made.to_data()
-    header["kinds"] = ["dance", *header["kinds"][1:]]
-    with pytest.raises(ExecutionError, match="call of kind 'dance', which this version does not know: plan it again"):
-        link(Plan.from_data(header, arrays), Kernels({}), Arena(made.num_bytes, torch.device("cpu")))
 
 
 def test_the_printed_form() -> None:

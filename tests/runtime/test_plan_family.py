@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.ir.computation import FamilyMember, LazyComputation, NnetComputation
+from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.runtime import Plan, plan, plan_of
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan_family import PlanFamily
-from nnet3.runtime.planner import outline
+from nnet3.runtime.planning import outline
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 from tests.random_networks import random_network
@@ -112,7 +112,7 @@ def test_plans_of_random_networks() -> None:
 
 def test_a_program_is_not_made_to_be_run() -> None:
     programs = programs_of(TDNN, train=False)
-    assert sum(isinstance(plan_of(program, "float32") and program, LazyComputation) for program in programs) >= 4
+    assert sum((plan_of(program, "float32") and program).is_lazy for program in programs) >= 4
     for program in programs:
         alone = program.copy()
         assert type(alone) is type(program) is NnetComputation

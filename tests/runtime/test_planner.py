@@ -1,36 +1,14 @@
-"""Where matrices lie, scratch memory, tables that are looked at once."""
+"""The planner: scratch memory, tables that are looked at once."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-import torch
 
-from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
 from nnet3.runtime import plan, planner
 from tests.runtime.programs import Program
-
-
-def test_where_matrices_lie() -> None:
-    program = Program()
-    first = program.matrix(4, 4)
-    program.add(cmd.DeallocMatrix(first))
-    second = program.matrix(4, 4)
-    program.add(cmd.SetConst(second, 1.0))
-    made = plan(program.computation)
-    assert made.byte_offset(1, 0) == made.byte_offset(2, 3) == 0
-    with pytest.raises(ExecutionError, match="command c3 uses matrix m1, which is not in memory there"):
-        made.byte_offset(1, 3)
-
-
-@pytest.mark.parametrize(("dtype", "num_bytes"), [("float64", 128), ("float32", 64), ("bfloat16", 64)])
-def test_memory_depends_on_the_dtype(dtype: str, num_bytes: int) -> None:
-    program = Program()
-    program.matrix(4, 4)
-    assert plan(program.computation, dtype).num_bytes == num_bytes
-    assert plan(program.computation, getattr(torch, dtype)).dtype == dtype
 
 
 def test_scratch_lies_between_what_is_alive() -> None:

@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import SubMatrix
 from nnet3.ir.repeats import unrolled
 from nnet3.runtime import NnetComputer, plan
 from nnet3.runtime.rules import RULES

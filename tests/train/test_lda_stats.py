@@ -7,7 +7,7 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Reader, SparseMatrix, Writer
-from nnet3.kaldi_io.sparse import sparse_of
+from nnet3.kaldi_io.general import sparse_of
 from nnet3.train.lda_stats import LdaStats, pruned
 from tests.seeds import shifted
 

@@ -6,8 +6,9 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.options.dropout_schedule import DropoutSchedule
 from nnet3.train import exponential_rate
-from nnet3.train.schedules import DropoutSchedule
+from nnet3.train.schedules import set_dropout
 
 
 def values(text: str, *shares: float) -> list[float]:
@@ -36,12 +37,12 @@ def test_patterns_are_applied_in_order() -> None:
         config += f"component name={name} type=DropoutComponent dim=2 dropout-proportion=0.9\n"
         config += f"component-node name={name} component={name} input=input\n"
     nnet = Nnet.from_config(config + "output-node name=output input=Sum(Sum(lstm1.drop, tdnn1.drop), cnn.drop)\n")
-    DropoutSchedule.parse("*.drop=0,0.4 lstm*=0,0.2").apply(nnet, 0.5)
+    set_dropout(nnet, DropoutSchedule.parse("*.drop=0,0.4 lstm*=0,0.2"), 0.5)
     found = {name: component.dropout_proportion for name, component in nnet.components.items()}
     assert found == pytest.approx({"lstm1.drop": 0.1, "tdnn1.drop": 0.2, "cnn.drop": 0.2})
-    DropoutSchedule.parse("0.2,0.2").apply(nnet, 0.5)
+    set_dropout(nnet, DropoutSchedule.parse("0.2,0.2"), 0.5)
     assert {component.dropout_proportion for component in nnet.components.values()} == {0.2}
-    DropoutSchedule.parse("cnn*=0.7,0.7").apply(nnet, 0.0)
+    set_dropout(nnet, DropoutSchedule.parse("cnn*=0.7,0.7"), 0.0)
     assert nnet.components["cnn.drop"].dropout_proportion == 0.7
     assert nnet.components["tdnn1.drop"].dropout_proportion == pytest.approx(0.2)
 

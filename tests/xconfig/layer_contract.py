@@ -66,9 +66,9 @@ def layer_contract(module: ModuleType) -> type:
         assert kind.summary.endswith(".")
         assert len({key.name for key in kind.keys}) == len(kind.keys)
         for key in kind.keys:
-            assert key.meaning.endswith(".")
+            assert key.help.endswith(".")
             assert key.name not in ("name", "input")
-            assert key.required or key.rule is None or key.rule.holds(key.default)
+            assert key.required or not key.fault(key.default)
 
     each_type = pytest.mark.parametrize("layer_type", types)
     each_layer = pytest.mark.parametrize(("layer_type", "values"), layers, ids=lambda value: value[:60] or "-")

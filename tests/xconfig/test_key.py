@@ -24,7 +24,7 @@ from nnet3.xconfig.layer import Key, options, passed
     ],
 )
 def test_values_have_the_type_of_the_default(default: float | str, text: str, value: float | str) -> None:
-    read = Key("key", default, "").read(text)
+    read = Key.of("key", default, "").kind.read(text)
     assert read == value
     assert type(read) is type(default)
 
@@ -35,12 +35,12 @@ def test_values_have_the_type_of_the_default(default: float | str, text: str, va
 )
 def test_what_is_no_value(default: float, text: str) -> None:
     with pytest.raises(ValueError, match=r"integer|number|true or false"):
-        Key("key", default, "").read(text)
+        Key.of("key", default, "").kind.read(text)
 
 
 def test_kinds_in_words() -> None:
-    keys = [Key("a", -1, ""), Key("a", 1.0, ""), Key("a", True, ""), passed("a", ""), options("a", "")]
-    assert [key.kind for key in keys] == ["an integer", "a number", "true or false", "text", "key=value pairs"]
-    assert Key("a", -1, "", above(0)).required
-    assert not Key("a", 1, "", above(0)).required
+    keys = [Key.of("a", -1, ""), Key.of("a", 1.0, ""), Key.of("a", True, ""), passed("a", ""), options("a", "")]
+    assert [each.kind.kind for each in keys] == ["an integer", "a number", "true or false", "text", "key=value pairs"]
+    assert Key.of("a", -1, "", above(0)).required
+    assert not Key.of("a", 1, "", above(0)).required
     assert not passed("a", "").required

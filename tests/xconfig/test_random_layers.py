@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import nnet3
 from nnet3.errors import ConfigError, NetworkError, RequestError
-from nnet3.xconfig import LAYER_TYPES, Key, expand_xconfig
+from nnet3.xconfig import LAYER_TYPES, Key, Pairs, expand_xconfig
 from tests.xconfig.layer_examples import examples
 
 NUMBERS = ["0", "1", "-1", "0.5", "2", "3", "6", "12", "0.01", "1e-05", "-3", "30", "nan", "inf", "", "x", "true"]
@@ -28,7 +28,7 @@ INPUTS += [
 
 
 def values_of(key: Key) -> st.SearchStrategy[str]:
-    if key.is_options:
+    if isinstance(key.kind, Pairs):
         return st.sampled_from(OPTIONS)
     if isinstance(key.default, bool):
         return st.sampled_from(["true", "false", "False", "no", ""])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from nnet3.cli.registry import verb_names
+from nnet3.cli.verb_table import VERBS
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tools.command_lines.__main__ import LIST, read_groups
 from tools.command_lines.running import ENVIRONMENT, PASSED_ON, ROOT
@@ -74,9 +74,7 @@ def main(shared: Path, file: Path, verbs: tuple[str, ...]) -> None:
     start, wrong, left = time.monotonic(), list[str](), set[str]()
     print(f"{'':{_VERB}}" + "".join(f"{case:{_WIDTH}}" for case in CASES))
     with tempfile.TemporaryDirectory() as folder:
-        for verb, verdicts in try_verbs(
-            set(verbs or verb_names()), read_groups(file.read_text()), shared, Path(folder)
-        ):
+        for verb, verdicts in try_verbs(set(verbs or VERBS), read_groups(file.read_text()), shared, Path(folder)):
             cells = [str(verdict) for verdict in verdicts.values()] if verdicts else ["no command line succeeds"]
             print(f"{verb:{_VERB}}" + "".join(f"{cell:{_WIDTH}}" for cell in cells), flush=True)
             for case, verdict in (verdicts or {}).items():

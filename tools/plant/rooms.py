@@ -24,7 +24,11 @@ class Room(NamedTuple):
     name: str
     files: tuple[str, ...]  # patterns of paths in src/nnet3
     stages: tuple[Stage, ...]
-    is_proof: bool = False  # then its bugs are mistakes of proofs, not of what is proved
+    tests: str = ""  # of a proof: then the room's bugs are mistakes of proofs, not of what is proved
+
+    @property
+    def is_proof(self) -> bool:
+        return self.tests != ""
 
 
 ROOMS = (
@@ -48,8 +52,8 @@ ROOMS = (
         ("runtime/native_*.py", "runtime/view_operations.py", "native/operations.py", "native/ranges.py"),
         (Stage.NATIVE,),
     ),
-    Room("proof of programs", ("ir/proof/*.py",), (Stage.PROGRAMS,), is_proof=True),
-    Room("proof of plans", ("runtime/proof.py", "runtime/plan_m*.py"), (Stage.PLANS,), is_proof=True),
+    Room("proof of programs", ("ir/proof/*.py",), (Stage.PROGRAMS,), "tests/ir/proof"),
+    Room("proof of plans", ("runtime/proof.py", "runtime/plan_m*.py"), (Stage.PLANS,), "tests/runtime/test_proof.py"),
 )  # fmt: skip
 
 

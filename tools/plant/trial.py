@@ -11,9 +11,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import torch
 
 from nnet3.errors import ComputationCheckError, ProofError
@@ -21,19 +23,23 @@ from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.runtime import Plan
 from tools.mutation.child import MOST_MEMORY
+from tools.mutation.equivalent import read_equivalents
 from tools.mutation.mutant import Mutant
 from tools.plant.cases import Case
 from tools.plant.covering import Covering
-from tools.plant.planting import plant
+from tools.plant.planting import ROOT, NotImportedError, plant
 from tools.plant.rooms import Stage, room_of
 from tools.plant.wrong import missed
 
-PROOF, CHECKER, ERROR, NUMBERS = "proof", "checker", "error", "numbers"
+PROOF, CHECKER, ERROR, NUMBERS, TESTS = "proof", "checker", "error", "numbers", "tests"
 NOT_RUN, SAME, EQUAL, MISSED, HOLE = "not run", "no change", "equal", "not noticed", "HOLE"
-#: The first four notice a bug. Numbers do for native code alone, which tests compare with PyTorch.
-STATES = (PROOF, CHECKER, ERROR, NUMBERS, NOT_RUN, SAME, EQUAL, MISSED, HOLE)
-_NOTICED = (PROOF, CHECKER, ERROR, NUMBERS)
-_MOST_SECONDS = 60  # of processor time
+#: The first five notice a bug: numbers one of native code, which tests compare with PyTorch, tests one of proofs.
+STATES = (PROOF, CHECKER, ERROR, NUMBERS, TESTS, NOT_RUN, SAME, EQUAL, MISSED, HOLE)
+_NOTICED = (PROOF, CHECKER, ERROR, NUMBERS, TESTS)
+_MOST_SECONDS = 120  # of processor time
+_HOW_TO_TEST = "-x", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"
+#: Bugs of proofs that change nothing which can be noticed, each with the reason.
+EQUALS = Path(__file__).with_name("equal.txt")
 _RUNS = "runs"
 
 
@@ -72,7 +78,7 @@ class Trial:
 
     def __init__(self, cases: Sequence[Case], bugs: Sequence[Mutant], most_seconds: float = float("inf")) -> None:
         """`most_seconds`: of processor time, as cases take it without bugs; after that a bug is tried with no other."""
-        self._bugs, self._most_seconds = list(bugs), most_seconds
+        self._bugs, self._most_seconds, self._equals = list(bugs), most_seconds, read_equivalents(EQUALS)
         self._stages = dict.fromkeys(stage for bug in bugs for stage in room_of(bug).stages)
         paths = {stage: {bug.path for bug in bugs if stage in room_of(bug).stages} for stage in self._stages}
         self._covering = {stage: Covering(paths[stage]) for stage in self._stages}
@@ -118,7 +124,13 @@ class Trial:
                     os.close(reading)
                     done = running.pop(reading)
                     status = os.waitstatus_to_exitcode(os.waitpid(done.process, 0)[1])
-                    yield done.bug, _verdict(done.bug, done.said.decode().splitlines(), status)
+                    verdict = _verdict(done.bug, done.said.decode().splitlines(), status)
+                    yield done.bug, self._known_to_be_equal(done.bug) if verdict.state == MISSED else verdict
+
+    def _known_to_be_equal(self, bug: Mutant) -> Verdict:
+        """Returns the verdict on a bug of proofs that nobody notices."""
+        reason = self._equals.get((bug.path, *bug.change))
+        return Verdict(MISSED) if reason is None else Verdict(EQUAL, reason)
 
     def _be_child(self, bug: Mutant, writing: int) -> None:
         """Write lines of a state and a detail, of each case that says anything; never return."""
@@ -132,6 +144,8 @@ class Trial:
             plant(bug)
             for line in self._said_of(bug):
                 os.write(writing, f"{' '.join(line.split())}\n".encode())
+        except NotImportedError:
+            pass
         except BaseException as error:
             os.write(writing, f"{ERROR}: {type(error).__name__}: {' '.join(str(error).split())}\n".encode())
         os._exit(0)
@@ -139,7 +153,7 @@ class Trial:
     def _said_of(self, bug: Mutant) -> Iterator[str]:
         """Yields what each case says of a bug, until one notices it.
 
-        A bug of the proof is noticed if it raises a false alarm, or misses something wrong.
+        A bug of the proof is noticed if it raises a false alarm, or misses something wrong, or if a test of it fails.
         """
         if room_of(bug).is_proof:
             try:
@@ -161,6 +175,9 @@ class Trial:
                     yield line
                     if line.startswith(_NOTICED):
                         return
+        tests = room_of(bug).tests
+        if tests and pytest.main([*_HOW_TO_TEST, str(ROOT / tests)]) == pytest.ExitCode.TESTS_FAILED:
+            yield TESTS
 
 
 def _lines(make: Callable[[_Known], Iterator[str]], known: _Known) -> Iterator[str]:

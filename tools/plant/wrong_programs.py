@@ -11,15 +11,18 @@ from nnet3.ir.commands import (
     AllocMatrix,
     Backprop,
     Command,
+    CompressMatrix,
     CopyRows,
     DeallocMatrix,
+    DecompressMatrix,
     MatrixAdd,
     MatrixCopy,
     Propagate,
     ProvideOutput,
 )
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.program_tables import IoInfo
 
 _LINEAR = InputPromises(is_linear=True)
 _APART = {"row_by_row": True, "rows_apart": True}
@@ -29,9 +32,10 @@ _KERNELS = [
     KernelInfo("wide", (_LINEAR,), has_parts=True, **_APART),
     KernelInfo("wide[0:3]", (), has_parts=True),
     KernelInfo("wide[0:3]", (_LINEAR, InputPromises()), **_APART),
+    KernelInfo("like affine", (_LINEAR,), **_APART),
     KernelInfo("random", (InputPromises(),), is_random=True, uses_memo=True, **_APART),
 ]
-_AFFINE, _MEMO, _, _PACKER, _PACKED, _RANDOM = range(6)
+_AFFINE, _MEMO, _, _PACKER, _PACKED, _LIKE_AFFINE, _RANDOM = range(7)
 _ROWS, _COLS = 4, 3
 Body = Callable[["Matrices", bool], Sequence[Command]]
 
@@ -110,6 +114,17 @@ def _left_out(m: Matrices, wrong: bool) -> Sequence[Command]:
     return [*([] if wrong else [MatrixAdd(m.y, m.x)]), MatrixAdd(m.y, m.z)]
 
 
+def _signs_alone(m: Matrices, wrong: bool) -> Sequence[Command]:
+    lost = [CompressMatrix(m.one), DecompressMatrix(m.one)] if wrong else []
+    return [AllocMatrix(m.one, zeroed=True), MatrixCopy(m.one, m.x), *lost, MatrixAdd(m.y, m.one)]
+
+
+def _other_kernel(m: Matrices, wrong: bool) -> Sequence[Command]:
+    both = [Propagate(kernel, "a", (source,), m.one) for kernel, source in ((_AFFINE, m.x), (_LIKE_AFFINE, m.z))]
+    last = Propagate(_AFFINE if wrong else _LIKE_AFFINE, "a", (m.x,), m.y)
+    return [AllocMatrix(m.one, zeroed=True), *both, last]
+
+
 WRONG: dict[str, Body] = {
     "first writer after an addition": _first_writer,
     "undefined memory for zeros": _undefined_for_zeros,
@@ -121,6 +136,8 @@ WRONG: dict[str, Body] = {
     "swapped rows": _swapped_rows,
     "wrong scale": _scale,
     "term of a sum left out": _left_out,
+    "signs in the place of values": _signs_alone,
+    "kernel with equal promises": _other_kernel,
 }
 
 

@@ -1,5 +1,5 @@
 """Recognizers: from audio to words with a model directory of Vosk or Kaldi."""
 
-import lazy_loader
+from nnet3.stubs import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -4,7 +4,7 @@ from .beam_search import BeamSearch as BeamSearch
 from .decoding import DecodingGraph as DecodingGraph
 from .endpoints import Endpointing as Endpointing
 from .features import FeatureStream as FeatureStream
-from .ivectors import IvectorModel as IvectorModel, OnlineIvectors as OnlineIvectors
+from .ivectors import IvectorModel as IvectorModel, OnlineIvectors as OnlineIvectors, SpeakerState as SpeakerState
 from .model_folder import FrontModel as FrontModel, ModelFolder as ModelFolder
 from .recognizer import (
     KaldiRecognizer as KaldiRecognizer,
@@ -14,6 +14,5 @@ from .recognizer import (
 )
 from .search_graph import SearchGraph as SearchGraph
 from .silence import SilenceWeighting as SilenceWeighting
-from .speaker_state import SpeakerState as SpeakerState
 from .vosk_json import SpokenText as SpokenText
 from .without_graph import greedy_labels as greedy_labels, phone_loop as phone_loop

@@ -11,8 +11,7 @@ from nnet3.asr.audio import PcmReader
 from nnet3.asr.audio_file import open_audio
 from nnet3.asr.audio_source import AudioSource
 from nnet3.asr.features import FeatureStream, check_mel_bins
-from nnet3.asr.ivectors import IvectorFiles
-from nnet3.asr.speaker_state import SpeakerState
+from nnet3.asr.ivectors import IvectorFiles, SpeakerState
 from nnet3.cli.feature_tables import write_by_speaker
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import recordings_of_table

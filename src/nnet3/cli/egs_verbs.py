@@ -48,12 +48,12 @@ class EgsKind:
     languages: Callable[[Any], tuple[Callable[..., Any], Callable[..., str]] | None] = lambda options: None
 
     def verb(
-        self, action: str, summary: str, help: str, options: type[Options], *more: Decorator
+        self, action: str, help: str, options: type[Options], *more: Decorator
     ) -> Callable[[Callable[..., Any]], Verb]:
         """Decorator: a verb for examples of the kind. It gets the two tables and the options."""
         name = f"{self.prefix}{action}-egs"
         words = {"adjective": self.adjective, "table": self.table, "verb": name}
-        made = verb(summary.format(**words), program=f"nnet3-{name}", name=name, help=help.format(**words))
+        made = verb(name, help=help.format(**words))
         parameters = all_of(
             takes("options", options),
             *more,
@@ -79,7 +79,7 @@ def merge_verb(kind: EgsKind) -> Verb:
 
     without_effect = [_IGNORED, *([_LANGUAGES_IGNORED] if kind is PLAIN else [])]
 
-    @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *without_effect)
+    @kind.verb("merge", _MERGE, kind.merging, *without_effect)
     def command(examples: str, output: str, options: MergingOptions) -> None:
         later.egs_tables.merge(kind.examples(), examples, output, options, kind.languages(options))
 
@@ -89,7 +89,7 @@ def merge_verb(kind: EgsKind) -> Verb:
 def shuffle_verb(kind: EgsKind) -> Verb:
     """The verb that puts examples into random order (Kaldi: nnet3-shuffle-egs, nnet3-chain-shuffle-egs)."""
 
-    @kind.verb("shuffle", "put {adjective} examples into random order", _SHUFFLE, ShufflingOptions)
+    @kind.verb("shuffle", _SHUFFLE, ShufflingOptions)
     def command(examples: str, output: str, options: ShufflingOptions) -> None:
         later.egs_tables.shuffle(kind.examples(), examples, output, options)
 
@@ -99,7 +99,7 @@ def shuffle_verb(kind: EgsKind) -> Verb:
 def subset_verb(kind: EgsKind) -> Verb:
     """The verb that takes some examples at random (Kaldi: nnet3-subset-egs, nnet3-chain-subset-egs)."""
 
-    @kind.verb("subset", "take some {adjective} examples at random", _SUBSET, SubsetOptions)
+    @kind.verb("subset", _SUBSET, SubsetOptions)
     def command(examples: str, output: str, options: SubsetOptions) -> None:
         later.egs_tables.take_subset(kind.examples(), examples, output, options)
 

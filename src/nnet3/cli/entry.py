@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from nnet3.cli.lazy import import_quickly
+from nnet3.cli import later
 
-_RUN = "nnet3.cli.run"
 _PROVE = "NNET3_PROVE"  # see nnet3.driver.proving
 _MOMENT = 0.05  # seconds: far longer than any callback takes
 
@@ -62,8 +61,7 @@ def _open_closed_streams() -> None:
 
 
 def _run(arguments: list[str], program: str) -> int:
-    status: int = import_quickly(_RUN).run(arguments, program)
-    return status
+    return later.run.run(arguments, program)
 
 
 def _end(number: int, frame: object) -> NoReturn:

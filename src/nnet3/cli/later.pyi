@@ -1,4 +1,4 @@
-# Modules that need PyTorch, by the names that verbs use. This is the only list of them.
+# Modules that the command line imports when it first uses them. This is the only list of them.
 from nnet3 import (
     asr as asr,
     chain as chain,
@@ -35,6 +35,7 @@ from nnet3.cli import (
     outputs_of_egs as outputs_of_egs,
     priors as priors,
     profile_network as profile_network,
+    run as run,
     scoring as scoring,
     shared_tables as shared_tables,
     show_stages as show_stages,

@@ -1,7 +1,4 @@
-"""Modules imported at their first use: modules that need PyTorch.
-
-A verb's file declares options and does the work; help and wrong usage need only the declarations.
-"""
+"""Imports in a process of the command line: without the collection of garbage, and ended at once by Ctrl-C."""
 
 from __future__ import annotations
 

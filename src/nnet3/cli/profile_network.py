@@ -41,7 +41,7 @@ def print_profile(
     nnet = read_network_or_config(network)
     print_warnings(nnet.warnings)
     if not nnet.is_simple:
-        raise click.UsageError(f"only a simple network can be profiled: {what_is_simple(nnet)}")
+        raise click.UsageError(f"only a simple network can be profiled: {what_is_simple(nnet.parts)}")
     if not train:
         prepare_for_test(nnet)
     nnet.to(device=device)

@@ -18,7 +18,8 @@ from click.shell_completion import shell_complete
 from nnet3.cli.kaldi_arguments import explain_unknown
 from nnet3.cli.lazy import INTERRUPTED
 from nnet3.cli.messages import plain_warnings, say
-from nnet3.cli.registry import find_program, find_verb, options_of_verbs, verb_names, verbs_by_family
+from nnet3.cli.registry import find_program, find_verb, options_of_verbs
+from nnet3.cli.verb_table import FAMILIES, VERBS
 from nnet3.errors import Nnet3Error, is_out_of_memory
 from nnet3.text import did_you_mean
 
@@ -33,22 +34,22 @@ class _Verbs(click.Group):
     """Imports a verb's file only when that verb is used or helped with."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(verb_names())
+        return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return find_verb(cmd_name) if cmd_name in verb_names() else None
+        return find_verb(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in verb_names() and not args[0].startswith("-"):
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
             raise click.UsageError(_no_such_verb(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for family, verbs in verbs_by_family().items():
-            with formatter.section(family):
-                formatter.write_dl([(verb.name or "", verb.short_help or "") for verb in verbs])
+        for family, heading in FAMILIES.items():
+            with formatter.section(heading):
+                formatter.write_dl([(each.name, each.summary) for each in VERBS.values() if each.family == family])
 
 
 @click.group(
@@ -134,7 +135,7 @@ def _no_such_verb(word: str) -> str:
         return f"there is no verb '{word}': say 'nnet3 {verb.name}', or '{word}' alone"
     if word.startswith("nnet3-"):
         return f"there is no verb '{word}', nor one for that program of Kaldi yet; 'nnet3 --help' lists the verbs"
-    hint = did_you_mean(word, verb_names())
+    hint = did_you_mean(word, VERBS)
     return f"there is no verb '{word}'{'; ' + hint if hint else ''}"
 
 

@@ -19,12 +19,11 @@ from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import AccessKind, Command, Life, OperandField
 from nnet3.ir.passes.pipeline import optimize, optimize as run_passes
-from nnet3.ir.printer import format_command, introductions, numbered_command, summary
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.plan import Plan
-from nnet3.runtime.planner import plan
+from nnet3.runtime.planning import plan
 from nnet3.runtime.profile import profile
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
 
@@ -41,7 +40,7 @@ def grouped_commands(
 
     `max_commands`: the largest number of commands printed; the number of commands left out follows.
     """
-    lines = [summary(computation), *introductions(computation)]
+    lines = [f"# {computation.summary()}", *computation.introductions()]
     backward = any(io.deriv for io in (*computation.inputs, *computation.outputs))
     phase = "forward" if backward else ""
     group: tuple[str, bool] | None = None
@@ -50,7 +49,7 @@ def grouped_commands(
         if subject is not None and subject != group:
             group = subject
             lines += ["", f"# {phase + ': ' if phase else ''}{_comment(nnet, *subject)}"]
-        lines.append(_with_time(numbered_command(computation, number), number, seconds))
+        lines.append(_with_time(computation.numbered_command(number), number, seconds))
         if isinstance(command, SegmentMarker):
             phase, group = "backward" if backward else "", None
     left_out = len(computation.commands) - len(computation.commands[:max_commands])
@@ -141,7 +140,7 @@ def _sizes(before: NnetComputation, old: Plan, after: NnetComputation, new: Plan
 
 def _changes(before: NnetComputation, after: NnetComputation) -> Iterator[str]:
     """Yields the removed and new commands, with a line of context, without their numbers."""
-    old, new = ([format_command(each, command) for command in each.commands] for each in (before, after))
+    old, new = ([command.text(each) for command in each.commands] for each in (before, after))
     found = difflib.unified_diff(old, new, n=_LINES_AROUND, lineterm="")
     return (line for number, line in enumerate(found) if number > 1 and not line.startswith("@@"))
 

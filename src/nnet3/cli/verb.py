@@ -18,17 +18,22 @@ from nnet3.cli import later
 from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL, integer
+from nnet3.cli.verb_table import VERBS
 
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 
 
 class Verb(click.Command):
-    """A command with Kaldi's global options: `--config` acts before click parses, the others when the verb runs."""
+    """A command with Kaldi's global options: `--config` acts before click parses, the others when the verb runs.
 
-    def __init__(self, *args: Any, program: str = "", program_defaults: dict[str, Any] | None = None, **settings: Any):
-        super().__init__(*args, **settings)
-        self.program, self.program_defaults = program, program_defaults or {}
+    Summary and Kaldi's program are those of the verb's name in the table.
+    """
+
+    def __init__(self, name: str, *, program_defaults: dict[str, Any] | None = None, **settings: Any):
+        listed = VERBS.get(name)
+        super().__init__(name, short_help=listed.summary if listed else None, **settings)
+        self.program, self.program_defaults = listed.program if listed else "", program_defaults or {}
         own = {name for parameter in self.params for name in parameter.opts}
         self.global_options = [option for option in _global_options() if not own.intersection(option.opts)]
         self.params = [*self.params, *self.global_options]
@@ -76,20 +81,22 @@ def _names_in(word: str) -> set[str]:
 
 
 def verb(
-    summary: str, program: str = "", program_defaults: dict[str, Any] | None = None, name: str = "", **others: Any
+    name: str = "", *, program_defaults: dict[str, Any] | None = None, help: str = ""
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Decorator: makes a verb of a function decorated by click options, with the function's name by default.
 
-    `program` is Kaldi's equivalent program; `program_defaults` are the options with other defaults under Kaldi's name.
-    The help is the function's docstring; its last paragraph, command lines as typed, is shown as examples.
+    `program_defaults` are the options with other defaults under the name of Kaldi's program. The help is by default the
+    function's docstring; its last paragraph, command lines as typed, is shown as examples.
     """
 
     def decorate(function: Callable[..., Any]) -> Verb:
-        said = {"short_help": summary, "program": program, "program_defaults": program_defaults}
-        help = _with_examples(inspect.cleandoc(others.pop("help", function.__doc__) or ""))
-        return click.command(name or function.__name__.replace("_", "-"), cls=Verb, help=help, **said | others)(
-            function
+        made = click.command(
+            name or function.__name__.replace("_", "-"),
+            cls=Verb,
+            help=_with_examples(inspect.cleandoc(help or function.__doc__ or "")),
+            program_defaults=program_defaults,
         )
+        return made(function)
 
     return decorate
 

@@ -22,8 +22,8 @@ from nnet3.cn.differentiation import Differentiated
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
-from nnet3.cn.program import Question
-from nnet3.cn.runners import Runners, UnitRunner
+from nnet3.cn.program import Program, Question
+from nnet3.cn.runners import Runner, Runners, UnitRunner
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
@@ -102,6 +102,15 @@ POLICIES: dict[str, Policy] = {
 }
 
 
+def _runners_of_units(network: Network) -> Runners:
+    """Returns runners of parts of the network's graph, see `UnitRunner`."""
+
+    def runner_of(program: Program) -> Runner:
+        return UnitRunner(program, network.dtype, network.device)
+
+    return Runners(network._state_of_runners, network._program_of, runner_of)
+
+
 @dataclass(frozen=True)
 class Dispatched:
     """One line of the record of an evaluation: which worker computed the values, or gradients, of a unit, and when
@@ -154,7 +163,7 @@ class AsynchronousEvaluator:
             self._copies |= {place: network.copy().to(device=place) for place in missing}
             networks = [network if place == network.device else self._copies[place] for place in places]
             self._workers = [
-                Worker(number, place, each, Runners(each, UnitRunner))
+                Worker(number, place, each, _runners_of_units(each))
                 for number, (place, each) in enumerate(zip(places, networks, strict=True))
             ]
         for worker_network in {id(worker.network): worker.network for worker in self._workers}.values():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, cast
+from typing import TypeVar, cast
 
 import torch
 
 from nnet3.cn.graph import NodeGraph
+from nnet3.cn.network_state import NetworkState
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
@@ -19,8 +20,7 @@ from nnet3.cn.registry import make_node
 from nnet3.errors import NetworkError, check_kind
 from nnet3.schedule.directed_graph import reached
 
-if TYPE_CHECKING:
-    from nnet3.cn.network import Network
+N = TypeVar("N", bound=NetworkState)
 
 
 def clone(
@@ -136,12 +136,12 @@ def _on_its_axis(
     return delay.operation
 
 
-def copy_network(network: Network) -> Network:
+def copy_network(network: N) -> N:
     """A copy of the network that shares nothing with the original."""
     return _made_of(network, _copies(network.nodes, {}, network.device))
 
 
-def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Network:
+def replace_nodes(network: N, replace: Mapping[Node | str, Node]) -> N:
     """See `Network.replace`."""
     check_kind(replace, Mapping, "what is replaced", "a mapping from nodes or names to nodes")
     others = {network.find(old): as_node(new, f"what takes the place of {old!r}") for old, new in replace.items()}
@@ -164,7 +164,7 @@ def replace_nodes(network: Network, replace: Mapping[Node | str, Node]) -> Netwo
     return _made_of(network, {root: copies[others.get(root, root)] for root in network._nodes.roots})
 
 
-def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
+def _made_of(network: N, copies: Mapping[Node, Node]) -> N:
     """A network of the same kind with the copies of criteria and outputs in the originals' places."""
     criteria: dict[Node, float] = {}
     for node, weight in network.criteria.items():
@@ -183,7 +183,7 @@ def _made_of(network: Network, copies: Mapping[Node, Node]) -> Network:
     return result
 
 
-def copy_contents(network: Network, copy: Network) -> None:
+def copy_contents(network: NetworkState, copy: NetworkState) -> None:
     """Give a copy of the network all contents that may have changed since copying; the copy stays on its device."""
     copy.to(network.dtype)
     copy.compile_options = network.compile_options

@@ -10,8 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import is_
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,13 +17,7 @@ from torch import Tensor
 
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation
 from nnet3.cn.samples import SampleLayout
-
-if TYPE_CHECKING:
-    from nnet3.cn.network_state import NetworkState
-    from nnet3.cn.node import Gradients
-    from nnet3.cn.program import Program, Question
 
 _INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -68,45 +60,6 @@ def _integers(tensor: Tensor) -> Tensor:
     bits = tensor.detach().view(_INTEGER_OF_SIZE[tensor.element_size()])
     together = bits.is_contiguous() and bits.numel() * bits.element_size() % 8 == 0
     return bits.view(-1).view(torch.int64) if together else bits
-
-
-def state_of_runners(question: Question, network: NetworkState) -> tuple[object, ...]:
-    """Returns the dependences of runners besides the question's key, while the bonds of the runners last."""
-    variants = question.graph.variants(question.training)
-    recorders = tuple(map(id, network.recorders.values()))
-    return variants, network.compile_options, network._dtype, network._device, recorders
-
-
-class Bonds:
-    """The memory and the objects in use by a runner of a program, as found on creation."""
-
-    def __init__(self, program: Program, gradients: Gradients):
-        source, question = program.source, program.question
-        stored = [(node, number) for node, number in source.number.items() if node.is_stored]
-        self._known, self._training = gradients, question.training
-        self._values = [(node, node.memory.detach()) for node, _ in stored]
-        taught = [node for node, number in stored if source.nodes[number].gradient]
-        self._gradients = [(node, gradients.of(node), gradients.of(node).detach()) for node in taught]
-        keepers = [n for n in source.number if not n.is_stored and n not in question.given and _keeps(n)]
-        self._objects = [(node, node.operation.held(self._training)) for node in keepers]
-
-    def hold(self) -> bool:
-        """True if memory and objects are unchanged."""
-        for node, memory in self._values:
-            if not memory.is_set_to(node.memory) or memory.dtype != node.memory.dtype:
-                return False
-        for node, gradient, memory in self._gradients:
-            if self._known.get(node) is not gradient or not memory.is_set_to(gradient):
-                return False
-        for node, objects in self._objects:
-            now = node.operation.held(self._training)
-            if len(now) != len(objects) or not all(map(is_, now, objects)):
-                return False
-        return True
-
-
-def _keeps(node: Node) -> bool:
-    return type(node.operation).held is not Operation.held
 
 
 class Stamps:

@@ -193,8 +193,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         layouts = self._take(task.roots, inputs)
         if self._nodes.is_staged:
             asked = task.question
-            run = StagedRun(
-                self, layouts, task.needed, asked.outputs, {}, asked.flags, extra, training, stores_statistics=stores
+            run = self._staged(
+                *(layouts, task.needed, asked.outputs, {}, asked.flags, extra),
+                training=training,
+                stores_statistics=stores,
             )
             return self._backward_in_stages(run, criteria, extra, task.final)
         layout = layouts.on("")

@@ -14,7 +14,6 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts, SampleLayout
-from nnet3.cn.staged import StagedRun
 from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import warn_of_gradient
 from nnet3.text import did_you_mean
@@ -63,7 +62,7 @@ class EvaluatedNetwork(NetworkState):
         """The values of outputs, from the values of inputs and of valid nodes."""
         if self._nodes.is_staged:
             values = {node: value for node, value in known.items() if node in valid or not node.is_evaluated}
-            run = StagedRun(self, layouts, needed, outputs, values, training=training)
+            run = self._staged(layouts, needed, outputs, values, training=training)
             run.run()
             return {node: run.values[node] for node in outputs}
         given = tuple(node for node in needed if node in valid)

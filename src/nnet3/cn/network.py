@@ -13,7 +13,7 @@ from nnet3.cn.copying import copy_network, replace_nodes
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
-from nnet3.cn.node_text import describe_network, describe_order
+from nnet3.cn.node_text import describe_order
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import (
     forward_order_with_loops,
@@ -150,7 +150,7 @@ class Network(DifferentiatedNetwork):
         flags = need_gradient_flags(roots) if gradients else {}
         roots = [root for root in roots if root.is_evaluated]
         needed = needed_nodes(self._nodes.nodes, roots, ())
-        return StagedRun(self, layouts, needed, roots, values, flags, training=gradients and self.training)
+        return self._staged(layouts, needed, roots, values, flags, training=gradients and self.training)
 
     def profile(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, repeats: int = 3
@@ -240,7 +240,23 @@ class Network(DifferentiatedNetwork):
         return f"<p>{html.escape(repr(self))}</p>{drawn}{folded('nodes', str(self))}"
 
     def __str__(self) -> str:
-        return describe_network(self)
+        """A line for each node, inputs and parameters first, then criteria and outputs."""
+        names = self.names
+        leaves = [node for node in self.nodes if not node.operands]
+        leaves.sort(key=lambda node: node.is_parameter)
+        others = [node for node in self.nodes if node.operands]
+        rows = []
+        for node in [*leaves, *others]:
+            kind = "constant" if getattr(node.operation, "constant", False) else "frozen"
+            options = kind if node.is_parameter and not node.trainable else ""
+            operands = ", ".join(names[operand] for operand in node.operands)
+            rows.append((names[node], f": {node.type}", operands, str(node.shape), options))
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        for node, weight in self.criteria.items():
+            lines.append(f"criterion {names[node]}" + (f" x {weight:g}" if weight != 1 else ""))
+        lines += [f"output {name}: {names[node]}" for name, node in self.outputs.items()]
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         parameters = sum(node.memory.numel() for node in self._nodes.parameters if node.trainable)

@@ -21,11 +21,12 @@ from nnet3.cn.natural_gradient import NaturalGradients
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError, check_finite
+from nnet3.cn.options_by_name import OptionsByName
 from nnet3.cn.shared_minibatch import share_of, sum_gradients
-from nnet3.cn.training_options import NetworkTrainingOptions, OptionsByName
 from nnet3.components import Component
 from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.errors import TrainingError, check_kind
+from nnet3.options.network_training import NetworkTrainingOptions
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.running_state import (
     Before,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from nnet3.cn.program import Program, Question
 from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runner, Runners
 from nnet3.cn.samples import Layouts, checked_layout
+from nnet3.cn.staged import StagedRun
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
 from nnet3.ir.kernel import Kernel
@@ -82,7 +84,7 @@ class NetworkState:
         self.cache = default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self.recorders: dict[str, Kernel] = {}  # that take the places of kernels, by name; see `natural_gradient`
-        self._runners = Runners(self)
+        self._runners = Runners(self._state_of_runners, self._program_of, self._runner_of)
         self._stamps = Stamps(self._nodes)
         self._gradients = Gradients(self._nodes.looked_up)
         self._has_warned = False  # of samples that are no sequences
@@ -339,6 +341,28 @@ class NetworkState:
 
     def _runner(self, question: Question) -> Runner:
         return self._runners.find(question)
+
+    def _staged(
+        self,
+        layouts: Layouts,
+        needed: Collection[Node],
+        keep: Collection[Node],
+        values: dict[Node, Tensor],
+        flags: Mapping[Node, bool] = MappingProxyType({}),
+        probes: Collection[Node] = (),
+        *,
+        training: bool = False,
+        stores_statistics: bool = False,
+    ) -> StagedRun:
+        """One computation in stages, see `StagedRun`."""
+        told = flags, probes, training, stores_statistics, tuple(self.recorders)
+        return StagedRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
+
+    def _state_of_runners(self, question: Question) -> tuple[object, ...]:
+        """The dependences of runners besides the question's key, while the bonds of the runners last."""
+        variants = question.graph.variants(question.training)
+        recorders = tuple(map(id, self.recorders.values()))
+        return variants, self.compile_options, self._dtype, self._device, recorders
 
     def _runner_of(self, program: Program) -> Runner:
         return Runner(program, self.generator, self._gradients, self.dtype, self.device, self.recorders)

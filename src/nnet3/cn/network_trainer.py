@@ -8,8 +8,8 @@ import torch
 
 from nnet3.cn.network import Network
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining
-from nnet3.cn.training_options import NetworkTrainingOptions
 from nnet3.errors import TrainingError, check_kind
+from nnet3.options.network_training import NetworkTrainingOptions
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.trainable import Restorable
 from nnet3.train.trainer import MinibatchTrainer, StepResult

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 from nnet3.cn.order import Composite
-
-if TYPE_CHECKING:
-    from nnet3.cn.network import Network
-
 
 Names = Mapping[Node, str]
 
@@ -60,23 +55,3 @@ def describe_node(node: Node, names: Mapping[Node, str]) -> str:
     """`{name : type}`, the names of the operands, and the shape."""
     operands = f" <- {', '.join(names[operand] for operand in node.operands)}" if node.operands else ""
     return f"{{{names[node]} : {node.type}}}{operands}    {node.shape}"
-
-
-def describe_network(network: Network) -> str:
-    """A line for each node, inputs and parameters first, then criteria and outputs."""
-    names = network.names
-    leaves = [node for node in network.nodes if not node.operands]
-    leaves.sort(key=lambda node: node.is_parameter)
-    others = [node for node in network.nodes if node.operands]
-    rows = []
-    for node in [*leaves, *others]:
-        kind = "constant" if getattr(node.operation, "constant", False) else "frozen"
-        options = kind if node.is_parameter and not node.trainable else ""
-        operands = ", ".join(names[operand] for operand in node.operands)
-        rows.append((names[node], f": {node.type}", operands, str(node.shape), options))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    for node, weight in network.criteria.items():
-        lines.append(f"criterion {names[node]}" + (f" x {weight:g}" if weight != 1 else ""))
-    lines += [f"output {name}: {names[node]}" for name, node in network.outputs.items()]
-    return "\n".join(lines)

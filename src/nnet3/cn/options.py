@@ -1,20 +1,42 @@
-"""Options of operations: the allowed kinds of values, checked alike from Python and from files."""
+"""Options of operations: fields of a dataclass, whose annotations say the kinds of values in Python and in files."""
 
 from __future__ import annotations
 
-import math
+import functools
 import numbers
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from nnet3.errors import ArgumentError
+from nnet3.text.values import Boolean, Integer, Integers, Number, Rule, Text, Value, above
 
 _KIND = re.compile(r"(?:int|float|bool|str|tuple\[int(?:, (?:int|\.\.\.))*\])(?: \| None)?\Z")
-_EXPECTED = {"int": "an integer", "float": "a finite number", "bool": "True or False", "str": "a text"}
-_MOST = 2**31  # integers are smaller: rows and times are counted in 32 bits
+_LEAST = -(2**31)  # integers are larger, and smaller than 2^31: rows and times are counted in 32 bits
+_INTEGER = Integer(above(_LEAST))
+
+
+@dataclass(frozen=True)
+class _Finite(Number):
+    def take(self, value: Any) -> float:
+        return super().take(_INTEGER.checked(value) if isinstance(value, numbers.Integral) else value)
+
+
+@dataclass(frozen=True)
+class _Tuple(Integers):
+    def take(self, value: Any) -> tuple[int, ...]:
+        return super().take("" if isinstance(value, numbers.Integral) else value)
+
+
+#: By annotation: the kind, and what it is called in Python.
+_PLAIN: dict[str, tuple[Value, str]] = {
+    "int": (_INTEGER, "an integer"),
+    "float": (_Finite(), "a finite number"),
+    "bool": (Boolean(), "True or False"),
+    "str": (Text(), "a text"),
+}
 
 
 def kinds_of_fields(made: type) -> dict[str, str]:
@@ -31,30 +53,26 @@ def is_kind(annotation: str) -> bool:
     return _KIND.match(annotation) is not None
 
 
-def checked_option(value: Any, kind: str, what: str) -> Any:
+def checked_option(value: Any, annotation: str, what: str) -> Any:
     """The value as a plain int, float, bool, str, tuple or None. Raises ArgumentError for one that does not fit."""
-    plain = kind.removesuffix(" | None")
-    if value is None and plain != kind:
+    plain = annotation.removesuffix(" | None")
+    if value is None and plain != annotation:
         return None
-    sizes = plain.removeprefix("tuple[").removesuffix("]").split(", ")
-    if plain.startswith("tuple"):
-        fits = isinstance(value, tuple | list) and ("..." in sizes or len(value) == len(sizes))
-        if fits and all(_fits(element, "int") for element in value):
-            return tuple(int(element) for element in value)
-        expected = "integers" if "..." in sizes else f"{len(sizes)} integers"
-    else:
-        if _fits(value, plain):
-            return {"int": int, "float": float, "bool": bool, "str": str}[plain](value)
-        expected = _EXPECTED[plain]
-    raise ArgumentError(f"{what} must be {expected}{' or None' if plain != kind else ''}, got {value!r}")
+    kind, words = _PLAIN.get(plain) or _integers(plain)
+    try:
+        return kind.checked(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:
+        or_none = " or None" if plain != annotation else ""
+        raise ArgumentError(f"{what} must be {words}{or_none}, got {value!r}") from None
 
 
-def _fits(value: Any, kind: str) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return kind == "bool"
-    if kind == "int":
-        return isinstance(value, numbers.Integral) and abs(int(value)) < _MOST
-    if kind == "float":
-        whole = isinstance(value, numbers.Integral)
-        return abs(int(value)) < _MOST if whole else isinstance(value, numbers.Real) and math.isfinite(value)
-    return kind == "str" and isinstance(value, str)
+@functools.cache
+def _integers(annotation: str) -> tuple[Value, str]:
+    """The kind of tuples of integers, of one length unless the annotation has dots, and what it is called."""
+    sizes = annotation.removeprefix("tuple[").removesuffix("]").split(", ")
+    words = "integers" if "..." in sizes else f"{len(sizes)} integers"
+
+    def holds(found: tuple[int, ...]) -> bool:
+        return ("..." in sizes or len(found) == len(sizes)) and min(found, default=0) > _LEAST
+
+    return _Tuple(Rule(words, holds)), words

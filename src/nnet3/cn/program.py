@@ -29,6 +29,7 @@ from nnet3.driver import (
 from nnet3.errors import ComputationCheckError
 from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import NotRaggedError
+from nnet3.families.restriction import restricted
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
@@ -176,7 +177,7 @@ class Program:
             question.graph.ragged[key] = ragged
         shorter = [length - each for each in layout.lengths]
         try:
-            computation = ragged.program.at(shorter)
+            computation = restricted(ragged.program, shorter)
             ragged.check(shorter, computation)
         except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
             return None

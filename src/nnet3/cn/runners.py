@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nnet3.cn.dependence import Bonds, state_of_runners
 from nnet3.cn.node import Gradients, Node
-from nnet3.cn.operation import OperationState
+from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.program import Program, Question
 from nnet3.cn.source import GRADIENT, PROBE, SEQUENCE
 from nnet3.cn.stepped import SteppedInputs, contexts_of
 from nnet3.ir.kernel import Kernel
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.kept_again import KeptAgain
-
-if TYPE_CHECKING:
-    from nnet3.cn.network_state import NetworkState
 
 _MOST_RUNNERS = 128
 _MOST_SEQUENCES = 32  # for sequences of some lengths: each may take half a megabyte
@@ -31,6 +28,38 @@ _MOST_ONCE = 4  # and of these, for lengths that were seen once
 @dataclass
 class _Kernels:
     components: Mapping[str, Any]
+
+
+class Bonds:
+    """The memory and the objects in use by a runner of a program, as found on creation."""
+
+    def __init__(self, program: Program, gradients: Gradients):
+        source, question = program.source, program.question
+        stored = [(node, number) for node, number in source.number.items() if node.is_stored]
+        self._known, self._training = gradients, question.training
+        self._values = [(node, node.memory.detach()) for node, _ in stored]
+        taught = [node for node, number in stored if source.nodes[number].gradient]
+        self._gradients = [(node, gradients.of(node), gradients.of(node).detach()) for node in taught]
+        keepers = [n for n in source.number if not n.is_stored and n not in question.given and _keeps(n)]
+        self._objects = [(node, node.operation.held(self._training)) for node in keepers]
+
+    def hold(self) -> bool:
+        """True if memory and objects are unchanged."""
+        for node, memory in self._values:
+            if not memory.is_set_to(node.memory) or memory.dtype != node.memory.dtype:
+                return False
+        for node, gradient, memory in self._gradients:
+            if self._known.get(node) is not gradient or not memory.is_set_to(gradient):
+                return False
+        for node, objects in self._objects:
+            now = node.operation.held(self._training)
+            if len(now) != len(objects) or not all(map(is_, now, objects)):
+                return False
+        return True
+
+
+def _keeps(node: Node) -> bool:
+    return type(node.operation).held is not Operation.held
 
 
 class Runner:
@@ -201,9 +230,17 @@ class Runners:
     The last runners are kept; runners for sequences from the second time on, since most lengths do not come again.
     """
 
-    def __init__(self, network: NetworkState, kind: type[UnitRunner] | None = None) -> None:
-        """`kind`: of other runners than the network makes."""
-        self.network, self._kind = network, kind
+    def __init__(
+        self,
+        state: Callable[[Question], tuple[object, ...]],
+        program_of: Callable[[Question, Program | None], Program],
+        runner_of: Callable[[Program], Runner],
+    ) -> None:
+        """`state`: the dependences of a runner besides the question's key, while the bonds of the runner last.
+
+        `program_of`: the program of a question, like that of an equal question if one is given.
+        """
+        self._state, self._program_of, self._runner_of = state, program_of, runner_of
         self._of_samples = KeptAgain[Runner](_MOST_RUNNERS, _MOST_RUNNERS)
         self._of_sequences = KeptAgain[Runner](_MOST_SEQUENCES, _MOST_ONCE)
         self._last: tuple[Question, tuple[object, ...], Runner] | None = None
@@ -213,7 +250,7 @@ class Runners:
 
     def find(self, question: Question) -> Runner:
         """The runner for a question: a known runner that works on the present objects and memory, or else a new one."""
-        state = state_of_runners(question, self.network)
+        state = self._state(question)
         if self._last is not None:
             asked, before, runner = self._last
             if asked is question and before == state and runner.is_current():
@@ -233,10 +270,10 @@ class Runners:
         """
         if spare is not None and not spare.is_current():
             spare = None
-        program = self.network._program_of(question, None if spare is None else spare.program)
+        program = self._program_of(question, None if spare is None else spare.program)
         if spare is not None and spare.change(program):
             return spare
-        return self.network._runner_of(program) if self._kind is None else self._kind(program, self.network)
+        return self._runner_of(program)
 
     def clear(self) -> None:
         self._last = None
@@ -247,9 +284,9 @@ class Runners:
 class UnitRunner(Runner):
     """A runner with random numbers and memory for gradients of its own: units may share parameters."""
 
-    def __init__(self, program: Program, network: NetworkState):
+    def __init__(self, program: Program, dtype: torch.dtype, device: torch.device):
         self.generator = torch.Generator()
-        super().__init__(program, self.generator, Gradients(), network.dtype, network.device, {})
+        super().__init__(program, self.generator, Gradients(), dtype, device, {})
 
     def backward(self, seeds: Mapping[Node, float | Tensor]) -> dict[Node, Tensor]:
         for node in set(self.gradients) - self.overwritten:

@@ -6,14 +6,15 @@ Autograd goes through all stages: a program is a function whose derivative is th
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import describe_node
 from nnet3.cn.program import Question
@@ -24,9 +25,6 @@ from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands
 from nnet3.cn.whole import SampleRows, WholeOperation
 from nnet3.runtime.profile import CommandTime, Profiler, ProfileReport
 from nnet3.text.html import folded
-
-if TYPE_CHECKING:
-    from nnet3.cn.network_state import NetworkState
 
 Seen = TypeVar("Seen")
 
@@ -181,9 +179,11 @@ class StagedRun:
 
     `values` begins with the known values. With `flags` (whether the gradient of each node is needed) values have a
     history for autograd. `leaves`: the parameters read by PyTorch, by node. `probed`: gradients of `probes`.
+    `apart`: see `Question`.
     """
 
-    network: NetworkState
+    graph: NodeGraph
+    runner_of: Callable[[Question], Runner]
     layouts: Layouts
     needed: Collection[Node]
     keep: Collection[Node]
@@ -192,6 +192,7 @@ class StagedRun:
     probes: Collection[Node] = ()
     training: bool = False
     stores_statistics: bool = False
+    apart: tuple[str, ...] = ()
     leaves: dict[Node, Tensor] = field(default_factory=dict)
     probed: dict[Node, Tensor] = field(default_factory=dict)
     profiler: StagesProfiler | None = None
@@ -208,14 +209,14 @@ class StagedRun:
     def parts(self) -> Iterator[ProgramPart | Node]:
         """The parts computed one after another: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
-        for stage in self.network._nodes.stages:
+        for stage in self.graph.stages:
             nodes = [node for node in stage.nodes if node in waiting]
             if nodes:
                 yield self._part(stage, nodes, exported) if stage.place.is_program else nodes[0]
 
     def _exported(self) -> set[Node]:
         """Nodes with wanted values, and nodes used by other stages."""
-        stage_of = {node: stage for stage in self.network._nodes.stages for node in stage.nodes}
+        stage_of = {node: stage for stage in self.graph.stages for node in stage.nodes}
         used = {
             operand
             for node in self.needed
@@ -254,22 +255,22 @@ class StagedRun:
         flagged = {node for node in (*nodes, *used, *contexts) if self.flags.get(node, False)}
         has_components = any(node.operation.parameters() for node in nodes)
         question = Question(
-            self.network._nodes,
+            self.graph,
             outputs,
             self._layout_of_stage(stage, (*nodes, *given)),
             given=tuple(node for node in given if node.is_evaluated),
             criteria=tuple(node for node in outputs if node in flagged),
-            flags=dict.fromkeys((node for node in self.network._nodes.nodes if node in flagged), True),
+            flags=dict.fromkeys((node for node in self.graph.nodes if node in flagged), True),
             probes=tuple(node for node in nodes if node in self.probes),
             training=self.training,
             stores_statistics=self.stores_statistics and has_components,
-            apart=tuple(self.network.recorders),
+            apart=self.apart,
         )
         return ProgramPart(question, given, contexts)
 
     def _program(self, part: ProgramPart) -> None:
         question, outputs = part.question, part.question.outputs
-        runner = self.network._runner(question)
+        runner = self.runner_of(question)
         values = [self._value(node) for node in (*part.given, *part.contexts)]
         layouts = {node: self._layout(node) for node in part.contexts}
         call = ProgramCall(runner, part.given, layouts, question.layout, outputs, self.probed, self.profiler)

@@ -24,9 +24,11 @@ from nnet3.cn.network_run import Batches, BatchSource, History, NetworkRun
 from nnet3.cn.network_trainer import NetworkTrainer
 from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError
-from nnet3.cn.training_options import NetworkTrainingOptions, OptionsByName
+from nnet3.cn.options_by_name import OptionsByName
 from nnet3.errors import TrainingError, check_kind
 from nnet3.kaldi_io.files import check_is_path
+from nnet3.options.network_training import NetworkTrainingOptions
+from nnet3.options.run import DistributedSection, OutputSection
 from nnet3.runs.around_run import begin_run, checkpoint_to_go_on_from, recording_errors
 from nnet3.runs.beginning import check_same_everywhere, check_same_run, environment, locked, prepare_folder
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints
@@ -34,7 +36,6 @@ from nnet3.runs.display import Display
 from nnet3.runs.packing import check_can_save
 from nnet3.runs.parallel import SharedSteps
 from nnet3.runs.reports import Reports, Words
-from nnet3.runs.sections import DistributedSection, OutputSection
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.stop import StopRequest
 from nnet3.runs.training_run import LoopSettings, Progress

@@ -3,9 +3,9 @@
 import importlib
 import pkgutil
 
-import lazy_loader
+from nnet3.stubs import attach_stub
 
 for _module in pkgutil.iter_modules(__path__):  # every family, so that its types are registered
     importlib.import_module(f"{__name__}.{_module.name}")
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

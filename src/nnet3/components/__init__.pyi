@@ -1,5 +1,9 @@
 # The public names of nnet3.components, and where each lives.
-from .base import Component as Component, Properties as Properties
+from .base import (
+    Component as Component,
+    Properties as Properties,
+    UpdatableComponent as UpdatableComponent,
+)
 from .random_source import RandomSource as RandomSource
 from .registry import (
     COMPONENT_TYPES as COMPONENT_TYPES,
@@ -8,4 +12,3 @@ from .registry import (
     read as read,
     read_from as read_from,
 )
-from .updatable import UpdatableComponent as UpdatableComponent

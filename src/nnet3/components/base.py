@@ -11,13 +11,17 @@ import abc
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.components.field_table import Field
 from nnet3.components.form import ComponentForm
+from nnet3.components.index_arrays import IndexArrays, load_fields
+from nnet3.components.kinds import BOOLEAN, RATE
+from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.promises import PromisesToProofs
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
@@ -25,10 +29,6 @@ from nnet3.errors import ComponentError
 from nnet3.index import indexes_at
 from nnet3.ir.matrices import Matrix, as_tensor, warn_of_gradient
 from nnet3.native.operations import Operations
-
-if TYPE_CHECKING:
-    from nnet3.components.natural_gradient import OnlineNaturalGradient
-    from nnet3.components.updatable import UpdatableComponent
 
 
 class Properties(enum.IntFlag):
@@ -52,8 +52,6 @@ class Properties(enum.IntFlag):
 Updated: TypeAlias = "Component | None"
 #: A derivative to be filled, or None if nobody wants it.
 Deriv: TypeAlias = "Tensor | None"
-#: The result of `precompute_indexes`: arrays of integers or truth values by name, numbers as arrays without axes.
-IndexArrays = dict[str, np.ndarray]
 
 
 _SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t shows
@@ -383,11 +381,78 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
 
 
-def on_device(array: np.ndarray, device: torch.device | str) -> Tensor:
-    """Returns a copy as a tensor, integers as int64."""
-    return torch.from_numpy(array.astype(np.int64 if array.dtype.kind in "iu" else array.dtype)).to(device)
+#: What the file of an updatable component begins with; each token may be absent, whatever version wrote it.
+HEADER = (
+    Field("learning_rate_factor", RATE, default=1.0, optional=True, omitted=1.0, hidden=1.0),
+    Field("is_gradient", BOOLEAN, None, optional=True, omitted=False, hidden=False),
+    Field("max_change", RATE, default=0.0, optional=True, omitted=0.0, hidden=0.0),
+    Field("l2_regularize", RATE, default=0.0, optional=True, omitted=0.0, hidden=0.0),
+    Field("learning_rate", RATE, default=0.001, optional=True),
+)
 
 
-def load_fields(arrays: Mapping[str, np.ndarray], device: torch.device | str) -> dict[str, Any]:
-    """Returns for each array a tensor on the device, or a plain number if it has no axes."""
-    return {name: array.item() if array.ndim == 0 else on_device(array, device) for name, array in arrays.items()}
+class UpdatableComponent(Component):
+    """`learning_rate` is the actual rate: the underlying one times `learning_rate_factor`."""
+
+    header_fields = HEADER
+    header_shown = ("learning_rate", "is_gradient", "l2_regularize", "learning_rate_factor", "max_change")
+    #: 0: no constraint; > 0: W W^T = scale^2 I with this scale; < 0: with a floating scale.
+    orthonormal_constraint: float = 0.0
+    #: The attributes that hold an OnlineNaturalGradient.
+    preconditioner_names: ClassVar[tuple[str, ...]] = ()
+    #: Whether `freeze_natural_gradient` does anything: in Kaldi some types go on learning in both steps of backstitch.
+    can_freeze: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.learning_rate = 0.001
+        self.learning_rate_factor = 1.0
+        self.max_change = 0.0
+        self.l2_regularize = 0.0
+        self.is_gradient = False
+
+    def copy_header(self, other: UpdatableComponent) -> None:
+        """Take over the rates, limits and flags of another component."""
+        for field in HEADER:
+            setattr(self, field.name, getattr(other, field.name))
+
+    @property
+    def updatable(self) -> UpdatableComponent | None:
+        return self if self.properties & Properties.UPDATABLE else None
+
+    def set_learning_rate(self, rate: float) -> None:
+        self.learning_rate = rate * self.learning_rate_factor
+
+    def set_actual_learning_rate(self, rate: float) -> None:
+        """Set the rate itself, whatever the factor."""
+        self.learning_rate = rate
+
+    def set_as_gradient(self) -> None:
+        self.learning_rate = 1.0
+        self.is_gradient = True
+
+    def forget_natural_gradient(self) -> None:
+        """Begin new estimates with the same settings."""
+        for name in self.preconditioner_names:
+            setattr(self, name, getattr(self, name).fresh())
+
+    @property
+    def natural_gradients(self) -> dict[str, OnlineNaturalGradient]:
+        return {name: getattr(self, name) for name in self.preconditioner_names}
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        for preconditioner in self.natural_gradients.values():
+            preconditioner.frozen = frozen and self.can_freeze
+
+    def add_rows(self, target: Tensor, rows: Tensor, preconditioner: OnlineNaturalGradient | None) -> None:
+        """target += rate c sum of the rows of G', with (G', c) = PD(G); G itself in a gradient copy, or for None."""
+        rate = self.learning_rate
+        if preconditioner is not None and not self.is_gradient:
+            rows, scale = preconditioner.precondition(rows)
+            rate *= float(scale)
+        target.add_(rows.sum(0), alpha=rate)
+
+    def dot(self, other: Component) -> float:
+        """Sum of products of all parameters with those of a component of the same type and size."""
+        theirs = other.parameters()
+        return sum(float((mine.double() * theirs[name].double()).sum()) for name, mine in self.parameters().items())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.affine import initial_linear
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import Field, Summary, length_of, mean_stddev, rms
 from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -16,7 +16,7 @@ from nnet3.components.per_element import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import whole_gradient
-from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
+from nnet3.components.updatable import OLD_IS_GRADIENT
 from nnet3.text import ConfigLine
 
 

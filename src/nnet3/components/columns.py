@@ -23,7 +23,7 @@ _MOST_COLUMNS = 2**31 - 1
 
 
 class _Sizes(Kind):
-    def read(self, reader: Reader, what: str, values: Values) -> np.ndarray:
+    def load(self, reader: Reader, what: str, values: Values) -> np.ndarray:
         start = reader.position
         sizes = reader.int_vector().astype(np.int64)
         if sizes.size == 0 or sizes.min() <= 0:
@@ -40,7 +40,7 @@ class _ColumnMap(Kind):
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> np.ndarray:
         return np.array(line.integers(key, separators=","), dtype=np.int64)
 
-    def read(self, reader: Reader, what: str, values: Values) -> np.ndarray:
+    def load(self, reader: Reader, what: str, values: Values) -> np.ndarray:
         if reader.binary and reader.raw_byte_peek() == ord("F"):
             return _column_map_of_old_file(reader.vector())
         return reader.int_vector().astype(np.int64)

@@ -9,13 +9,12 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import assign, read_fields, write_fields
 from nnet3.components.kinds import SIZE
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import create_from_line, read_from, register
 from nnet3.components.state import ComponentState
-from nnet3.components.updatable import UpdatableComponent
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
 
@@ -113,7 +112,7 @@ class CompositeComponent(UpdatableComponent):
         reader.expect("<MaxRowsProcess>")
         max_rows_process = reader.int32()
         reader.expect("<NumComponents>")
-        count = SIZE.read(reader, "<NumComponents>", {})
+        count = SIZE.load(reader, "<NumComponents>", {})
         if count > _MOST_PARTS:
             raise reader.error(f"<NumComponents> must be at most {_MOST_PARTS}, got {count}")
         parts: list[Component] = []

@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import Field, Summary, mean_stddev
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.updatable import UpdatableComponent
 from nnet3.text import ConfigLine
 
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, mean_stddev, packed, rms
 from nnet3.components.kinds import COUNT, SIZE, MatrixKind, Values, Vector, load_matrix_key
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
+from nnet3.components.updatable import OLD_IS_GRADIENT
 from nnet3.text import ConfigLine
 
 _ORDERS = ("yzx", "zyx")  # numbered so in files

@@ -213,7 +213,7 @@ class ConvolutionModel:
 class ModelKind(Kind):
     """A model as a value of a component in a file."""
 
-    def read(self, reader: Reader, what: str, values: Values) -> ConvolutionModel:
+    def load(self, reader: Reader, what: str, values: Values) -> ConvolutionModel:
         return ConvolutionModel.read(reader)
 
     def write(self, writer: Writer, value: Any) -> None:

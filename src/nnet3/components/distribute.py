@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.base import Component, IndexArrays, Properties
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, divisor_of
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import SIZE
 from nnet3.components.registry import register
 from nnet3.index import X, find_rows

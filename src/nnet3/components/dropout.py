@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, IndexArrays, Properties
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field, Same, divisor_of
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, COUNT, FLAG, INTEGER, PROPORTION, SIZE
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
@@ -182,7 +183,7 @@ class _Regions(Field):
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         if "specaugment_max_proportion" in values and reader.accept(self.token_text):
-            values[self.name] = SIZE.read(reader, self.token_text, values)
+            values[self.name] = SIZE.load(reader, self.token_text, values)
 
     def write(self, writer: Writer, component: Any) -> None:
         if component.specaugment_max_proportion != 0.0 and component.specaugment_max_regions != 1:

@@ -13,6 +13,7 @@ from torch import Tensor
 from nnet3.components.kinds import Kind, Values
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import ConfigLine
+from nnet3.text.declared import REQUIRED, Declared
 
 _PERCENTILES = (0, 1, 2, 5, 10, 20, 50, 80, 90, 95, 98, 99, 100)
 
@@ -83,7 +84,6 @@ def row_and_column_norms(name: str, matrix: Tensor) -> str:
     return f", {name}-row-norms={summarize_vector(rows)}, {name}-col-norms={summarize_vector(columns)}"
 
 
-REQUIRED: Any = object()
 ALWAYS: Any = object()
 
 
@@ -99,7 +99,7 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(Declared):
     """One value of a component, in the order of the file.
 
     `name` is the attribute; the config key and the token follow from it ("block-dim", "<BlockDim>") unless given, and
@@ -113,11 +113,9 @@ class Field:
     `old_token`: what old files have in the place of the token.
     """
 
-    name: str
     kind: Kind
     key: str | None = "-"
     token: str | None = "<>"
-    default: Any = REQUIRED
     check: Check | None = None
     optional: bool | str = False
     saved: bool = True
@@ -162,7 +160,7 @@ class Field:
         elif self.name in values:
             return  # an old file, where one token stands for both
         start = reader.position
-        value = self.kind.read(reader, what or self.label, values)
+        value = self.kind.load(reader, what or self.label, values)
         if self.name:
             values[self.name] = value
         fault = self.check(value, values) if self.check is not None else ""

@@ -8,21 +8,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import Field, Summary, format_number, rms, summarize_vector, value_of
 from nnet3.components.kinds import DOUBLE, INTEGER, RATE, SIZE, MatrixKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.updatable import (
-    ALPHA,
-    RANK,
-    UPDATE_PERIOD,
-    OnePreconditioner,
-    TwoPreconditioners,
-    UpdatableComponent,
-)
+from nnet3.components.updatable import ALPHA, RANK, UPDATE_PERIOD, OnePreconditioner, TwoPreconditioners
 from nnet3.native import operations
 from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine

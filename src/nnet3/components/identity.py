@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated, on_device
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, show
+from nnet3.components.index_arrays import IndexArrays, on_device
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, NUMBER, POSITIVE, RATE, REAL, SIZE, TALLY, Tally, Values
 from nnet3.components.nonlinearity import old_statistics
 from nnet3.components.registry import register
@@ -68,10 +69,10 @@ _INT32_MAX = 2**31 - 1
 class _Rounded(Tally):
     """A number of elements, as an int32."""
 
-    is_tensor: bool
+    is_tensor: bool = False
 
-    def read(self, reader: Reader, what: str, values: Values) -> Any:
-        count = float(COUNT.read(reader, what, values))
+    def load(self, reader: Reader, what: str, values: Values) -> Any:
+        count = float(COUNT.load(reader, what, values))
         return torch.tensor(count, dtype=torch.float64) if self.is_tensor else count
 
     def write(self, writer: Writer, value: Any) -> None:

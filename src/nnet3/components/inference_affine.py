@@ -13,7 +13,8 @@ from typing_extensions import Self
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.large_products import packed
-from nnet3.components.time_blocks import ALL_ROWS, ReadsTimeOffsets, RowBlock, TimeBlocks
+from nnet3.components.time_blocks import ALL_ROWS, RowBlock, TimeBlocks
+from nnet3.components.time_offsets import ReadsTimeOffsets
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
 

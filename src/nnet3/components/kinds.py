@@ -1,11 +1,11 @@
-"""Kinds of values that fields of components have: how each is read from a config line and a file, and written."""
+"""Kinds of values that stand in model files too: what a field of a component may be."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer, load_matrix, load_vector
-from nnet3.text import ConfigLine, values
-from nnet3.text.values import ANY, Rule, above, at_least, within
+from nnet3.text import ConfigLine
+from nnet3.text.values import ANY, Boolean, Integer, Integers, Number, Rule, Value, above, at_least, within
 
 _MOST_INPUTS = 100_000  # of one output; x-vectors have 10001
 _MOST_FRAMES = 1 << 24
@@ -97,15 +97,28 @@ def _load_key(line: ConfigLine, key: str, load: Callable[[str], np.ndarray]) -> 
 Values = Mapping[str, Any]
 
 
-class Kind(abc.ABC):
-    """Each method is given the token or key for its messages; `default` is empty or {"default": value}."""
+@dataclass(frozen=True)
+class Kind(Value):
+    """A kind of values in config lines and files. Methods are given the key or token for their messages.
+
+    `default` is empty or {"default": value}. Some kinds stand in files only.
+    """
+
+    kind: ClassVar[str] = "a value of a file"
+    rule: Rule = field(default=ANY, kw_only=True)
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> Any:
-        """The value of a config key. Raises ConfigError. Some kinds stand in files only."""
+        """The value of a config key. Raises ConfigError."""
+        return line.value(key, self, **default)
+
+    def read(self, text: str) -> Any:
         raise AssertionError(f"a field of kind {type(self).__name__} has no key in a config")
 
+    def take(self, value: Any) -> Any:
+        return value
+
     @abc.abstractmethod
-    def read(self, reader: Reader, what: str, values: Values) -> Any:
+    def load(self, reader: Reader, what: str, values: Values) -> Any:
         """The value behind a token. Raises ModelFormatError."""
 
     @abc.abstractmethod
@@ -117,16 +130,10 @@ _ONE_OR_MORE = at_least(1)
 
 
 @dataclass(frozen=True)
-class IntegerKind(Kind):
+class IntegerKind(Integer, Kind):
     """An int32."""
 
-    rule: Rule = ANY
-
-    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> int:
-        value: int = line.value(key, values.Integer(self.rule), **default)
-        return value
-
-    def read(self, reader: Reader, what: str, values: Values) -> int:
+    def load(self, reader: Reader, what: str, values: Values) -> int:
         return int(read_number(reader, what, self.rule, integer=True))
 
     def write(self, writer: Writer, value: Any) -> None:
@@ -147,19 +154,14 @@ class Rank(IntegerKind):
 
 
 @dataclass(frozen=True)
-class NumberKind(Kind):
-    """A finite float; in a file, anything unless `checked`. In binary files it has 4 bytes, or 8 if `double`."""
+class NumberKind(Number, Kind):
+    """A finite float; in a file, anything if `loose`. In binary files it has 4 bytes, or 8 if `double`."""
 
-    rule: Rule = ANY
-    checked: bool = True
+    loose: bool = False
     double: bool = False
 
-    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> float:
-        value: float = line.value(key, values.Number(self.rule), **default)
-        return value
-
-    def read(self, reader: Reader, what: str, values: Values) -> float:
-        return read_number(reader, what, self.rule) if self.checked else reader.real()
+    def load(self, reader: Reader, what: str, values: Values) -> float:
+        return reader.real() if self.loose else read_number(reader, what, self.rule)
 
     def write(self, writer: Writer, value: Any) -> None:
         if self.double:
@@ -169,13 +171,12 @@ class NumberKind(Kind):
 
 
 @dataclass(frozen=True)
-class IntegersKind(Kind):
+class IntegersKind(Integers, Kind):
     """A tuple of int32, separated by commas in a config line."""
 
-    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> tuple[int, ...]:
-        return tuple(line.integers(key, **default, separators=","))
+    with_gaps: bool = True
 
-    def read(self, reader: Reader, what: str, values: Values) -> tuple[int, ...]:
+    def load(self, reader: Reader, what: str, values: Values) -> tuple[int, ...]:
         return tuple(reader.int_vector().tolist())
 
     def write(self, writer: Writer, value: Any) -> None:
@@ -183,11 +184,10 @@ class IntegersKind(Kind):
 
 
 @dataclass(frozen=True)
-class BooleanKind(Kind):
-    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> bool:
-        return line.boolean(key, **default)
+class BooleanKind(Boolean, Kind):
+    """A truth value, by its first letter."""
 
-    def read(self, reader: Reader, what: str, values: Values) -> bool:
+    def load(self, reader: Reader, what: str, values: Values) -> bool:
         return reader.boolean()
 
     def write(self, writer: Writer, value: Any) -> None:
@@ -198,7 +198,7 @@ class BooleanKind(Kind):
 class Flag(BooleanKind):
     """A truth value, in a file its token alone, for True; use it with an `absent` of False."""
 
-    def read(self, reader: Reader, what: str, values: Values) -> bool:
+    def load(self, reader: Reader, what: str, values: Values) -> bool:
         return True
 
     def write(self, writer: Writer, value: Any) -> None:
@@ -209,7 +209,7 @@ class Flag(BooleanKind):
 class Tally(Kind):
     """A count in a tensor without axes, so that nothing waits for a device; no config key."""
 
-    def read(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
+    def load(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
         return torch.tensor(reader.real(), dtype=torch.float64)
 
     def write(self, writer: Writer, value: Any) -> None:
@@ -229,7 +229,7 @@ class Vector(Kind):
     may_be_empty: bool = False
     double: bool = False
 
-    def read(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
+    def load(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
         dim = None if self.dim is None else self.dim(values)
         if not self.statistic and not self.may_be_empty:
             return read_vector(reader, what, dim)
@@ -254,7 +254,7 @@ class MatrixKind(Kind):
     shape: Callable[[Values], tuple[int | None, int | None]] = lambda values: (None, None)
     statistic: bool = False
 
-    def read(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
+    def load(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
         matrix = read_matrix(reader, what, *self.shape(values))
         return matrix.double() if self.statistic else matrix
 
@@ -269,7 +269,7 @@ NUMBER, POSITIVE, FINITE, PROPORTION = (
     NumberKind(),
     NumberKind(within(0, 1)),
 )
-REAL, DOUBLE = NumberKind(checked=False), NumberKind(checked=False, double=True)
-RATE = NumberKind(at_least(0), checked=False)
+REAL, DOUBLE = NumberKind(loose=True), NumberKind(loose=True, double=True)
+RATE = NumberKind(at_least(0), loose=True)
 BOOLEAN, FLAG, TALLY = BooleanKind(), Flag(), Tally()
 VECTOR, MATRIX = Vector(), MatrixKind()

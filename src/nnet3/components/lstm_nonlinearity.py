@@ -7,14 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import Field, format_number, rms, summarize_vector
 from nnet3.components.kinds import BOOLEAN, DOUBLE, MatrixKind, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import blocks_of_rows, type_of_sums, whole_gradient
-from nnet3.components.updatable import UpdatableComponent
 from nnet3.native import operations
 from nnet3.native.operations import Operations
 from nnet3.text import ConfigLine

@@ -40,7 +40,7 @@ class _Threshold(Kind):
         value = line.number(key, _UNSET)
         return None if value == _UNSET else value
 
-    def read(self, reader: Reader, what: str, values: Values) -> float | None:
+    def load(self, reader: Reader, what: str, values: Values) -> float | None:
         value = reader.real()
         return None if value == _UNSET else value
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.field_table import (
     Field,
     Shown,
@@ -32,7 +32,6 @@ from nnet3.components.updatable import (
     UPDATE_PERIOD,
     OnePreconditioner,
     Setting,
-    UpdatableComponent,
 )
 from nnet3.kaldi_io import Reader
 from nnet3.native import operations

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.components.base import Component, IndexArrays, Properties
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Check, Field, format_number, packed
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector, too_wide
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
@@ -175,7 +176,7 @@ class AttentionMemo:
 
 
 class _Sums(Kind):
-    def read(self, reader: Reader, what: str, values: Values) -> Tensor:
+    def load(self, reader: Reader, what: str, values: Values) -> Tensor:
         return torch.from_numpy(reader.matrix(np.float64))
 
     def write(self, writer: Writer, value: Any) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import IndexArrays, Properties, load_fields
+from nnet3.components.base import Properties
 from nnet3.components.dropout import RandomComponent
 from nnet3.components.field_table import Field
+from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.kinds import FLAG, PROPORTION, SIZE, IntegerKind, Values
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from nnet3.components.base import Component, IndexArrays, Properties, load_fields
+from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field
+from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, NumberKind, Values, too_wide
 from nnet3.components.registry import register
 from nnet3.index import T, find_rows

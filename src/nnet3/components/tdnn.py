@@ -17,7 +17,8 @@ from nnet3.components.large_products import add_product
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
-from nnet3.components.time_blocks import ReadsTimeOffsets, TimeBlocks
+from nnet3.components.time_blocks import TimeBlocks
+from nnet3.components.time_offsets import ReadsTimeOffsets
 from nnet3.components.updatable import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
@@ -37,7 +38,7 @@ class _Alphas(Field):
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         token = reader.expect("<AlphaInOut>", "<Alpha>")
-        values["alpha_in"] = self.kind.read(reader, token, values)
+        values["alpha_in"] = self.kind.load(reader, token, values)
         if token == "<Alpha>":
             values["alpha_out"] = values["alpha_in"]
 

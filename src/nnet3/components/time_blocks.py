@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, IndexArrays, Properties, on_device
+from nnet3.components.index_arrays import on_device
 from nnet3.errors import RequestError
 from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows, unique_rows
 
@@ -302,30 +302,3 @@ def _fresh_first(blocks: list[RowBlock], num_input_rows: int) -> tuple[list[RowB
             fresh.append(block)
             rows[:] = True
     return fresh + others, len(fresh), np.flatnonzero(~covered)
-
-
-class ReadsTimeOffsets(Component):
-    """A component whose output at t depends on the input at t + o for each of its `time_offsets`, same n and x."""
-
-    properties = Properties.REORDERS_INDEXES
-    identity_indexes = False
-    rules_period = 1
-    needs_indexes = True
-    indexes_go_on = True
-
-    time_offsets: tuple[int, ...]
-
-    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
-        wanted = np.repeat(outputs[:, np.newaxis], len(self.time_offsets), axis=1)
-        wanted[:, :, 1] += np.array(self.time_offsets, np.int32)
-        return wanted
-
-    def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return order_rows(inputs, outputs, self.time_offsets)
-
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
-        arrays = time_blocks(inputs, outputs, self.time_offsets)
-        return arrays if need_backprop else arrays | {"uncovered": np.zeros(0, np.int64)}
-
-    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
-        return TimeBlocks.load(arrays, device)

@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
 
-from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
+from nnet3.components.base import Deriv, Properties, UpdatableComponent, Updated
 from nnet3.components.convolution_model import ConvolutionModel, ModelKind, TimeTaps
 from nnet3.components.field_table import Field, Summary, format_number, mean_stddev, rms, show
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, MatrixKind, NumberKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import whole_gradient
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
-from nnet3.components.updatable import RANKS_IN_ONE, TwoPreconditioners, UpdatableComponent
+from nnet3.components.updatable import RANKS_IN_ONE, TwoPreconditioners
 from nnet3.text import ConfigLine
 from nnet3.text.values import above
 

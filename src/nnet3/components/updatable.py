@@ -1,4 +1,4 @@
-"""Components with parameters: learning rates, max-change, l2, their header in files; settings of natural gradient."""
+"""Parts of components with parameters: the orthonormal constraint, and the settings of natural gradient."""
 
 from __future__ import annotations
 
@@ -8,89 +8,14 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import UpdatableComponent
 from nnet3.components.field_table import Field, Shown, show
-from nnet3.components.kinds import BOOLEAN, FINITE, NUMBER, POSITIVE, RANK_OR_DEFAULT, RATE, SIZE
+from nnet3.components.kinds import BOOLEAN, FINITE, NUMBER, POSITIVE, RANK_OR_DEFAULT, SIZE
 from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
 from nnet3.components.row_matrix import RowMatrix
 
-#: What the file of an updatable component begins with; each token may be absent, whatever version wrote it.
-HEADER = (
-    Field("learning_rate_factor", RATE, default=1.0, optional=True, omitted=1.0, hidden=1.0),
-    Field("is_gradient", BOOLEAN, None, optional=True, omitted=False, hidden=False),
-    Field("max_change", RATE, default=0.0, optional=True, omitted=0.0, hidden=0.0),
-    Field("l2_regularize", RATE, default=0.0, optional=True, omitted=0.0, hidden=0.0),
-    Field("learning_rate", RATE, default=0.001, optional=True),
-)
 #: Where old files have it, behind the parameters.
 OLD_IS_GRADIENT = Field("is_gradient", BOOLEAN, None, optional=True, saved=False)
-
-
-class UpdatableComponent(Component):
-    """`learning_rate` is the actual rate: the underlying one times `learning_rate_factor`."""
-
-    header_fields = HEADER
-    header_shown = ("learning_rate", "is_gradient", "l2_regularize", "learning_rate_factor", "max_change")
-    #: 0: no constraint; > 0: W W^T = scale^2 I with this scale; < 0: with a floating scale.
-    orthonormal_constraint: float = 0.0
-    #: The attributes that hold an OnlineNaturalGradient.
-    preconditioner_names: ClassVar[tuple[str, ...]] = ()
-    #: Whether `freeze_natural_gradient` does anything: in Kaldi some types go on learning in both steps of backstitch.
-    can_freeze: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.learning_rate = 0.001
-        self.learning_rate_factor = 1.0
-        self.max_change = 0.0
-        self.l2_regularize = 0.0
-        self.is_gradient = False
-
-    def copy_header(self, other: UpdatableComponent) -> None:
-        """Take over the rates, limits and flags of another component."""
-        for field in HEADER:
-            setattr(self, field.name, getattr(other, field.name))
-
-    @property
-    def updatable(self) -> UpdatableComponent | None:
-        return self if self.properties & Properties.UPDATABLE else None
-
-    def set_learning_rate(self, rate: float) -> None:
-        self.learning_rate = rate * self.learning_rate_factor
-
-    def set_actual_learning_rate(self, rate: float) -> None:
-        """Set the rate itself, whatever the factor."""
-        self.learning_rate = rate
-
-    def set_as_gradient(self) -> None:
-        self.learning_rate = 1.0
-        self.is_gradient = True
-
-    def forget_natural_gradient(self) -> None:
-        """Begin new estimates with the same settings."""
-        for name in self.preconditioner_names:
-            setattr(self, name, getattr(self, name).fresh())
-
-    @property
-    def natural_gradients(self) -> dict[str, OnlineNaturalGradient]:
-        return {name: getattr(self, name) for name in self.preconditioner_names}
-
-    def freeze_natural_gradient(self, frozen: bool) -> None:
-        for preconditioner in self.natural_gradients.values():
-            preconditioner.frozen = frozen and self.can_freeze
-
-    def add_rows(self, target: Tensor, rows: Tensor, preconditioner: OnlineNaturalGradient | None) -> None:
-        """target += rate c sum of the rows of G', with (G', c) = PD(G); G itself in a gradient copy, or for None."""
-        rate = self.learning_rate
-        if preconditioner is not None and not self.is_gradient:
-            rows, scale = preconditioner.precondition(rows)
-            rate *= float(scale)
-        target.add_(rows.sum(0), alpha=rate)
-
-    def dot(self, other: Component) -> float:
-        """Sum of products of all parameters with those of a component of the same type and size."""
-        theirs = other.parameters()
-        return sum(float((mine.double() * theirs[name].double()).sum()) for name, mine in self.parameters().items())
 
 
 #: The orthonormal-constraint setting of affine-like components (docs/formulas.md).

@@ -54,7 +54,7 @@ class UtteranceInputs:
 def check_simple(nnet: Nnet, where: str = "over utterances") -> None:
     """Raise NetworkError for a network that cannot be run in the way named by `where`."""
     if not nnet.is_simple:
-        raise NetworkError(f"only a simple network can be run {where}: {what_is_simple(nnet)}")
+        raise NetworkError(f"only a simple network can be run {where}: {what_is_simple(nnet.parts)}")
 
 
 def checked_inputs(

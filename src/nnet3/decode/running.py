@@ -27,7 +27,7 @@ from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, UtteranceOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.models import model_dtype
-from nnet3.runtime.planner import plan
+from nnet3.runtime.planning import plan
 from nnet3.runtime.recent import ChangedComputers
 
 _FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need

@@ -16,13 +16,13 @@ from nnet3.compiler import IoSpecification, StateRequest, nnet_source
 from nnet3.decode.inputs import check_simple
 from nnet3.decode.pieces import OPTIONAL
 from nnet3.driver import default_cache
-from nnet3.edits import CollapseOptions, prepare_for_test
+from nnet3.edits import prepare_for_test
 from nnet3.errors import NetworkError
 from nnet3.index import IndexTable, N, find_rows, indexes_at, shift_indexes
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.carried import Carried, ChunkRows, find_carried
 from nnet3.nnet import Nnet
-from nnet3.options import CompileOptions, StreamOptions
+from nnet3.options import CollapseOptions, CompileOptions, StreamOptions
 from nnet3.structure.nodes import ComponentNode, DescriptorNode
 
 _FIXED, _FIXED_END = "ReplaceIndex(", ", t, 0)"

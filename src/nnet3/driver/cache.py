@@ -20,12 +20,12 @@ from nnet3.driver.cache_file import (
     CacheFileError,
     CacheFolder,
     SectionReader,
-    StoredComputation,
     about,
     checked_folder,
     num_bytes,
     read_bundle,
     stored_attachments,
+    stored_computation,
     to_bundle,
     to_bytes,
 )
@@ -360,7 +360,7 @@ class ComputationCache:
     def _stored(self, digest: str, data: bytes) -> NnetComputation:
         """The computation in the contents of a file. Raises CacheFileError."""
         reader = SectionReader(data, digest)
-        computation = StoredComputation(reader)
+        computation = stored_computation(reader)
         computation.attachments = Attachments(self._attached(digest, computation), stored_attachments(reader))
         return computation
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.ir import serialize
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.text import read_json
 
 MAGIC = b"nnet3 computation file 1\n"
@@ -223,7 +223,7 @@ _PER_MATRIX = 400
 
 def num_bytes(computation: NnetComputation) -> int:
     """An estimate of the memory of a computation, attachments included."""
-    if isinstance(computation, LazyComputation):
+    if computation.is_lazy:
         return computation.stored_bytes
     arrays = [*computation.index_tables, *computation.multi_tables, *computation.range_tables]
     arrays += [array for entry in computation.precomputed if entry is not None for array in entry.values()]
@@ -274,15 +274,13 @@ def about(computation: NnetComputation) -> dict[str, Any]:
     return {name: getattr(computation, name) for name in _KNOWN} | {"num_bytes": num_bytes(computation)}
 
 
-class StoredComputation(LazyComputation):
-    """A computation in a file: the header is read at once, the rest on demand."""
-
-    def __init__(self, reader: SectionReader) -> None:
-        header, _ = reader.read("about")
-        if set(header) != {*_KNOWN, "num_bytes"}:
-            raise CacheFileError(f"it says {', '.join(header)} of its computation, not {', '.join(_KNOWN)}")
-        known = {name: header[name] for name in _KNOWN}
-        super().__init__(lambda: serialize.from_data(*reader.read("computation")), header["num_bytes"], **known)
+def stored_computation(reader: SectionReader) -> NnetComputation:
+    """Returns the computation in a file: the header is read at once, the rest on demand."""
+    header, _ = reader.read("about")
+    if set(header) != {*_KNOWN, "num_bytes"}:
+        raise CacheFileError(f"it says {', '.join(header)} of its computation, not {', '.join(_KNOWN)}")
+    known = {name: header[name] for name in _KNOWN}
+    return NnetComputation.lazy(lambda: serialize.from_data(*reader.read("computation")), header["num_bytes"], **known)
 
 
 def stored_attachments(reader: SectionReader) -> dict[str, Callable[[], Section]]:

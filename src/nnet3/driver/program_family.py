@@ -14,7 +14,6 @@ from nnet3.families.polynomial import Polynomial
 from nnet3.families.symbolic import symbolic
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.printer import print_computation
 
 _MOST_KEPT = 8  # families of one number of sequences
 _MANY = 500  # steps, and sequences, of the largest member that is checked
@@ -100,11 +99,11 @@ class CompiledFamily:
         k = (Polynomial("T") - self.frames) * Fraction(1, self.step)
         few = self._of_sequences(0)
         if self._shapes is None:
-            return print_computation(symbolic(few, k))
+            return str(symbolic(few, k))
         try:
-            return print_computation(symbolic(few, k, self._shapes.family, Polynomial("N") - self.sequences))
+            return str(symbolic(few, k, self._shapes.family, Polynomial("N") - self.sequences))
         except NotAffineError as error:
-            return f"# for N = {self.sequences}, because {error}\n{print_computation(symbolic(few, k))}"
+            return f"# for N = {self.sequences}, because {error}\n{symbolic(few, k)}"
 
     def __str__(self) -> str:
         frames = f"T = {self.frames}, {self.frames + self.step}, ... output frames"

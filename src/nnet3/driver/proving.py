@@ -13,7 +13,7 @@ import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.index import IndexTable
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.ir.proof.field import key
 from nnet3.ir.proof.linked import LooksAt
@@ -61,7 +61,7 @@ def prove_made_of_others(
     program.prove = options.prove
     if not proves_all(options, mark):
         return
-    made = program.made() if isinstance(program, LazyComputation) else program  # what is lazy stays so
+    made = program.made()  # what is lazy stays so
     if not options.prove and int(Positions(made).turns.sum()) > _MOST_COMMANDS:
         return
     source, request = lowered_from()

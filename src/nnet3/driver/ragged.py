@@ -26,9 +26,11 @@ from nnet3.families.precomputed import KernelRules
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_check import CheckedLengths
 from nnet3.families.ragged_rows import ALWAYS, NEVER, NotRaggedError
+from nnet3.families.restriction import restricted
 from nnet3.families.row_order import with_row_order
 from nnet3.index import IndexTable, N, T
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering import build_graph, schedule
 from nnet3.lowering.apart import told_apart
 from nnet3.lowering.graph import ComputationGraph
@@ -94,7 +96,7 @@ class RaggedFamily:
         """
         self._check(form, task)
         rules = KernelRules(task.lowered_from()[0])
-        program = self._program.at(form.shorter, rules, form.numbers)
+        program = restricted(self._program, form.shorter, rules, form.numbers)
         inside, number_of_n = dict[tuple[str, bool], np.ndarray](), np.array(form.numbers)
         for (name, is_deriv), exists in self._program.existing_rows(form.shorter).items():
             rows = self._rows[name][exists]

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import methodcaller
 
 from nnet3.components.merging import MERGES, Merge
 from nnet3.nnet.network import Nnet
+from nnet3.options import CollapseOptions
 from nnet3.structure.descriptor import Descriptor, SumDescriptor
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, NnetNode
 from nnet3.structure.parts import orphan_warnings, without_orphans
 
 _MOST_ROUNDS = 10
-
-
-@dataclass(frozen=True)
-class CollapseOptions:
-    """The merges to be made. Batch-norm is merged by default, other than in Kaldi."""
-
-    dropout: bool = False
-    batchnorm: bool = True
-    affine: bool = True
-    scale: bool = True
 
 
 def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from nnet3.edits.collapse import CollapseOptions, prepare_for_test
+from nnet3.edits.collapse import prepare_for_test
 from nnet3.edits.edits import apply_edits
 from nnet3.errors import NetworkError
 from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.network import Nnet
+from nnet3.options import CollapseOptions
 
 
 @dataclass(frozen=True)

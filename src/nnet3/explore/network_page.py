@@ -27,7 +27,7 @@ def network_data(nnet: Nnet) -> dict[str, Any]:
     A node of a simple network has its `context`: the first and last frame of input, counted from t, needed for its
     value at t. Only nodes named by a config are listed; hidden inputs belong to their components' nodes.
     """
-    layers, singles = group_nodes(nnet), group_nodes(nnet, merge=False)
+    layers, singles = group_nodes(nnet.parts), group_nodes(nnet.parts, merge=False)
     layer_of = {node.name: number for number, layer in enumerate(layers) for node in layer.nodes}
     number_of = {single.nodes[0].name: number for number, single in enumerate(singles)}
     component_number = {name: number for number, name in enumerate(nnet.components)}
@@ -44,10 +44,11 @@ def network_data(nnet: Nnet) -> dict[str, Any]:
         if isinstance(node, ComponentNode):
             record["component"] = component_number[node.component]
         nodes.append(record)
-    arcs = [(source, user, arc.label()) for (source, user), arc in collect_arcs(nnet, singles, number_of).items()]
+    arcs = [(source, user, arc.label()) for (source, user), arc in collect_arcs(nnet.parts, singles, number_of).items()]
     return {
         "layers": [
-            {"name": layer.name, "kind": kind} for layer, kind in zip(layers, group_kinds(nnet, layers), strict=True)
+            {"name": layer.name, "kind": kind}
+            for layer, kind in zip(layers, group_kinds(nnet.parts, layers), strict=True)
         ],
         "nodes": nodes,
         "arcs": arcs,

@@ -10,10 +10,9 @@ from nnet3.driver import CompileTask
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command
 from nnet3.ir.passes.pipeline import PIPELINE, optimize
-from nnet3.ir.printer import format_command, introductions, used_matrices
 from nnet3.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
 from nnet3.options import DEFAULT_LEVEL
-from nnet3.runtime.planner import outline
+from nnet3.runtime.planning import outline
 from nnet3.runtime.profile import ProfileReport, node_of_command
 
 
@@ -99,8 +98,8 @@ def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -
         record: dict[str, Any] = {"pass": name or "as generated", "count": len(computation.commands)}
         if computation is not before:
             record["commands"] = [_command(computation, command, texts) for command in computation.commands]
-            numbers = sorted(used_matrices(computation) | set(computation.outside_by_matrix()))
-            record["matrices"] = dict(zip(numbers, map(texts.number, introductions(computation)), strict=False))
+            numbers = sorted(computation.used_matrices() | set(computation.outside_by_matrix()))
+            record["matrices"] = dict(zip(numbers, map(texts.number, computation.introductions()), strict=False))
         before = computation
         records.append(record)
     return records
@@ -110,7 +109,7 @@ def _command(computation: NnetComputation, command: Command, texts: NumberedText
     """Text, kind, node, matrices; texts by number."""
     named = [*command.form.operands(command), *(access.submatrix for access in command.accesses(computation))]
     matrices = {computation.submatrices[number].matrix for number in named if number}
-    words = (format_command(computation, command), type(command).__name__, node_of_command(computation, command))
+    words = (command.text(computation), type(command).__name__, node_of_command(computation, command))
     return [*map(texts.number, words), sorted(matrices)]
 
 

@@ -95,7 +95,7 @@ def _form(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> FrameRa
 
 def _outputs(nnet: Nnet, options: OnnxOptions) -> tuple[str, ...]:
     if not nnet.is_simple:
-        raise ExportError(f"only a simple network can be exported: {what_is_simple(nnet)}")
+        raise ExportError(f"only a simple network can be exported: {what_is_simple(nnet.parts)}")
     for name, component in nnet.components.items():
         if component.inference_only:
             raise ExportError(f"component '{name}' cannot be exported: {component.inference_only}")

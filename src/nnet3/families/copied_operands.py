@@ -15,9 +15,10 @@ from nnet3.families.operand_rows import OperandRows
 from nnet3.families.ragged_slots import names_of_operands
 from nnet3.index import NO_TIME, T
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, with_operands, with_values
-from nnet3.ir.repeats import repeats, turns_unrolled
+from nnet3.ir.program_tables import MatrixInfo
+from nnet3.ir.repeats import turns_unrolled
 
 
 def with_copied_operands(computation: NnetComputation, operands: OperandRows) -> NnetComputation:
@@ -26,7 +27,7 @@ def with_copied_operands(computation: NnetComputation, operands: OperandRows) ->
     `operands`: the operands of the program without Repeat.
     """
     result, begin = replace(computation.copy(), commands=[]), 0
-    for (repeat, body), (_, turns) in zip(repeats(computation), turns_unrolled(computation), strict=True):
+    for (repeat, body), (_, turns) in zip(computation.repeats(), turns_unrolled(computation), strict=True):
         commands, copies = list[Command](), list[int]()
         for number, first in zip(body, turns, strict=False):
             unlike = operands.unlike.get(id(operands.computation.commands[first]), {})

@@ -8,7 +8,7 @@ programs, each table continued. If a table does not continue by affine numbers, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Any
@@ -25,30 +25,26 @@ from nnet3.families.precomputed import (
     precomputed_tables,
 )
 from nnet3.families.rolled import RolledCommands, Template
-from nnet3.ir.computation import (
-    FamilyMember,
-    IoInfo,
-    KernelRows,
-    LazyComputation,
-    Matrix,
-    MatrixInfo,
-    NnetComputation,
-    OutsideMatrix,
-    SubMatrix,
-)
+from nnet3.ir.computation import FamilyMember, NnetComputation
 from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table
+from nnet3.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
 _TABLES = ("index_tables", "multi_tables", "range_tables")
 
 
 class _Words:
-    """The templates of commands and the precomputed entries that the programs of a family have in common, by number."""
+    """What programs of a family have in common, by number: templates of commands, precomputed entries, constants."""
 
     def __init__(self) -> None:
         self.templates: list[Template] = []
         self.entries: dict[EntryForm, int] = {}
         self._known: dict[Any, int] = {}
+        self._constants: dict[Hashable, int] = {}
+
+    def constant(self, value: Hashable) -> int:
+        """Returns the number of what stands beside the numbers of a row, such as the name of an input."""
+        return self._constants.setdefault(value, len(self._constants))
 
     def number(self, template: Template) -> int:
         key = type(template.command), template.blocks, _constants(template.command)
@@ -62,7 +58,7 @@ class _Sheets:
     """The tables of one program, by name."""
 
     def __init__(self, computation: NnetComputation, words: _Words) -> None:
-        self.computation = computation
+        self.computation, self._words = computation, words
         self.tables: dict[str, NumberTable] = {}
         self._known: dict[Any, NumberTable] = {}
         self._add("matrices", [(matrix[1:], matrix[:1]) for matrix in computation.matrices])
@@ -93,7 +89,7 @@ class _Sheets:
         """Add a table that does not grow; constants beside the numbers must be equal in all members."""
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
-        kinds = np.array([hash(constant) >> 3 for constant, _ in rows], dtype=np.int64)  # tables of tables shift them
+        kinds = np.array([self._words.constant(constant) for constant, _ in rows], dtype=np.int64)
         self.tables[name] = NumberTable(values, kinds)
 
     def _side_table(self, name: str, values: np.ndarray) -> NumberTable:
@@ -193,9 +189,8 @@ class ProgramFamily:
             return self.at(k, precompute)
         self.tables.check_size(k)
         memos, more_memos = self._memos
-        return LazyComputation(
+        return NnetComputation.lazy(
             partial(self.at, k, _nothing),
-            0,
             num_memos=memos + k * more_memos,
             need_model_derivative=self.first.need_model_derivative,
             fingerprint=self.first.fingerprint,

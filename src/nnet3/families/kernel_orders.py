@@ -5,18 +5,16 @@ A convolution over time wants its rows on a grid: times by sequences, with paddi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nnet3.families.precomputed import Entry, KernelRules
+from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.families.ragged_slots import SideRows, UnlikeOperand
 from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
-from nnet3.ir.computation import KernelRows
-
-if TYPE_CHECKING:
-    from nnet3.families.ragged import RaggedProgram
+from nnet3.ir.program_tables import KernelRows
 
 
 class WantedRows(NamedTuple):

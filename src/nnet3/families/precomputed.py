@@ -9,7 +9,8 @@ import numpy as np
 
 from nnet3.families.continued import NumberTable, table_of
 from nnet3.index import NO_TIME, IndexTable, T
-from nnet3.ir.computation import KernelRows, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import KernelRows
 from nnet3.lowering.source import GraphSource, Use
 
 Entry = Mapping[str, np.ndarray] | None

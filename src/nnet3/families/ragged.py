@@ -18,8 +18,7 @@ room may have a time unlike the command's. The maker of a ragged program knows t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -46,11 +45,22 @@ from nnet3.families.ragged_slots import (
     UnlikeOperand,
     loop_of,
 )
-from nnet3.families.restriction import Restriction
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, with_operands, with_values
+from nnet3.ir.program_tables import IoInfo, OutsideMatrix, SubMatrix
 from nnet3.ir.repeats import turns_unrolled, unrolled
+
+
+@dataclass(frozen=True, eq=False)
+class RowCounts:
+    """The rows of a ragged program that remain for given lengths."""
+
+    exists: np.ndarray  # a mask of all indexes, (indexes,)
+    count: np.ndarray  # how many of the first i indexes remain, (1 + indexes,)
+    matrix_rows: np.ndarray  # the rows of each matrix, (matrices,)
+    start: np.ndarray  # the first row of each slot in its matrix, (slots,)
+    rows: np.ndarray  # the rows of each slot, (slots,)
 
 
 class RaggedProgram:
@@ -335,20 +345,8 @@ class RaggedProgram:
         exists = self._exists(shorter)
         return {key: exists[place : place + block.num_rows] for key, (block, place) in self._ios.items() if place >= 0}
 
-    def at(
-        self, shorter: Sequence[int], rules: KernelRules | None = None, numbers: Sequence[int] | None = None
-    ) -> NnetComputation:
-        """Returns the program for sequences shorter by the given numbers of frames, the longest first.
-
-        Omitted sequences have no rows at all. `rules`: the rules of the kernels, if they precompute anything.
-        `numbers`: the n of each sequence, by default 0, 1, ....
-        """
-        again = partial(self._restriction, tuple(shorter), rules, numbers)
-        return again().program(lambda: again().program())
-
-    def _restriction(
-        self, shorter: Sequence[int], rules: KernelRules | None, numbers: Sequence[int] | None
-    ) -> Restriction:
+    def counted(self, shorter: Sequence[int]) -> RowCounts:
+        """Returns the rows that remain if sequences are so many frames shorter, the longest first."""
         exists = self._exists(shorter)
         count = np.zeros(len(exists) + 1, dtype=np.int64)
         np.cumsum(exists, out=count[1:])
@@ -361,6 +359,4 @@ class RaggedProgram:
         slots = self.slots
         start = slots.start + count[slots.begin] - count[slots.origin]
         rows = slots.rows + count[slots.last] - count[slots.first]
-        rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
-        number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
-        return Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, shorter[0], rules)
+        return RowCounts(exists, count, matrix_rows, start, np.where(slots.whole, matrix_rows[slots.matrix], rows))

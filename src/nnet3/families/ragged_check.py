@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from nnet3.errors import ComputationCheckError
 from nnet3.families.ragged import RaggedProgram
 from nnet3.families.ragged_rows import NotRaggedError
+from nnet3.families.restriction import restricted
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 
 
 class CheckedLengths:
@@ -25,8 +26,8 @@ class CheckedLengths:
         self._known: set[int] = set()
         self._looks_ahead = True
 
-    def check(self, shorter: Sequence[int], restricted: NnetComputation) -> None:
-        """Raise ComputationCheckError if the program is wrong for the lengths; `restricted` is the lengths' program.
+    def check(self, shorter: Sequence[int], computation: NnetComputation) -> None:
+        """Raise ComputationCheckError if the program is wrong for the lengths; `computation` is the lengths' program.
 
         `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well,
         until a length is wrong. Where kernels have precomputed arrays of all rows together, each set is checked,
@@ -34,8 +35,8 @@ class CheckedLengths:
         """
         new = set(shorter) - self._known
         if any(entry is not None for entry in self.program.entries):
-            if new or not isinstance(restricted, LazyComputation):
-                check_computation(restricted)
+            if new or not computation.is_lazy:
+                check_computation(computation)
             self._known.update(shorter)
             return
         if not new:
@@ -44,10 +45,10 @@ class CheckedLengths:
         together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
         try:
             if self._looks_ahead:
-                check_computation(self.program.at(together))
+                check_computation(restricted(self.program, together))
                 self._known.update(together)
                 return
         except (ComputationCheckError, NotRaggedError):
             self._looks_ahead = False
-        check_computation(restricted)
+        check_computation(computation)
         self._known.update(shorter)

@@ -13,7 +13,8 @@ from nnet3.families.ragged_rows import IndexRows, NotRaggedError
 from nnet3.families.ragged_slots import RaggedEntry, SideRows
 from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import KernelRows, MatrixInfo
 
 
 def entry_of(

@@ -8,8 +8,9 @@ import numpy as np
 
 from nnet3.index import NO_TIME, IndexTable, N, T
 from nnet3.ir.commands import Backprop, Propagate
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command
+from nnet3.ir.program_tables import MatrixInfo
 
 NEVER = 1 << 40  # so many frames are missing where there is no sequence
 ALWAYS = NEVER >> 1  # so far before the end are rows that every sequence has

@@ -11,8 +11,9 @@ import numpy as np
 
 from nnet3.index import IndexTable
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, with_operands
+from nnet3.ir.program_tables import SubMatrix
 from nnet3.ir.repeats import with_references_moved
 
 

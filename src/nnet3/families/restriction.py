@@ -4,48 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import starmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnet3.families.kernel_orders import KernelOrders, RowOrder
 from nnet3.families.precomputed import Entry, KernelRules
+from nnet3.families.ragged import RaggedProgram, RowCounts
 from nnet3.families.ragged_slots import RaggedLoop, SideTable, names_of_operands
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import Matrix, MatrixInfo, NnetComputation, RowNumbers, SubMatrix, lazy_like
+from nnet3.ir.computation import NnetComputation, RowNumbers, lazy_like
 from nnet3.ir.declarations import Command, with_operands, with_values
+from nnet3.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.ir.repeats import with_references_moved
 
-if TYPE_CHECKING:
-    from nnet3.families.ragged import RaggedProgram
-
-
 _MOST_FORMS = 32  # sets of commands of which something is kept
+
+
+def restricted(
+    ragged: RaggedProgram,
+    shorter: Sequence[int],
+    rules: KernelRules | None = None,
+    numbers: Sequence[int] | None = None,
+) -> NnetComputation:
+    """Returns the program for sequences shorter by the given numbers of frames, the longest first.
+
+    Omitted sequences have no rows at all. `rules`: the rules of the kernels, if they precompute anything.
+    `numbers`: the n of each sequence, by default 0, 1, ....
+    """
+    number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
+    again = partial(_restriction, ragged, tuple(shorter), number_of_n, rules)
+    return again().program(lambda: again().program())
+
+
+def _restriction(
+    ragged: RaggedProgram, shorter: tuple[int, ...], numbers: np.ndarray, rules: KernelRules | None
+) -> Restriction:
+    return Restriction(ragged, ragged.counted(shorter), numbers, shorter[0], rules)
 
 
 class Restriction:
     """A ragged program for given lengths, while it is made.
 
-    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot. For further
-    arguments see `KernelOrders`.
+    For `numbers`, `fewest` and `rules` see `KernelOrders`.
     """
 
     def __init__(
         self,
         ragged: RaggedProgram,
-        exists: np.ndarray,
-        count: np.ndarray,
-        matrix_rows: np.ndarray,
-        start: np.ndarray,
-        rows: np.ndarray,
+        counts: RowCounts,
         numbers: np.ndarray,
         fewest: int,
         rules: KernelRules | None,
     ) -> None:
-        self.ragged, self.exists, self.count, self.matrix_rows = ragged, exists, count, matrix_rows
-        self.start, self.rows = start, rows
-        self.orders = KernelOrders(ragged, exists, count, numbers, fewest, rules)
+        self.ragged = ragged
+        self.exists, self.count, self.matrix_rows = counts.exists, counts.count, counts.matrix_rows
+        self.start, self.rows = counts.start, counts.rows
+        self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, fewest, rules)
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
         self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]
         self._more: dict[int, int] = {}

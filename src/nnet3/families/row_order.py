@@ -10,8 +10,9 @@ import numpy as np
 
 from nnet3.index import IndexTable, find_rows
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation, RowNumbers, SubMatrix, lazy_like
+from nnet3.ir.computation import NnetComputation, RowNumbers, lazy_like
 from nnet3.ir.declarations import Command
+from nnet3.ir.program_tables import IoInfo, MatrixInfo, SubMatrix
 
 _Io = tuple[str, bool]  # an input or output by name, and True for its derivative
 

@@ -16,8 +16,9 @@ import numpy as np
 from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, TablePiece
 from nnet3.families.family import ProgramFamily, ShapeFamily
 from nnet3.families.rolled import RolledCommands
-from nnet3.ir.computation import Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.nests import Loop, Nest, Part
+from nnet3.ir.program_tables import Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _MIXED = "its rows are neither those of one time after the other nor those of one sequence after the other"
 

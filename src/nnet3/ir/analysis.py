@@ -280,15 +280,16 @@ def analyse(computation: NnetComputation) -> Analysis:
     """Returns the analysis of a computation, kept from the last call while commands and tables stay the same."""
     tables = [id(table) for table in computation.multi_tables]
     parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
-    kept = computation.__dict__.get("_analysis")
+    kept = computation._analysis
     if kept is not None and kept[0] == parts:  # fast, since most elements are the same objects
-        return kept[1]
+        found: Analysis = kept[1]
+        return found
     analysis = Analysis(computation)
     # The tables are kept as well, so that no other one gets their ids.
-    computation.__dict__["_analysis"] = [list(part) for part in parts], analysis, list(computation.multi_tables)
+    computation._analysis = [list(part) for part in parts], analysis, list(computation.multi_tables)
     return analysis
 
 
 def forget_analysis(computation: NnetComputation) -> None:
     """Free the analysis kept by `analyse`."""
-    computation.__dict__.pop("_analysis", None)
+    computation._analysis = None

@@ -26,9 +26,9 @@ from nnet3.ir.analysis import READ, WRITE, Analysis
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life, Role
 from nnet3.ir.first_uses import Undefined, first_undefined, moving_matrices
-from nnet3.ir.printer import format_submatrix, numbered_command
+from nnet3.ir.formatting import format_submatrix
 from nnet3.ir.references import reference_problems, table_problems
-from nnet3.ir.repeats import Positions, repeats, rows_in_turns, unrolled
+from nnet3.ir.repeats import Positions, rows_in_turns, unrolled
 from nnet3.ir.variables import submatrix_table
 
 _NO_MEMOS = np.zeros((0, 3), np.int64)
@@ -61,7 +61,7 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
 
 
 def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
-    raise ComputationCheckError(f"{numbered_command(computation, number)}\n  {problem}")
+    raise ComputationCheckError(f"{computation.numbered_command(number)}\n  {problem}")
 
 
 # ---- repeats ----
@@ -71,7 +71,7 @@ def _check_bodies(computation: NnetComputation) -> None:
     """A body lies in the program, computes, and stays inside its matrices in all turns; nothing else moves."""
     moving = {number for number, block in enumerate(computation.submatrices) if block.row_step} | {*computation.turns}
     turns_of: dict[int, int] = {}
-    for repeat, body in repeats(computation):
+    for repeat, body in computation.repeats():
         if body.stop > len(computation.commands):
             _fail(computation, body.start - 1, f"it needs {repeat.length} commands behind it")
         for number in body:
@@ -116,7 +116,7 @@ def _check_uneven(computation: NnetComputation, number: int, turns: int) -> None
 
 def _check_memos(computation: NnetComputation, positions: Positions) -> None:
     """All memos are made once, and used afterwards by the kernel of the maker."""
-    steps = {number: repeat.memo_step for repeat, body in repeats(computation) for number in body}
+    steps = {number: repeat.memo_step for repeat, body in computation.repeats() for number in body}
     made, used = ([_NO_MEMOS] for _ in range(2))  # rows of memo, position, command
     for number, command in enumerate(computation.commands):
         for name, found in ((command.form.makes_memo, made), (command.form.uses_memo, used)):

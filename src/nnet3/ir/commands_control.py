@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nnet3.ir.declarations import Command, Number, Reads, Role, Text, Writes
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.shape_rules import Problems, any_sizes, same_columns
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class AcceptInput(Command, role=Role.IO):
 
     line = "{dest} = user input [for node: {name!r}]"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         known = {i.name: i.value for i in computation.inputs} | {
             o.name: o.deriv for o in computation.outputs if o.deriv
         }
@@ -34,7 +31,7 @@ class AcceptInput(Command, role=Role.IO):
     def evaluate(self, machine: Machine) -> None:
         machine.accept(self.dest, self.name)
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         yield self.dest, ("name", self.name), 0
 
 
@@ -47,7 +44,7 @@ class ProvideOutput(Command, role=Role.IO):
 
     line = "output {source} to user [for node: {name!r}]"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         known = {i.name: i.deriv for i in computation.inputs if i.deriv} | {
             o.name: o.value for o in computation.outputs
         }
@@ -58,7 +55,7 @@ class ProvideOutput(Command, role=Role.IO):
     def evaluate(self, machine: Machine) -> None:
         machine.provide(self.source, self.name)
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         yield self.source, ("name", self.name), 0
 
 
@@ -79,7 +76,7 @@ class Repeat(Command, role=Role.CONTROL):
     line = "repeat {turns} times, i = 0:{turns:-1}, the next {length} commands{notes}"
     notes = ("{memo_step:memo {:+d}i}", "{precomputed_step:precomputed {:+d}i}")
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         if self.turns < 1 or self.length < 1:
             yield f"it repeats {self.length} commands {self.turns} times; both must be at least 1"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nnet3.ir.declarations import (
     Command,
@@ -20,13 +19,13 @@ from nnet3.ir.declarations import (
     UsesMemo,
     Writes,
 )
-from nnet3.ir.proof.kernels import backprop, propagate, propagate_again
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof import field
+from nnet3.ir.proof.field import reduced
+from nnet3.ir.proof.kernels import kernel_call, part_of_product
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import input_span, output_span
 from nnet3.ir.shape_rules import Problems, overlap, same_rows, same_shape
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,9 @@ class Propagate(Command):
     store_stats: SideEffect = False
 
     line = "{kernel}.Propagate({inputs}, &{output}){notes}"
-    notes = (
-        "{node:node {}}",
-        "{precomputed:precomputed {}}",
-        "{memo:memo {}}",
-        "{store_stats:store stats}",
-    )
+    notes = ("{node:node {}}", "{precomputed:precomputed {}}", "{memo:memo {}}", "{store_stats:store stats}")
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         kernel = computation.kernels[self.kernel]
         if len(self.inputs) != len(kernel.inputs):
             yield f"it has {len(self.inputs)} inputs, kernel '{kernel.name}' {len(kernel.inputs)}"
@@ -62,9 +56,28 @@ class Propagate(Command):
                 yield from _rows_of_sample(computation, f"inputs[{i}]", number, output=self.output)
 
     def evaluate(self, machine: Machine) -> None:
-        propagate(machine, self)
+        kernel = kernel_call(machine, self.kernel, self.node)
+        inputs = [kernel.value(place, number) for place, number in enumerate(self.inputs)]
+        kernel.link(self.inputs, self.output, self.precomputed)
+        output, count = kernel.output(self.output, len(inputs)), machine.num_rows(self.output)
+        if not kernel.part.is_whole:
+            machine.write(self.output, part_of_product(kernel.randoms, kernel.part, inputs, output, count))
+            return
+        draws = machine.randoms.zeros(count)
+        if kernel.info.is_random and machine.randoms.looks_at is None:
+            draws = machine.draws(kernel.info.name, self.node, count)
+        value, memo = kernel.forward(inputs, output, count, draws)
+        if self.memo >= 0:
+            machine.keep(self.memo, memo)
+        if self.store_stats:
+            stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
+            change = field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
+            if machine.randoms.looks_at is None:  # else calls may take other rows together
+                change = machine.randoms.of_call(change, (kernel.name, "stored of"), count)
+            machine.effect("statistics of kernel", kernel.info.name, change)
+        machine.write(self.output, value)
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         info, blocks = computation.kernels[self.kernel], computation.submatrices
         spans = [input_span(info, place, blocks[number].num_cols) for place, number in enumerate(self.inputs)]
         output = output_span(info, len(self.inputs), blocks[self.output].num_cols)
@@ -72,7 +85,7 @@ class Propagate(Command):
             (number, *span[:2]) for number, span in zip((*self.inputs, self.output), (*spans, output), strict=True)
         )
 
-    def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+    def in_place_pairs(self, computation: ProgramTables) -> list[tuple[int, int]]:
         promises = computation.kernels[self.kernel].inputs
         return [
             (number, self.output)
@@ -89,7 +102,7 @@ class PropagateAgain(Propagate):
 
     line = "{kernel}.Propagate({inputs}, &{output}){notes} again"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from super().problems(computation)
         kernel = computation.kernels[self.kernel]
         if not kernel.repeats_forward or self.store_stats:
@@ -98,7 +111,15 @@ class PropagateAgain(Propagate):
             yield f"kernel '{kernel.name}' needs the memo of its Propagate, but none is given"
 
     def evaluate(self, machine: Machine) -> None:
-        propagate_again(machine, self)
+        kernel = kernel_call(machine, self.kernel, self.node)
+        inputs = [kernel.value(place, number) for place, number in enumerate(self.inputs)]
+        kernel.link(self.inputs, self.output, self.precomputed)
+        count = machine.num_rows(self.output)
+        memo = machine.memo(self.memo, count)
+        draws = machine.randoms.zeros(count) if memo is None else memo.draws
+        together = None if memo is None else memo.together
+        value, _ = kernel.forward(inputs, kernel.output(self.output, len(inputs)), count, draws, together)
+        machine.write(self.output, value)
 
 
 @dataclass(frozen=True)
@@ -122,14 +143,9 @@ class Backprop(Command):
     memo: UsesMemo = -1
 
     line = "{kernel}.Backprop({inputs}, {output}, {output_deriv}, {input_derivs/added_derivs:&/+= }){notes}"
-    notes = (
-        "{node:node {}}",
-        "{update:update}",
-        "{precomputed:precomputed {}}",
-        "{memo:memo {}}",
-    )
+    notes = ("{node:node {}}", "{update:update}", "{precomputed:precomputed {}}", "{memo:memo {}}")
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         kernel = computation.kernels[self.kernel]
         counts = [len(self.inputs), len(self.input_derivs), len(self.added_derivs)]
         if set(counts) != {len(kernel.inputs)}:
@@ -153,9 +169,28 @@ class Backprop(Command):
             yield "two of its input derivatives overlap"
 
     def evaluate(self, machine: Machine) -> None:
-        backprop(machine, self)
+        kernel = kernel_call(machine, self.kernel, self.node)
+        info, gradient = kernel.info, machine.read(self.output_deriv)
+        output = kernel.output(self.output_deriv, len(self.inputs))
+        wanted = [written or added for written, added in zip(self.input_derivs, self.added_derivs, strict=True)]
+        kernel.link(list(filter(None, (*self.inputs, *wanted))), self.output_deriv, self.precomputed)
+        memo = machine.memo(self.memo, len(gradient)) if kernel.part.is_whole else None
+        seen, needs_values = kernel.needed(self.inputs, self.output, memo, wanted, output, len(gradient))
+        derivs = []
+        for place, number in enumerate(wanted):
+            if number:
+                shown = kernel.value(place, number)
+                derivs.append((place, number, kernel.deriv(place, shown, gradient, output, seen, needs_values)))
+        if self.update and info.learns:
+            factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
+            change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
+            if info.updatable or machine.randoms.looks_at is None:
+                change = machine.randoms.of_call(change, (kernel.name, "learned of"), len(gradient))
+            machine.effect("update of kernel", info.name, change)
+        for place, number, deriv in derivs:
+            (machine.write if self.input_derivs[place] else machine.add)(number, deriv)
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         info, blocks = computation.kernels[self.kernel], computation.submatrices
         output = output_span(info, len(self.inputs), blocks[self.output_deriv].num_cols)
         yield from ((number, *output[:2]) for number in (self.output, self.output_deriv) if number)
@@ -164,7 +199,7 @@ class Backprop(Command):
                 if number:
                     yield number, *input_span(info, place, blocks[number].num_cols)[:2]
 
-    def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+    def in_place_pairs(self, computation: ProgramTables) -> list[tuple[int, int]]:
         if self.output_deriv == self.output or self.output_deriv in self.inputs:
             return []
         promises = computation.kernels[self.kernel].inputs
@@ -174,7 +209,7 @@ class Backprop(Command):
             if promised.backprop_in_place and number
         ]
 
-    def _promises(self, computation: NnetComputation) -> Problems:
+    def _promises(self, computation: ProgramTables) -> Problems:
         kernel = computation.kernels[self.kernel]
         for i, promises in enumerate(kernel.inputs):
             if promises.backprop_needs_value and self.inputs[i] == 0:
@@ -194,7 +229,7 @@ class Backprop(Command):
             yield f"it updates kernel '{kernel.name}' in a computation without model derivative"
 
 
-def _rows_of_sample(computation: NnetComputation, name: str, number: int, **output: int) -> Problems:
+def _rows_of_sample(computation: ProgramTables, name: str, number: int, **output: int) -> Problems:
     """An input whose rows are samples must have as many rows as the output; other inputs may have any size."""
     if computation.has_samples(computation.submatrices[number].matrix):
         yield from same_rows(computation, **{name: number}, **output)

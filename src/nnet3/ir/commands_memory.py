@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nnet3.ir.declarations import (
     Allocates,
@@ -17,11 +16,9 @@ from nnet3.ir.declarations import (
     Writes,
 )
 from nnet3.ir.proof.field import element
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import signs
 from nnet3.ir.shape_rules import any_sizes
-
-if TYPE_CHECKING:
-    from nnet3.ir.proof.machine import Machine
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nnet3.ir.declarations import (
     Command,
@@ -16,7 +15,9 @@ from nnet3.ir.declarations import (
     UpdatesRowsOf,
     Writes,
 )
-from nnet3.ir.proof.field import scaled, sums_of_ranges, taken
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof.field import Elements, scaled, sums_of_ranges, taken
+from nnet3.ir.proof.machine import Machine
 from nnet3.ir.shape_rules import (
     Problems,
     no_row_twice,
@@ -28,11 +29,6 @@ from nnet3.ir.shape_rules import (
     same_shape,
 )
 
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.field import Elements
-    from nnet3.ir.proof.machine import Machine
-
 
 @dataclass(frozen=True)
 class _FromMatrix(Command):
@@ -42,7 +38,7 @@ class _FromMatrix(Command):
     source: Reads
     scale: Real = 1.0
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         return same_shape(computation, dest=self.dest, source=self.source)
 
 
@@ -79,7 +75,7 @@ class _FromIndexes(Command):
 
     line = "{dest}.{class}({scale}, {source}{indexes})"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from same_columns(computation, dest=self.dest, source=self.source)
         indexes = computation.index_tables[self.indexes]
         yield from one_entry_a_row(computation, "index", indexes, dest=self.dest)
@@ -119,7 +115,7 @@ class _Gather(Command):
 
     line = "{dest}.{class}({scale}, {table})"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         return rows_of_submatrices(computation, self.table, dest=self.dest)
 
 
@@ -151,7 +147,7 @@ class AddToRowsMulti(Command):
 
     line = "{source}.{class}({scale}, {table})"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from rows_of_submatrices(computation, self.table, source=self.source)
         yield from no_row_twice(computation, self.table)
 
@@ -170,7 +166,7 @@ class AddRowRanges(Command):
 
     line = "{dest}.{class}({scale}, {source}, {ranges})"
 
-    def problems(self, computation: NnetComputation) -> Problems:
+    def problems(self, computation: ProgramTables) -> Problems:
         yield from same_columns(computation, dest=self.dest, source=self.source)
         ranges = computation.range_tables[self.ranges]
         yield from one_entry_a_row(computation, "range", ranges, dest=self.dest)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from nnet3.errors import ConfigError, Span
 from nnet3.index import NO_TIME
-from nnet3.ir.computation import SubMatrix
 from nnet3.ir.formatting import WORD
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import ProgramTables, SubMatrix
 
 NUMBER = re.compile(r"[+-]?\d{1,9}(?![\d.])")
 REAL = re.compile(r"[+-]?(\d+(\.\d*)?(e[+-]?\d+)?|inf|nan)")
@@ -38,7 +35,7 @@ class Cursor:
 
     def __init__(
         self,
-        computation: NnetComputation,
+        computation: ProgramTables,
         submatrices: dict[tuple[SubMatrix, bytes], int],
         span: Span,
     ) -> None:
@@ -285,7 +282,7 @@ class Cursor:
 
     def _not_cut(self) -> None:
         if self.text.startswith("...", self.at):
-            raise self.refuse("the whole list, as print_computation writes it with full=True", self.at)
+            raise self.refuse("the whole list, as text(full=True) writes it", self.at)
 
     def _none(self, found: list[Read], none: list[Read]) -> bool:
         """Reads `-1` or `-1x4`, and adds as many times none; returns false if something else stands here."""

@@ -9,43 +9,35 @@ from the annotations, for commands unknown to the rest of the package.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.index import distinct
+from nnet3.ir.declared_fields import (
+    REFERS_TO_NONE as REFERS_TO_NONE,
+    AccessKind as AccessKind,
+    Declaration as Declaration,
+    FieldForm as FieldForm,
+    Life as Life,
+    OperandField as OperandField,
+    PlainValue as PlainValue,
+    Reference as Reference,
+    Table as Table,
+)
+from nnet3.ir.lines import line_of
 from nnet3.ir.nests import Nest
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.proof.machine import Machine
-
-
-class AccessKind(enum.IntEnum):
-    """Kinds of access to a sub-matrix. The numbers are bits, so that arrays can combine kinds."""
-
-    READ = 1
-    WRITE = 2  # every element gets a new value; the old ones do not matter
-    UPDATE = 3  # read and written in place, added to, or written in part
+from nnet3.ir.program_tables import ProgramTables
+from nnet3.ir.proof.machine import Machine
 
 
 class Access(NamedTuple):
     submatrix: int
     kind: AccessKind
-
-
-class Life(enum.Enum):
-    """Changes of the live range of a matrix by a command."""
-
-    BEGINS = "begins"
-    ENDS = "ends"
-    COMPRESSES = "compresses"  # its contents leave for a smaller form elsewhere
-    DECOMPRESSES = "decompresses"
 
 
 class Role(enum.Enum):
@@ -56,50 +48,6 @@ class Role(enum.Enum):
     IO = "io"  # exchanges matrices with the user
     CONTROL = "control"  # says where a run stops; nothing is called for it
 
-
-@dataclass(frozen=True)
-class OperandField:
-    """A field that holds the number of a sub-matrix; 0, the empty sub-matrix, is allowed only where `optional`."""
-
-    access: AccessKind | None
-    optional: bool = False
-    life: Life | None = None  # such an operand must be a whole matrix
-
-
-@dataclass(frozen=True)
-class Table:
-    """A field with the number of a side table in the list `tables`, with entries of `columns` columns."""
-
-    tables: str
-    columns: int  # 0: a plain list
-    access: AccessKind | None = None  # what happens to the sub-matrices that a multi table names
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A field that holds the number of an entry of the list `to`; memos count from 0 to num_memos - 1, -1 is none."""
-
-    to: str
-    access: AccessKind | None = None  # of a memo: who makes it and who uses it
-
-
-#: The number that stands for no reference.
-REFERS_TO_NONE = {"memos": -1, "precomputed": 0}
-
-
-@dataclass(frozen=True)
-class PlainValue:
-    """A field that holds a plain value. A command with a set flag marked `side_effect` must be kept.
-
-    `same_as`: the field of the kernel whose name goes without saying.
-    """
-
-    kind: type
-    side_effect: bool = False
-    same_as: str = ""
-
-
-Declaration = OperandField | Table | Reference | PlainValue
 
 Reads = Annotated[int, OperandField(AccessKind.READ)]
 Writes = Annotated[int, OperandField(AccessKind.WRITE)]
@@ -130,12 +78,6 @@ Text = Annotated[str, PlainValue(str)]
 NodeName = Annotated[str, PlainValue(str, same_as="kernel")]
 
 
-class FieldForm(NamedTuple):
-    name: str
-    declared: Declaration
-    several: bool  # a tuple of them
-
-
 class Form:
     """The declared fields of one class of commands, grouped by use."""
 
@@ -156,18 +98,20 @@ class Form:
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
-        #: The sub-matrix numbers of a command, in the order of its fields; tuples are joined.
-        self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
 
     def _memo_field(self, access: AccessKind) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
-    def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
-        if self.fixed_operands and len(self.operand_names) > 1:
-            return attrgetter(*self.operand_names)
-        # Written out, since passes ask this of every command: `(*command.inputs, command.output)`.
-        parts = [f"{'*' if field.several else ''}command.{field.name}, " for field in self.operand_fields]
-        return eval(f"lambda command: ({''.join(parts)})")
+    def operands(self, command: Command) -> tuple[int, ...]:
+        """Returns the sub-matrix numbers of a command, in the order of its fields; tuples are joined."""
+        found: list[int] = []
+        for name, _, several in self.operand_fields:
+            value = getattr(command, name)
+            if several:
+                found += value
+            else:
+                found.append(value)
+        return tuple(found)
 
     def references(self, command: Command) -> list[tuple[str, str]]:
         """Returns the fields with the number of a memo or a precomputed entry, each with its kind."""
@@ -223,7 +167,7 @@ class Command:
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 
-    def problems(self, computation: NnetComputation) -> Iterator[str]:
+    def problems(self, computation: ProgramTables) -> Iterator[str]:
         """Yields problems with the sizes of the operands, all of which exist. Every class defines the method."""
         yield f"class {type(self).__name__} has no shape rule: it must define problems()"
 
@@ -234,7 +178,7 @@ class Command:
         """
         raise ProofError(f"class {type(self).__name__} has no meaning that can be proved: it must define evaluate()")
 
-    def columns(self, computation: NnetComputation) -> Iterator[tuple[int, Hashable, int]]:
+    def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         """Yields sub-matrices to cut alike, each with a space of columns and the first column in the space.
 
         Unless a class says otherwise, all operands have equal columns.
@@ -242,7 +186,11 @@ class Command:
         for access in self.accesses(computation):
             yield access.submatrix, None, 0
 
-    def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
+    def text(self, computation: ProgramTables, full: bool = False) -> str:
+        """Returns the line, also of a command whose operands do not exist; in full with whole lists and all digits."""
+        return line_of(type(self)).write(computation, self, full)
+
+    def in_place_pairs(self, computation: ProgramTables) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""
         return ()
 
@@ -251,7 +199,7 @@ class Command:
         """True if a command does more than accesses and memos say, and must be kept."""
         return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
 
-    def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
+    def accesses(self, computation: ProgramTables) -> tuple[Access, ...]:
         """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
         for name, declared, several in self.form.operand_fields:
@@ -266,7 +214,7 @@ class Command:
         return tuple(found)
 
 
-def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
+def submatrices_of(computation: ProgramTables, multi_table: int) -> np.ndarray:
     """Returns the distinct sub-matrices of a multi table, ascending."""
     table = computation.multi_tables[multi_table]
     numbers = distinct(np.array([row[0] for row in table.rows()]) if isinstance(table, Nest) else table[:, 0])

@@ -11,18 +11,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnet3.index import format_indexes, format_run
 from nnet3.ir.nests import MAX_ITEMS, Nest, Row, Run
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import ProgramTables
 
 
-def format_submatrix(computation: NnetComputation, number: int, full: bool = False) -> str:
+def format_submatrix(computation: ProgramTables, number: int, full: bool = False) -> str:
     """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block, `[]` for the empty sub-matrix.
 
     A sub-matrix that moves down four rows in each turn i of a Repeat is `m3(0:9 + 4i, :)`. A sub-matrix that moves
@@ -36,7 +34,7 @@ def format_submatrix(computation: NnetComputation, number: int, full: bool = Fal
     return _block(computation, number, block.row_offset, block.num_rows, full)
 
 
-def _block(computation: NnetComputation, number: int, first: Any, num_rows: Any, full: bool = False) -> str:
+def _block(computation: ProgramTables, number: int, first: Any, num_rows: Any, full: bool = False) -> str:
     """Formats these rows of the matrix with the columns of sub-matrix `number`."""
     block = computation.submatrices[number]
     if not 0 <= block.matrix < len(computation.matrices):
@@ -94,7 +92,7 @@ def _same_box(one: Run, other: Run) -> bool:
 # ---- side tables ----
 
 
-def index_list(computation: NnetComputation, table: int, full: bool = False) -> str:
+def index_list(computation: ProgramTables, table: int, full: bool = False) -> str:
     """Formats row numbers as runs that count up and runs of -1: `[0:11, -1x4]`."""
     return _listed(
         computation.index_tables,
@@ -105,12 +103,12 @@ def index_list(computation: NnetComputation, table: int, full: bool = False) -> 
     )
 
 
-def multi_list(computation: NnetComputation, table: int, full: bool = False) -> str:
+def multi_list(computation: ProgramTables, table: int, full: bool = False) -> str:
     """Formats rows of sub-matrices: `[m17(0:3, :), -1x2]`, in full as rows of the sub-matrix: `m17(0:9, :)[0:3]`."""
     return _listed(computation.multi_tables, table, 2, lambda run: _multi_item(computation, run, full), full=full)
 
 
-def _multi_item(computation: NnetComputation, run: Run, full: bool) -> str:
+def _multi_item(computation: ProgramTables, run: Run, full: bool) -> str:
     sub, first = run.first
     if sub == -1:
         return _nothing(run.count)
@@ -123,7 +121,7 @@ def _multi_item(computation: NnetComputation, run: Run, full: bool) -> str:
     return _block(computation, sub, block.row_offset + first, run.count)
 
 
-def range_list(computation: NnetComputation, table: int, full: bool = False) -> str:
+def range_list(computation: ProgramTables, table: int, full: bool = False) -> str:
     """Formats row ranges, with a dash for an empty one: `[0:3, -, 4]`."""
     return _listed(
         computation.range_tables,
@@ -201,7 +199,7 @@ def written_name(name: str, full: bool, quoted: bool = False) -> str:
     return f"'{name}'" if quoted else name
 
 
-def kernel_name(computation: NnetComputation, kernel: int, full: bool = False) -> str:
+def kernel_name(computation: ProgramTables, kernel: int, full: bool = False) -> str:
     """Formats the name of a kernel; in full, the second kernel of a name is `affine#2`."""
     if not 0 <= kernel < len(computation.kernels):
         return f"<no kernel {kernel}>"

@@ -20,14 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from nnet3.ir.declarations import Command, FieldForm, OperandField, PlainValue, Reference, Table
+from nnet3.ir.cursor import Cursor
+from nnet3.ir.declared_fields import FieldForm, OperandField, PlainValue, Reference, Table
 from nnet3.ir.formatting import TABLE_FORMATS, format_submatrix, kernel_name, written_name
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-    from nnet3.ir.cursor import Cursor
+from nnet3.ir.program_tables import ProgramTables
 
 Values = dict[str, Any]
 
@@ -35,7 +33,7 @@ Values = dict[str, Any]
 class LinePiece(Protocol):
     """A piece of a line. `read` raises Unexpected where another text stands."""
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str: ...
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str: ...
 
     def read(self, cursor: Cursor, values: Values) -> None: ...
 
@@ -44,7 +42,7 @@ class LinePiece(Protocol):
 class _Literal:
     text: str
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         return self.text
 
     def read(self, cursor: Cursor, values: Values) -> None:
@@ -59,13 +57,13 @@ class _Operands:
     marks: Sequence[str]
     several: bool
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         columns = [getattr(command, name) for name in self.names]
         rows = zip(*columns, strict=False) if self.several else [columns]
         items = [self._item(computation, numbers, full) for numbers in rows]
         return items[0] if len(items) == 1 else f"({', '.join(items)})"
 
-    def _item(self, computation: NnetComputation, numbers: Sequence[int], full: bool) -> str:
+    def _item(self, computation: ProgramTables, numbers: Sequence[int], full: bool) -> str:
         for mark, number in zip(self.marks, numbers, strict=True):
             if number:
                 return mark + format_submatrix(computation, number, full)
@@ -101,7 +99,7 @@ class _Value:
     quoted: bool = False
     following: str = ""
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         value, declared = getattr(command, self.field.name), self.field.declared
         if isinstance(declared, Table):
             return TABLE_FORMATS[declared.tables](computation, value, full)
@@ -139,7 +137,7 @@ class _Choice:
     name: str
     words: tuple[str, str]
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         return self.words[0 if getattr(command, self.name) else 1]
 
     def read(self, cursor: Cursor, values: Values) -> None:
@@ -156,7 +154,7 @@ class _Size:
 
     name: str
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         number = getattr(command, self.name)
         if not 0 < number < len(computation.submatrices):
             return ""
@@ -174,7 +172,7 @@ class _Size:
 class _LessOne:
     name: str
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         return f"{getattr(command, self.name) - 1}"
 
     def read(self, cursor: Cursor, values: Values) -> None:
@@ -190,7 +188,7 @@ class _Unless:
     same_as: str
     pieces: Sequence[LinePiece]
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         default = kernel_name(computation, getattr(command, self.same_as)) if self.same_as else self.default
         if getattr(command, self.name) == default:
             return ""
@@ -222,7 +220,7 @@ class _Notes:
 
     pieces: Sequence[_Unless]
 
-    def write(self, computation: NnetComputation, command: Command, full: bool) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool) -> str:
         written = [piece.write(computation, command, full) for piece in self.pieces]
         return f" [{', '.join(filter(None, written))}]" if any(written) else ""
 
@@ -238,17 +236,17 @@ class _Notes:
 class Line:
     """The line of a class of commands, written and read."""
 
-    def __init__(self, command: type[Command]) -> None:
+    def __init__(self, command: type[Any]) -> None:
         self.command = command
         self._forms = {form.name: form for form in command.form.fields}
         self._defaults = {each.name: each.default for each in fields(command)}
         bare = "{class}(" + ", ".join(f"{{{name}}}" for name in command.form.names) + ")"
         self.pieces = self._pieces(command.line or bare)
 
-    def write(self, computation: NnetComputation, command: Command, full: bool = False) -> str:
+    def write(self, computation: ProgramTables, command: Any, full: bool = False) -> str:
         return "".join(piece.write(computation, command, full) for piece in self.pieces)
 
-    def read(self, cursor: Cursor) -> Command:
+    def read(self, cursor: Cursor) -> Any:
         """Returns the command of the whole line. Raises Unexpected for another line."""
         values: Values = {}
         for piece in self.pieces:
@@ -294,6 +292,6 @@ class Line:
 
 
 @cache
-def line_of(command: type[Command]) -> Line:
+def line_of(command: type[Any]) -> Line:
     """Returns the line of a class of commands."""
     return Line(command)

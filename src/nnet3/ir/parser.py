@@ -1,4 +1,4 @@
-"""The parser of the full printed form: `parse_computation(print_computation(c, full=True))` runs as c does.
+"""The parser of the full printed form: `parse_computation(c.text(full=True))` runs as c does.
 
 >>> print(parse_computation('''
 ...     m1(4, 3)
@@ -34,19 +34,12 @@ from typing import Any
 import numpy as np
 
 from nnet3.errors import Span
-from nnet3.ir.computation import (
-    IoInfo,
-    KernelRows,
-    Matrix,
-    MatrixInfo,
-    NnetComputation,
-    OutsideMatrix,
-    SubMatrix,
-)
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.cursor import Cursor, Unexpected
 from nnet3.ir.declarations import COMMAND_CLASSES
 from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.lines import Line, line_of
+from nnet3.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _NUMBERED = re.compile(r"c\d+: ")
 _MOST_MATRICES = 10**6

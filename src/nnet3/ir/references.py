@@ -12,7 +12,8 @@ from nnet3.ir.formatting import format_submatrix
 from nnet3.ir.variables import submatrix_table
 
 if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation, OutsideMatrix
+    from nnet3.ir.computation import NnetComputation
+    from nnet3.ir.program_tables import OutsideMatrix
 
 
 def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, int] | None:

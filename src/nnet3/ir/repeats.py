@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.ir.commands_control import Repeat
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, with_operands, with_values
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation
-
-
-def repeats(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
-    """Yields all Repeats with the numbers of their bodies' commands."""
-    for number, command in enumerate(computation.commands):
-        if isinstance(command, Repeat):
-            yield command, range(number + 1, number + 1 + command.length)
 
 
 def turns_unrolled(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
     """Yields each Repeat with the numbers of its commands in the unrolled program, for all turns."""
     more = 0
-    for repeat, body in repeats(computation):
+    for repeat, body in computation.repeats():
         first, count = body.start - 1 + more, repeat.turns * repeat.length
         yield repeat, range(first, first + count)
         more += count - repeat.length - 1
@@ -40,7 +30,7 @@ class Positions:
     def __init__(self, computation: NnetComputation) -> None:
         count = len(computation.commands)
         self.first, self.turns, self.length = np.arange(count), np.ones(count, np.int64), np.ones(count, np.int64)
-        for repeat, body in repeats(computation):
+        for repeat, body in computation.repeats():
             self.turns[body.start : body.stop], self.length[body.start : body.stop] = repeat.turns, repeat.length
             self.turns[body.start - 1] = 0
             self.first[body.start :] -= 1
@@ -65,7 +55,7 @@ def rows_in_turns(computation: NnetComputation, submatrix: int, turns: int) -> n
 
 def unrolled(computation: NnetComputation) -> NnetComputation:
     """Returns the program with the body of each Repeat written out for every turn; itself without any Repeat."""
-    found = list(repeats(computation))
+    found = list(computation.repeats())
     if not found:
         return computation
     result = replace(computation.copy(), commands=[], turns={})

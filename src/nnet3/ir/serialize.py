@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from nnet3.errors import ModelFormatError
-from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import COMMAND_CLASSES, Command, FieldForm, Form, PlainValue
 from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.ir.references import limits, table_problems
 from nnet3.ir.variables import block_table
 

@@ -7,65 +7,61 @@ earlier checks: callers take one problem at a time and stop at the first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.ir.formatting import format_submatrix
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation, SubMatrix
-    from nnet3.ir.declarations import Command
+from nnet3.ir.program_tables import ProgramTables, SubMatrix
 
 Problems = Iterator[str]
 
 
-def any_sizes(command: Command, computation: NnetComputation) -> Problems:
+def any_sizes(command: object, computation: ProgramTables) -> Problems:
     """The rule of a class whose operands may have any sizes: `problems = any_sizes`."""
     return iter(())
 
 
-def same_shape(computation: NnetComputation, **operands: int) -> Problems:
+def same_shape(computation: ProgramTables, **operands: int) -> Problems:
     """Two operands must have equal sizes."""
     (name, rows, cols), (other_name, other_rows, other_cols) = _sizes(computation, operands)
     if (rows, cols) != (other_rows, other_cols):
         yield f"its {name} is {rows} x {cols}, its {other_name} {other_rows} x {other_cols}; they must be equal"
 
 
-def same_columns(computation: NnetComputation, **operands: int) -> Problems:
+def same_columns(computation: ProgramTables, **operands: int) -> Problems:
     """Two operands must have equally many columns."""
     (name, _, cols), (other_name, _, other_cols) = _sizes(computation, operands)
     if cols != other_cols:
         yield f"its {name} has {cols} columns, its {other_name} {other_cols}; they must be equal"
 
 
-def same_rows(computation: NnetComputation, **operands: int) -> Problems:
+def same_rows(computation: ProgramTables, **operands: int) -> Problems:
     """Two operands must have equally many rows."""
     (name, rows, _), (other_name, other_rows, _) = _sizes(computation, operands)
     if rows != other_rows:
         yield f"its {name} has {rows} rows, its {other_name} {other_rows}; they must be equal"
 
 
-def _sizes(computation: NnetComputation, operands: dict[str, int]) -> list[tuple[str, int, int]]:
+def _sizes(computation: ProgramTables, operands: dict[str, int]) -> list[tuple[str, int, int]]:
     blocks = [(name, computation.submatrices[number]) for name, number in operands.items()]
     return [(name, block.num_rows, block.num_cols) for name, block in blocks]
 
 
-def one_entry_a_row(computation: NnetComputation, kind: str, table: np.ndarray, **operand: int) -> Problems:
+def one_entry_a_row(computation: ProgramTables, kind: str, table: np.ndarray, **operand: int) -> Problems:
     """A side table must have one entry for each row of the operand."""
     ((name, rows, _),) = _sizes(computation, operand)
     if len(table) != rows:
         yield f"its {kind} table has {len(table)} entries, its {name} {rows} rows; they must be equal"
 
 
-def rows_exist(computation: NnetComputation, indexes: np.ndarray, source: int) -> Problems:
+def rows_exist(computation: ProgramTables, indexes: np.ndarray, source: int) -> Problems:
     """Row numbers must be rows of the source, or -1."""
     rows = computation.submatrices[source].num_rows
     for i in np.flatnonzero((indexes < -1) | (indexes >= rows))[:1]:
         yield f"entry {i} of its index table is row {indexes[i]}, expected -1 to {rows - 1}"
 
 
-def ranges_exist(computation: NnetComputation, ranges: np.ndarray, source: int) -> Problems:
+def ranges_exist(computation: ProgramTables, ranges: np.ndarray, source: int) -> Problems:
     """Ranges [first, end) must be rows of the source."""
     rows = computation.submatrices[source].num_rows
     first, end = ranges.T
@@ -73,7 +69,7 @@ def ranges_exist(computation: NnetComputation, ranges: np.ndarray, source: int) 
         yield f"entry {i} of its range table is [{first[i]}, {end[i]}), expected 0 <= first <= end <= {rows}"
 
 
-def rows_of_submatrices(computation: NnetComputation, number: int, **operand: int) -> Problems:
+def rows_of_submatrices(computation: ProgramTables, number: int, **operand: int) -> Problems:
     """A multi table must have, for each row of the operand, an existing row of a sub-matrix as wide, or (-1, -1)."""
     table = computation.multi_tables[number]
     yield from one_entry_a_row(computation, "row", table, **operand)
@@ -93,7 +89,7 @@ def rows_of_submatrices(computation: NnetComputation, number: int, **operand: in
         yield f"entry {i} of its row table is in {place} with {num_cols[i]} columns; its {name} has {cols}"
 
 
-def no_row_twice(computation: NnetComputation, number: int) -> Problems:
+def no_row_twice(computation: ProgramTables, number: int) -> Problems:
     """No two entries of a multi table may name the same row, or overlapping parts of a row."""
     table = computation.multi_tables[number]
     entries = np.flatnonzero(table[:, 0] != -1)

@@ -23,6 +23,16 @@ def dense(matrix: GeneralMatrix) -> np.ndarray:
     return matrix.decode() if isinstance(matrix, CompressedMatrix) else matrix
 
 
+def sparse_of(matrix: GeneralMatrix) -> SparseMatrix:
+    """Returns the elements of a matrix of any form that are not zero."""
+    if isinstance(matrix, SparseMatrix):
+        return matrix
+    full = matrix if isinstance(matrix, np.ndarray) else matrix.decode()
+    row, column = np.nonzero(full)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(full)))])
+    return SparseMatrix(len(full), full.shape[1], indptr, column.astype(np.int32), full[row, column])
+
+
 def compressed(matrix: GeneralMatrix) -> GeneralMatrix:
     """A full matrix with rows compressed by the automatic method; sparse and compressed matrices unchanged."""
     is_full = not isinstance(matrix, (SparseMatrix, CompressedMatrix))

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import ArrayLike
 
-from nnet3.kaldi_io.arrays import int32_array
 from nnet3.kaldi_io.parse_numbers import Buffer, parse_row
 from nnet3.kaldi_io.tokens import TokenReader
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.writer import Writer
 
 _LONG = 127  # code of an element that is written out
 _LARGEST_STEP = 124
@@ -112,14 +105,13 @@ def _read_text(reader: TokenReader, out: np.ndarray) -> int:
     return count
 
 
-def write_index_vector(writer: Writer, indexes: ArrayLike) -> None:
-    """`indexes`: (size, 3) integers with columns n, t, x."""
-    rows = int32_array(indexes, 3)
-    writer.token("<I1V>")
-    writer.int32(len(rows))
-    if not writer.binary:
-        writer.text("<I1> %d %d %d " * len(rows) % tuple(rows.reshape(-1).tolist()))
-        return
+def elements_as_text(rows: np.ndarray) -> str:
+    """Returns the elements of an index vector, (size, 3) with columns n, t, x, as groups `<I1> n t x`."""
+    return "<I1> %d %d %d " * len(rows) % tuple(rows.reshape(-1).tolist())
+
+
+def elements_as_bytes(rows: np.ndarray) -> bytes:
+    """Returns the elements of an index vector, (size, 3) int32 with columns n, t, x, as binary files have them."""
     wide = np.concatenate([np.zeros((1, 3), np.int64), rows.astype(np.int64)])
     steps = np.diff(wide, axis=0)
     short = (steps[:, 0] == 0) & (steps[:, 2] == 0) & (np.abs(steps[:, 1]) <= _LARGEST_STEP)
@@ -131,4 +123,4 @@ def write_index_vector(writer: Writer, indexes: ArrayLike) -> None:
     contents = elements.view(np.uint8).reshape(-1, _ELEMENT.itemsize)
     kept = np.ones(contents.shape, bool)
     kept[short, 1:] = False
-    writer.raw(contents[kept].tobytes())
+    return contents[kept].tobytes()

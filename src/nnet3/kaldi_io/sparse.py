@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +13,6 @@ from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_row
 from nnet3.kaldi_io.tokens import TokenReader
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io.general import GeneralMatrix
-    from nnet3.kaldi_io.writer import Writer
 
 _ROW = np.dtype([("tag", "S3"), ("dim_size", "u1"), ("dim", "<i4"), ("count_size", "u1"), ("count", "<i4")])
 _ROW_HEADER = struct.Struct("<3sBiBi")
@@ -50,16 +45,6 @@ class SparseMatrix:
         matrix = np.zeros(self.shape, np.float32)
         matrix[self.row_of_element(), self.ids] = self.values
         return matrix
-
-
-def sparse_of(matrix: GeneralMatrix) -> SparseMatrix:
-    """Returns the elements of a matrix of any form that are not zero."""
-    if isinstance(matrix, SparseMatrix):
-        return matrix
-    full = matrix if isinstance(matrix, np.ndarray) else matrix.decode()
-    row, column = np.nonzero(full)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(full)))])
-    return SparseMatrix(len(full), full.shape[1], indptr, column.astype(np.int32), full[row, column])
 
 
 def read_sparse(reader: TokenReader) -> SparseMatrix:
@@ -180,17 +165,17 @@ def _read_text(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.nda
     return cols, counts, ids, converted(flat[1::2], np.float32)
 
 
-def write_sparse(writer: Writer, matrix: SparseMatrix) -> None:
-    """The sparse matrix as Kaldi writes it."""
-    if not writer.binary:
-        words = format_row(np.asarray(matrix.values, np.float32)).split()
-        pairs = [item for pair in zip(matrix.ids.tolist(), words, strict=True) for item in pair]
-        row_templates = (f"dim={matrix.cols} [ {'%d %s ' * count}] " for count in np.diff(matrix.indptr).tolist())
-        writer.text(f"rows={matrix.rows} " + "".join(row_templates) % tuple(pairs) + "\n")
-        return
-    writer.token("SM")
-    writer.int32(matrix.rows)
+def rows_as_text(matrix: SparseMatrix) -> str:
+    """Returns the rows of a sparse matrix as text files have them: `dim=5 [ 3 1 ] dim=5 [ ] `."""
+    words = format_row(np.asarray(matrix.values, np.float32)).split()
+    pairs = [item for pair in zip(matrix.ids.tolist(), words, strict=True) for item in pair]
+    row_templates = (f"dim={matrix.cols} [ {'%d %s ' * count}] " for count in np.diff(matrix.indptr).tolist())
+    return "".join(row_templates) % tuple(pairs)
+
+
+def rows_as_bytes(matrix: SparseMatrix) -> bytes:
+    """Returns the rows of a sparse matrix as binary files have them."""
     headers = np.empty(matrix.rows, _ROW)
     headers["tag"], headers["dim_size"], headers["count_size"] = b"SV ", 4, 4
     headers["dim"], headers["count"] = matrix.cols, np.diff(matrix.indptr)
-    writer.raw(scatter_elements(headers, matrix.indptr, matrix.ids, matrix.values))
+    return scatter_elements(headers, matrix.indptr, matrix.ids, matrix.values)

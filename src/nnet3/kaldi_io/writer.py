@@ -14,8 +14,8 @@ from nnet3.kaldi_io.arrays import float_array, int32_array
 from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.kaldi_io.format_numbers import format_double, format_float, format_row, format_rows
-from nnet3.kaldi_io.index_vector import write_index_vector
-from nnet3.kaldi_io.sparse import SparseMatrix, write_sparse
+from nnet3.kaldi_io.index_vector import elements_as_bytes, elements_as_text
+from nnet3.kaldi_io.sparse import SparseMatrix, rows_as_bytes, rows_as_text
 from nnet3.text import is_word
 
 
@@ -148,7 +148,13 @@ class Writer:
 
     def index_vector(self, indexes: ArrayLike) -> None:
         """An (n, 3) array of integers with columns n, t, x."""
-        write_index_vector(self, indexes)
+        rows = int32_array(indexes, 3)
+        self.token("<I1V>")
+        self.int32(len(rows))
+        if self.binary:
+            self.raw(elements_as_bytes(rows))
+        else:
+            self.text(elements_as_text(rows))
 
     def compressed_matrix(self, matrix: CompressedMatrix) -> None:
         """The codes in binary files; in text the decoded numbers."""
@@ -158,6 +164,15 @@ class Writer:
         self.token(matrix.tag)
         self.raw(matrix.to_bytes())
 
+    def sparse_matrix(self, matrix: SparseMatrix) -> None:
+        """The elements that are not zero, row after row."""
+        if not self.binary:
+            self.text(f"rows={matrix.rows} {rows_as_text(matrix)}\n")
+            return
+        self.token("SM")
+        self.int32(matrix.rows)
+        self.raw(rows_as_bytes(matrix))
+
     def general_matrix(self, matrix: ArrayLike | SparseMatrix | CompressedMatrix) -> None:
         """A full, sparse or compressed matrix in its own form; a matrix without rows as the empty full matrix."""
         if isinstance(matrix, CompressedMatrix):
@@ -165,6 +180,6 @@ class Writer:
         elif not isinstance(matrix, SparseMatrix):
             self.matrix(matrix)
         elif matrix.rows:
-            write_sparse(self, matrix)
+            self.sparse_matrix(matrix)
         else:
             self.matrix(matrix.dense())

@@ -2,16 +2,15 @@
 
 Step 1 of the sum x(t) + h(t-1), whose matrix is m3; x is m1, h is m5, their derivatives are m2 and m6:
 
->>> from nnet3.ir.printer import format_command
 >>> from tests.lowering.examples import loop
 >>> each = loop()
 >>> code = GatherCode(each.computation, each.reading.gathered[1], each.layout.values)
 >>> for command in code.forward(1):
-...     print(format_command(each.computation, command))
+...     print(command.text(each.computation))
 m3(1, :) = m1(1, :)
 m3(1, :) += m5(0, :)
 >>> for command in code.backward(1, each.layout.derivs, each.writers.slots[1], each.needs.needed):
-...     print(format_command(each.computation, command))
+...     print(command.text(each.computation))
 m2(1, :) = m4
 m6(0, :) += m4
 """

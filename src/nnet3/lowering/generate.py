@@ -54,7 +54,8 @@ from nnet3.ir.commands import (
     SegmentMarker,
     SetConst,
 )
-from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo, MatrixInfo, SubMatrix
 from nnet3.lowering.first_writers import TakenRows
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode

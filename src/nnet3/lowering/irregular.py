@@ -3,16 +3,15 @@
 y(t) takes x at t rounded down to an even number: rows 0, 0, 1, 1 of m1. Backward, rows 0, 1 of the derivative m4 are
 added up in row 0 of m2, rows 2, 3 in row 1:
 
->>> from nnet3.ir.printer import format_command
 >>> from tests.lowering.examples import halves
 >>> each = halves()
 >>> layout, node = each.layout, each.reading.gathered[1]
 >>> (part, _, slots), code = node.parts[0], IrregularGather(each.computation, node)
 >>> for command in code.forward(part, slots, layout.values.whole(1), layout.values, 0, 4):
-...     print(format_command(each.computation, command))
+...     print(command.text(each.computation))
 m3.CopyRows(1, m1[0, 0:1, 1])
 >>> for command in code.backward(part, slots, layout.derivs.whole(1), layout.derivs, 0, 4, each.needs.needed):
-...     print(format_command(each.computation, command))
+...     print(command.text(each.computation))
 m2.AddRowRanges(1, m4, [0:1, 2:3])
 
 A list holds for every row of the destination the row taken of a source, or -1 for none. Of four rows, the first two
@@ -49,7 +48,8 @@ from nnet3.ir.commands import (
     MatrixCopy,
     SetConst,
 )
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering.places import Storage
 from nnet3.lowering.reading import GatheredNode, SlotPattern
 from nnet3.lowering.schedule import Step

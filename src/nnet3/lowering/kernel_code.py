@@ -2,12 +2,11 @@
 
 Step 3 of the schedule is h(1), row 1 of m5. What Backprop sends to the sum goes to m4, the room for one row:
 
->>> from nnet3.ir.printer import format_command
 >>> from tests.lowering.examples import loop
 >>> each = loop()
 >>> code = KernelCode(each.computation, each.layout)
 >>> for command in (*code.forward(3), *code.backward(3)):
-...     print(format_command(each.computation, command))
+...     print(command.text(each.computation))
 affine.Propagate(m3(1, :), &m5(1, :)) [node h]
 affine.Backprop(m3(1, :), [], m6(1, :), &m4) [node h]
 """
@@ -21,8 +20,9 @@ import numpy as np
 
 from nnet3.index import NO_TIME, T
 from nnet3.ir.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
-from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.program_tables import KernelRows, MatrixInfo
 from nnet3.ir.shape_rules import overlap
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.schedule import Step

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.index import NO_TIME, T
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering.reading import RowsOf
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import NodeKind

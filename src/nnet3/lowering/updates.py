@@ -4,11 +4,10 @@ A kernel's update, and the derivatives of the kernel's operands without samples,
 all pieces, after the last piece. The rows of one node need no copying, for the node's steps follow one another in one
 matrix:
 
->>> from nnet3.ir.printer import format_command
 >>> from tests.lowering.examples import loop
 >>> each = loop()
 >>> for command in UpdateCode(KernelCode(each.computation, each.layout), [2]).update():
-...     print(format_command(each.computation, command))
+...     print(command.text(each.computation))
 affine.Backprop(m3, [], m6, []) [node h, update]
 """
 
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
-from nnet3.ir.computation import MatrixInfo
+from nnet3.ir.program_tables import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.needs import computed_rows
 from nnet3.lowering.places import Storage

@@ -9,7 +9,7 @@
 
 #define PRIME UINT64_C(0x7FFFFFFF)
 #define OPERANDS 3
-#define SPACES 4 /* constants, what is drawn, scratch memory, memory */
+#define SPACES 5 /* constants, what is drawn, elements for numbers of rows, scratch memory, memory */
 
 typedef struct {
     int64_t code, rows, blocks, inner;
@@ -17,7 +17,7 @@ typedef struct {
     int64_t table; /* where that begins */
 } Instruction;
 
-enum { COPY, ADD, MULTIPLY, COMBINE, HASH, TOTAL, RANDOM, SIGNS, ZERO_OR, TAKE, SEND, RANGES };
+enum { NNET3_INSTRUCTIONS }; /* COPY, ADD, ...: nnet3/native/codes.py */
 
 typedef uint64_t Element;
 

@@ -21,13 +21,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from nnet3.native.codes import DEFINITIONS
 from nnet3.native.operations import BYTES
 from nnet3.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c", "elements.c"))
 _COMPILERS = ("cc", "gcc", "clang")
-_FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+_FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
 #: products before it adds them up, for some processors, in some tiles of a matrix and not in others.
 _FLAGS_OF_CPU = tuple(

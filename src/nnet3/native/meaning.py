@@ -8,21 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nnet3.native.operations import (
-    ADD,
-    ADDRESSES,
-    COMBINE,
-    FILL,
-    MULTIPLY,
-    NUM_MATRICES,
-    PACK,
-    PANELS,
-    PRODUCT,
-    SCALE,
-    STRIDES,
-    SUM_ROWS,
-    Row,
-)
+from nnet3.native.codes import Code
+from nnet3.native.operations import ADDRESSES, NUM_MATRICES, STRIDES, Row
 
 Meaning = tuple[Any, ...]
 
@@ -33,10 +20,10 @@ def meanings(operations: Iterable[Row]) -> list[Meaning]:
     packed: Row = ()
     for row in operations:
         code, rows, columns = row[:3]
-        if code == PACK:
+        if code == Code.PACK:
             packed = row
-        elif columns and (rows or code == SUM_ROWS):
-            is_product = code in (PRODUCT, COMBINE, PANELS)
+        elif columns and (rows or code == Code.SUM_ROWS):
+            is_product = code in (Code.PRODUCT, Code.COMBINE, Code.PANELS)
             found.append(_product(row, packed, found) if is_product else _by_rows(row))
     return found
 
@@ -46,9 +33,9 @@ def _by_rows(row: Row) -> Meaning:
     places, strides = row[ADDRESSES], row[STRIDES]
     if rows == 1:
         strides = (0,) * NUM_MATRICES
-        if code == SUM_ROWS:
+        if code == Code.SUM_ROWS:
             dest, one, other, addend, *rest = places
-            code = MULTIPLY if other else ADD if addend else SCALE
+            code = Code.MULTIPLY if other else Code.ADD if addend else Code.SCALE
             places = (dest, one, *((other, addend) if other else (addend, 0)), *rest)
     strides = tuple([stride if place else 0 for place, stride in zip(places, strides, strict=True)])
     return code, rows, columns, inner, bits, places, strides
@@ -58,17 +45,17 @@ def _product(row: Row, packed: Row, before: list[Meaning]) -> Meaning:
     """Drops the last meaning in `before` if its operation clears the matrix to which the product is added."""
     code, rows, columns, inner, bits = row[:5]
     (y, x, weights, addend, *_), (of_y, of_x, step, of_addend, of_x_column, _) = row[ADDRESSES], row[STRIDES]
-    of_column, of_inner, of_x_column = (step, 1, 1) if code == PRODUCT else (1, step, of_x_column)
-    if code == PANELS:
+    of_column, of_inner, of_x_column = (step, 1, 1) if code == Code.PRODUCT else (1, step, of_x_column)
+    if code == Code.PANELS:
         if packed[2:4] != row[2:4]:
             return code, "panels of another size"
         bits, weights, of_column, of_inner, of_x_column = packed[4], packed[ADDRESSES][2], *packed[STRIDES][2:4], 1
     if rows == 1:
         of_y = of_x = of_addend = 0
     of_column, of_inner, of_x_column = of_column * (columns > 1), of_inner * (inner > 1), of_x_column * (inner > 1)
-    cleared = FILL, rows, columns, 0, 0, (y, *[0] * (NUM_MATRICES - 1)), (of_y, *[0] * (NUM_MATRICES - 1))
+    cleared = Code.FILL, rows, columns, 0, 0, (y, *[0] * (NUM_MATRICES - 1)), (of_y, *[0] * (NUM_MATRICES - 1))
     if addend == y and of_addend == of_y and before[-1:] == [cleared]:
         before.pop()
         addend = 0
     sizes, of_y_and_addend = (rows, columns, inner, bits), (of_y, of_addend if addend else 0)
-    return PRODUCT, *sizes, (y, x, weights, addend), (*of_y_and_addend, of_x, of_x_column, of_column, of_inner)
+    return Code.PRODUCT, *sizes, (y, x, weights, addend), (*of_y_and_addend, of_x, of_x_column, of_column, of_inner)

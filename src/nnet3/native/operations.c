@@ -19,10 +19,7 @@ typedef struct {
     int64_t stride[MATRICES];
 } Operation;
 
-enum {
-    COPY, FILL, ADD, SCALE, MULTIPLY, SIGMOID, TANH, RELU, NORMALIZE, PRODUCT, LSTM, GRU, SIGMOID_BACK, TANH_BACK, RELU_BACK,
-    SUM_ROWS, COMBINE, PACK, PANELS
-};
+enum { NNET3_CODES }; /* COPY, FILL, ...: nnet3/native/codes.py */
 
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                          const float *a, int64_t of_a, const float *panels, int64_t threads);

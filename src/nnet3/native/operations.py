@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from torch import Tensor, float32
 
+from nnet3.native.codes import Code
+
 #: One operation: a number that tells which, rows, columns, inner size, a float as bits, addresses, strides.
 Row = tuple[int, ...]
 #: Operations that run one after the other.
@@ -31,9 +33,6 @@ COUNTED = slice(3 * NUM_MATRICES, 3 * NUM_MATRICES + 3)
 #: That of an operation that stays as it is.
 STAYS = (0,) * (2 * NUM_MATRICES) + (-1,) * (NUM_MATRICES + 3)
 
-_COPY, FILL, ADD, SCALE, MULTIPLY, _SIGMOID, _TANH, _RELU, _NORMALIZE, PRODUCT, LSTM, GRU = range(12)
-_SIGMOID_BACK, _TANH_BACK, _RELU_BACK, SUM_ROWS, COMBINE, PACK, PANELS = range(12, 19)
-NUM_CODES = 19
 #: The column of a row that says where the panels of these lie in scratch memory.
 SCRATCH = 16
 _MOST_ROWS = 8  # of a product; with more MKL is faster
@@ -43,11 +42,11 @@ _SMALL = 2**16  # multiplications for which it does not matter how the weights l
 
 def copy(dest: Tensor, source: Tensor) -> Operations | None:
     """dest = source"""
-    return _by_element(_COPY, dest, source)
+    return _by_element(Code.COPY, dest, source)
 
 
 def fill(dest: Tensor, number: float) -> Operations | None:
-    return _by_element(FILL, dest, number=number)
+    return _by_element(Code.FILL, dest, number=number)
 
 
 def zero(dest: Tensor) -> Operations | None:
@@ -56,7 +55,7 @@ def zero(dest: Tensor) -> Operations | None:
 
 def add(dest: Tensor, source: Tensor, alpha: float = 1.0, addend: Tensor | None = None) -> Operations | None:
     """dest = addend + alpha source; by default dest is added to."""
-    return _by_element(ADD, dest, source, dest if addend is None else addend, number=alpha)
+    return _by_element(Code.ADD, dest, source, dest if addend is None else addend, number=alpha)
 
 
 def scale(dest: Tensor, number: float) -> Operations | None:
@@ -66,14 +65,14 @@ def scale(dest: Tensor, number: float) -> Operations | None:
 
 def scaled_copy(dest: Tensor, source: Tensor, number: float) -> Operations | None:
     """dest = number source"""
-    return _by_element(SCALE, dest, source, number=number)
+    return _by_element(Code.SCALE, dest, source, number=number)
 
 
 def multiply(
     dest: Tensor, one: Tensor, other: Tensor, addend: Tensor | None = None, factor: float = 1.0
 ) -> Operations | None:
     """dest = addend + factor one * other, by element"""
-    return _by_element(MULTIPLY, dest, one, other, addend, number=factor)
+    return _by_element(Code.MULTIPLY, dest, one, other, addend, number=factor)
 
 
 def sum_rows(
@@ -86,39 +85,39 @@ def sum_rows(
     if other is not None and other.shape != one.shape:
         return None
     rows, columns = one.shape
-    return _operation(SUM_ROWS, rows, columns, (dest, one, other, addend), number=factor)
+    return _operation(Code.SUM_ROWS, rows, columns, (dest, one, other, addend), number=factor)
 
 
 def sigmoid(dest: Tensor, source: Tensor) -> Operations | None:
-    return _by_element(_SIGMOID, dest, source)
+    return _by_element(Code.SIGMOID, dest, source)
 
 
 def tanh(dest: Tensor, source: Tensor) -> Operations | None:
-    return _by_element(_TANH, dest, source)
+    return _by_element(Code.TANH, dest, source)
 
 
 def relu(dest: Tensor, source: Tensor) -> Operations | None:
-    return _by_element(_RELU, dest, source)
+    return _by_element(Code.RELU, dest, source)
 
 
 def sigmoid_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor | None) -> Operations | None:
     """dest = addend + gradient * value * (1 - value)"""
-    return _by_element(_SIGMOID_BACK, dest, gradient, value, addend)
+    return _by_element(Code.SIGMOID_BACK, dest, gradient, value, addend)
 
 
 def tanh_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor | None) -> Operations | None:
     """dest = addend + gradient * (1 - value^2)"""
-    return _by_element(_TANH_BACK, dest, gradient, value, addend)
+    return _by_element(Code.TANH_BACK, dest, gradient, value, addend)
 
 
 def relu_backward(dest: Tensor, gradient: Tensor, value: Tensor, addend: Tensor | None) -> Operations | None:
     """dest = addend + gradient where the value is positive"""
-    return _by_element(_RELU_BACK, dest, gradient, value, addend)
+    return _by_element(Code.RELU_BACK, dest, gradient, value, addend)
 
 
 def normalize(dest: Tensor, source: Tensor, target_rms: float) -> Operations | None:
     """Scales each row to the root mean square `target_rms`."""
-    return _by_element(_NORMALIZE, dest, source, number=target_rms)
+    return _by_element(Code.NORMALIZE, dest, source, number=target_rms)
 
 
 def product(
@@ -137,39 +136,39 @@ def product(
     by_inner, by_column = of_inner == 1 or inner == 1, of_column == 1 or columns == 1
     is_small = rows * columns * inner <= _SMALL
     if by_inner and (is_small or (rows <= _MOST_ROWS and not packs)):
-        return _operation(PRODUCT, rows, columns, (dest, x, weights, addend), inner, factor)
+        return _operation(Code.PRODUCT, rows, columns, (dest, x, weights, addend), inner, factor)
     if by_column and is_small:
         matrices = dest, x[:, :1], weights.t(), addend
-        return _operation(COMBINE, rows, columns, matrices, inner, factor, {4: x.stride(1)})
+        return _operation(Code.COMBINE, rows, columns, matrices, inner, factor, {4: x.stride(1)})
     if not packs or dest.numel() > _MOST_ELEMENTS:
         return None
     return in_a_row(
-        _operation(PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner}),
+        _operation(Code.PACK, 0, columns, (None, None, weights[:, :1]), inner, factor, {3: of_inner}),
         zero(dest) if addend is None else (),
-        _operation(PANELS, rows, columns, (dest, x, None, dest if addend is None else addend), inner),
+        _operation(Code.PANELS, rows, columns, (dest, x, None, dest if addend is None else addend), inner),
     )
 
 
 def size_of_panels(row: Row, width: int) -> int:
     """Returns the number of floats in the panels made by an operation, `width` columns a panel; 0 for no panels."""
     code, _, columns, inner = row[:4]
-    return -(-columns // width) * width * inner if code == PACK else 0
+    return -(-columns // width) * width * inner if code == Code.PACK else 0
 
 
 def reads_panels(row: Row) -> bool:
-    return row[0] == PANELS
+    return row[0] == Code.PANELS
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> Operations | None:
     """The forward pass of LstmNonlinearityComponent; params (3, cells)."""
     if y.numel() > _MOST_ELEMENTS or not params.is_contiguous():
         return None
-    return _operation(LSTM, len(y), params.shape[1], (y, x, params.view(-1)), int(use_dropout))
+    return _operation(Code.LSTM, len(y), params.shape[1], (y, x, params.view(-1)), int(use_dropout))
 
 
 def gru(h: Tensor, part: Tensor, weights: Tensor | None, cell: Tensor, z: Tensor, c: Tensor) -> Operations | None:
     """h = tanh(part + weights * cell), c = (1 - z) h + z cell"""
-    return _by_element(GRU, h, part, weights, cell, z, c)
+    return _by_element(Code.GRU, h, part, weights, cell, z, c)
 
 
 def in_a_row(*parts: Operations | None) -> Operations | None:
@@ -182,7 +181,7 @@ def in_a_row(*parts: Operations | None) -> Operations | None:
     return found
 
 
-def _by_element(code: int, dest: Tensor, *sources: Tensor | None, number: float = 0.0) -> Operations | None:
+def _by_element(code: Code, dest: Tensor, *sources: Tensor | None, number: float = 0.0) -> Operations | None:
     """Sources have the rows and columns of `dest`, or are one row for all."""
     shape = dest.shape
     if len(shape) != 2 or dest.numel() > _MOST_ELEMENTS:
@@ -199,7 +198,7 @@ def _row_for_all(matrix: Tensor) -> Tensor:
 
 
 def _operation(
-    code: int,
+    code: Code,
     rows: int,
     columns: int,
     matrices: tuple[Tensor | None, ...],
@@ -218,4 +217,4 @@ def _operation(
     for at, stride in (strides or {}).items():
         places[NUM_MATRICES + at] = stride
     bits = struct.unpack("q", struct.pack("d", number))[0]
-    return ((code, rows, columns, inner, bits, *places),)
+    return ((int(code), rows, columns, inner, bits, *places),)

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from nnet3.errors import ExecutionError
-from nnet3.native import operations as native
+from nnet3.native.codes import Code
 from nnet3.native.operations import (
     ADDRESSES,
     COUNTED,
@@ -28,19 +28,19 @@ _BY_ELEMENT = ((ROWS, _COLUMNS),) * NUM_MATRICES
 _AS_DEST, _OF_X, _NONE = (ROWS, _COLUMNS), (ROWS, _INNER), (_ONE, _ONE)
 #: Rows and columns of each matrix, where they are not those of the operation. Without an address there is no matrix.
 _SHAPES = {
-    native.PRODUCT: (_AS_DEST, _OF_X, (_COLUMNS, _INNER), _AS_DEST, _NONE, _NONE),
-    native.COMBINE: (_AS_DEST, _OF_X, (_INNER, _COLUMNS), _AS_DEST, _NONE, _NONE),
-    native.PACK: (_NONE, _NONE, (_COLUMNS, _INNER), _NONE, _NONE, _NONE),
-    native.PANELS: (_AS_DEST, _OF_X, _NONE, _AS_DEST, _NONE, _NONE),
-    native.SUM_ROWS: ((_ONE, _COLUMNS), _AS_DEST, _AS_DEST, (_ONE, _COLUMNS), _NONE, _NONE),
-    native.LSTM: ((ROWS, _TWO_CELLS), (ROWS, _LSTM_INPUT), (ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
+    Code.PRODUCT: (_AS_DEST, _OF_X, (_COLUMNS, _INNER), _AS_DEST, _NONE, _NONE),
+    Code.COMBINE: (_AS_DEST, _OF_X, (_INNER, _COLUMNS), _AS_DEST, _NONE, _NONE),
+    Code.PACK: (_NONE, _NONE, (_COLUMNS, _INNER), _NONE, _NONE, _NONE),
+    Code.PANELS: (_AS_DEST, _OF_X, _NONE, _AS_DEST, _NONE, _NONE),
+    Code.SUM_ROWS: ((_ONE, _COLUMNS), _AS_DEST, _AS_DEST, (_ONE, _COLUMNS), _NONE, _NONE),
+    Code.LSTM: ((ROWS, _TWO_CELLS), (ROWS, _LSTM_INPUT), (ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
 }
 #: Operation and matrix whose columns do not lie side by side, and the stride that says how far apart they lie.
-_COLUMN_STRIDES = {(native.COMBINE, 1): 4, (native.PACK, 2): 3}
+_COLUMN_STRIDES = {(Code.COMBINE, 1): 4, (Code.PACK, 2): 3}
 #: Matrices that are written besides the first.
-_WRITTEN = {(native.GRU, 5)}
+_WRITTEN = {(Code.GRU, 5)}
 
-_shapes = np.array([_SHAPES.get(code, _BY_ELEMENT) for code in range(native.NUM_CODES)])  # (codes, matrices, 2)
+_shapes = np.array([_SHAPES.get(code, _BY_ELEMENT) for code in Code])  # (codes, matrices, 2)
 _is_written = np.zeros(_shapes.shape[:2], bool)
 _is_written[:, 0] = True
 for _place in _WRITTEN:
@@ -148,7 +148,7 @@ _NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in th
 
 def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
     """Check that all panels lie in so many floats of scratch memory. Raises ExecutionError for panels outside."""
-    has_panels = np.isin(operations[:, 0], (native.PACK, native.PANELS))
+    has_panels = np.isin(operations[:, 0], (Code.PACK, Code.PANELS))
     columns, inner = operations[has_panels][:, SIZES][:, 1:].T
     begin, changes = operations[has_panels, SCRATCH], moves[has_panels, -2:] >= 0
     if changes.any() or ((begin < 0) | (begin + -(-columns // width) * width * inner > num_floats)).any():

@@ -30,7 +30,7 @@ class AcousticModel(RunsUtterances):
 
     def __init__(self, transition_model: TransitionModel, nnet: Nnet, priors: Tensor | np.ndarray | None = None):
         if not nnet.is_simple:
-            raise NetworkError(f"an acoustic model needs a simple network: {what_is_simple(nnet)}")
+            raise NetworkError(f"an acoustic model needs a simple network: {what_is_simple(nnet.parts)}")
         self.transition_model = transition_model
         self.nnet = nnet
         self.priors = torch.empty(0) if priors is None else priors

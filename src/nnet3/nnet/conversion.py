@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import torch
@@ -17,9 +16,7 @@ from nnet3.errors import ArgumentError, ComponentError, NetworkError
 from nnet3.native.library import library
 from nnet3.structure.cycles import recurrent_nodes
 from nnet3.structure.node_rules import NodeRules
-
-if TYPE_CHECKING:
-    from nnet3.nnet.network import Nnet
+from nnet3.structure.parts import NetworkParts
 
 _USE = "give a device such as 'cpu' or 'cuda:0', a dtype such as torch.float64, or both"
 
@@ -84,17 +81,12 @@ def check_number(what: str, value: object, minimum: float | None = None) -> floa
     return number
 
 
-N = TypeVar("N", bound="Nnet")
-
-
-def converted(nnet: N, dtype: torch.dtype | None, device: torch.device | None) -> N:
-    """Returns the network itself with all components converted; see `Nnet.to`."""
-    for component in nnet.components.values():
+def convert(components: Collection[Component], dtype: torch.dtype | None, device: torch.device | None) -> None:
+    """Convert all components, or none if one cannot be; see `Nnet.to`."""
+    for component in components:
         component.check_target(dtype, device)
-    for component in nnet.components.values():
+    for component in components:
         component.to(dtype=dtype, device=device)
-    nnet.given_dtype = dtype or nnet.given_dtype
-    return nnet
 
 
 def widest_type(components: Iterable[Component]) -> torch.dtype | None:
@@ -108,30 +100,30 @@ def widest_type(components: Iterable[Component]) -> torch.dtype | None:
 _PRODUCTS = {"int8": torch.int8, "bfloat16": torch.bfloat16}
 
 
-def quantized(nnet: N, dtype: torch.dtype | str) -> N:
-    """Returns a copy of a network with products of this type; see `Nnet.quantize`."""
+def quantized(parts: NetworkParts, dtype: torch.dtype | str) -> dict[str, Component]:
+    """Returns copies of the components with products of this type; see `Nnet.quantize`."""
     products = _PRODUCTS.get(str(dtype).removeprefix("torch."))
     if products is None:
         raise ArgumentError(f"products can be of {' or '.join(_PRODUCTS)}, got {dtype!r}")
-    components = {name: _in_low_precision(name, component, products) for name, component in nnet.components.items()}
-    return type(nnet)(nnet.nodes, components, nnet.warnings).to(torch.float32)
+    components = {name: _in_low_precision(name, component, products) for name, component in parts.components.items()}
+    convert(components.values(), torch.float32, None)
+    return components
 
 
-def packed(nnet: N) -> N:
-    """Returns a copy of a network with packed weights, and native code for recurrences; see `Nnet.pack`."""
-    rules = NodeRules(nnet.parts)
-    in_loops = {getattr(nnet.nodes[number], "component", "") for number in recurrent_nodes(rules)}
+def packed(parts: NetworkParts) -> dict[str, Component]:
+    """Returns copies of the components with packed weights, and native code for recurrences; see `Nnet.pack`."""
+    in_loops = {getattr(parts.nodes[number], "component", "") for number in recurrent_nodes(NodeRules(parts))}
     components = {
         name: _in_low_precision(name, component, torch.float32)
         if packing_is_faster() and name not in in_loops
         else component.copy()
-        for name, component in nnet.components.items()
+        for name, component in parts.components.items()
     }
     looped = [component for name, component in components.items() if name in in_loops]
     if looped and library() is not None:
         for component in looped:
             component.is_native = True
-    return type(nnet)(nnet.nodes, components, nnet.warnings)
+    return components
 
 
 def _in_low_precision(name: str, component: Component, products: torch.dtype) -> Component:

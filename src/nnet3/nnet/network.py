@@ -7,17 +7,20 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from html import escape
+from typing import Any
 
 import torch
 from typing_extensions import Self
 
 from nnet3.components import Component, RandomSource
+from nnet3.drawing import MOST_SHOWN_BOXES, Picture, can_paint
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
-from nnet3.nnet.conversion import check_number, converted, packed, parse_target, quantized, widest_type
+from nnet3.nnet.conversion import check_number, convert, packed, parse_target, quantized, widest_type
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
-from nnet3.nnet.picture import Shown
+from nnet3.nnet.picture import group_nodes, network_graph
 from nnet3.nnet.simple import what_is_simple
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
@@ -25,13 +28,14 @@ from nnet3.structure.context import compute_context
 from nnet3.structure.nodes import ComponentNode, InputNode, NnetNode
 from nnet3.structure.parts import NetworkParts
 from nnet3.text import did_you_mean
+from nnet3.text.html import folded, table
 from nnet3.xconfig import describe, is_xconfig
 from nnet3.xconfig.matrices import MatrixLike
 from nnet3.xconfig.network_parts import apply_xconfig
 
 
 @sent_by_value
-class Nnet(RunsUtterances, Shown):
+class Nnet(RunsUtterances):
     """A neural network: `nodes` in order, a component node right after its hidden input, and `components` by name.
 
     Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists nodes and components needed by no
@@ -169,7 +173,7 @@ class Nnet(RunsUtterances, Shown):
     @cached_property
     def _context(self) -> tuple[int, int]:
         if not self.is_simple:
-            raise NetworkError(f"left and right context are those of simple networks: {what_is_simple(self)}")
+            raise NetworkError(f"left and right context are those of simple networks: {what_is_simple(self.parts)}")
         return compute_context(self._parts)
 
     @property
@@ -255,6 +259,28 @@ class Nnet(RunsUtterances, Shown):
     def __repr__(self) -> str:
         return f"<Nnet {len(self.nodes)} nodes, {len(self.components)} components, {self.num_parameters} parameters>"
 
+    def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
+        """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.
+
+        Raises DrawingError for networks of too many layers, and for SVG and PNG where Graphviz is not installed.
+        """
+        drawn = Picture(network_graph(self.parts, title, every_node=every_node))
+        if path is not None:
+            drawn.save(path)
+        return drawn
+
+    def _repr_html_(self) -> str:
+        is_drawn = len(group_nodes(self.parts)) <= MOST_SHOWN_BOXES and can_paint()
+        shown = self.draw().svg if is_drawn else ""
+        facts = {"nodes": len(self.nodes), "components": len(self.components), "parameters": self.num_parameters}
+        if self.is_simple:
+            facts |= {"left context": self.left_context, "right context": self.right_context}
+        counted = table([*facts], [[f"{number:,}" for number in facts.values()]], 0)
+        return f"<p>{escape(repr(self))}</p>{counted}{shown}{folded('nodes and components', self.info())}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
     # ---- whole-network operations on components ----
 
     def to(
@@ -268,7 +294,10 @@ class Nnet(RunsUtterances, Shown):
         Raises ArgumentError for anything but an available device or a dtype of floats, ComponentError
         for a conversion impossible for a quantized component; then nothing is converted.
         """
-        return converted(self, *parse_target(target, dtype, device))
+        dtype, device = parse_target(target, dtype, device)
+        convert(self.components.values(), dtype, device)
+        self.given_dtype = dtype or self.given_dtype
+        return self
 
     @property
     def dtype(self) -> torch.dtype:
@@ -373,7 +402,9 @@ class Nnet(RunsUtterances, Shown):
         Raises ArgumentError for another dtype; NetworkError for weights that are not finite, for int8 on a GPU and for
         a network that is quantized already.
         """
-        return quantized(self, dtype)
+        twin = type(self)(self.nodes, quantized(self.parts, dtype), self.warnings)
+        twin.given_dtype = torch.float32
+        return twin
 
     def pack(self) -> Self:
         """A copy for inference, as by `quantize`, in faster forms:
@@ -382,7 +413,7 @@ class Nnet(RunsUtterances, Shown):
         lie in the order of the fastest multiplication. With a C compiler, native code runs the steps of recurrences on
         the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
         """
-        return packed(self)
+        return type(self)(self.nodes, packed(self.parts), self.warnings)
 
     def set_test_mode(self, test_mode: bool = True) -> None:
         """Put batch-norm and dropout components in test mode (or back in training mode)."""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nnet3.drawing import MOST_SHOWN_BOXES, Arc, Box, Graph, Picture, can_paint
+from nnet3.drawing import Arc, Box, Graph
 from nnet3.errors import DrawingError
 from nnet3.schedule import DirectedGraph, strongly_connected_components
 from nnet3.structure.component_notes import component_notes, format_offsets
 from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
-from nnet3.text.html import folded, table
-
-if TYPE_CHECKING:
-    from nnet3.nnet.network import Nnet
+from nnet3.structure.parts import NetworkParts
 
 _MOST_BOXES = 3000
 _LINE, _MOST_LINES = 52, 4  # of a descriptor in a box
@@ -80,19 +74,19 @@ def _label(extra: str, readings: list[DrawnReference]) -> str:
     return " ".join(filter(None, (", ".join(filter(None, (times, *words))), extra)))
 
 
-def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> Graph:
+def network_graph(parts: NetworkParts, title: str = "", *, every_node: bool = False) -> Graph:
     """Draws a network with a box a layer, or a box a node. Raises DrawingError for too many boxes."""
-    return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
+    return groups_graph(parts, group_nodes(parts, merge=not every_node), title)
 
 
-def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
+def groups_graph(parts: NetworkParts, groups: list[NodeGroup], title: str = "") -> Graph:
     """Draws a box for each group, with the group's number as id."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
-    arcs = collect_arcs(nnet, groups, _numbers(groups))
+    arcs = collect_arcs(parts, groups, _numbers(groups))
     cycle_of, in_cycle = _cycles(len(groups), list(arcs))
     boxes = [
-        Box(str(number), tuple(_lines(nnet, group)), _kind(nnet, group, in_cycle[number]), tooltip=_tooltip(group))
+        Box(str(number), tuple(_lines(parts, group)), _kind(parts, group, in_cycle[number]), tooltip=_tooltip(group))
         for number, group in enumerate(groups)
     ]
     drawn = []
@@ -103,10 +97,10 @@ def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
     return Graph(boxes, drawn, title)
 
 
-def group_kinds(nnet: Nnet, groups: list[NodeGroup]) -> list[str]:
+def group_kinds(parts: NetworkParts, groups: list[NodeGroup]) -> list[str]:
     """Returns the kind of each group's box: input, output, memory (on a cycle), glue, trained, function."""
-    _, in_cycle = _cycles(len(groups), list(collect_arcs(nnet, groups, _numbers(groups))))
-    return [_kind(nnet, group, flag) for group, flag in zip(groups, in_cycle, strict=True)]
+    _, in_cycle = _cycles(len(groups), list(collect_arcs(parts, groups, _numbers(groups))))
+    return [_kind(parts, group, flag) for group, flag in zip(groups, in_cycle, strict=True)]
 
 
 def _numbers(groups: list[NodeGroup]) -> dict[str, int]:
@@ -116,25 +110,25 @@ def _numbers(groups: list[NodeGroup]) -> dict[str, int]:
 # ---- which nodes share a box ----
 
 
-def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
+def group_nodes(parts: NetworkParts, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
     """Groups visible nodes: a component node joins its source node as the only reader of the source.
 
     With `same_time` a component node joins only if it also reads the source at its own index.
     """
     users: dict[str, int] = {}
-    for node in nnet.nodes:
+    for node in parts.nodes:
         for name in _source_names(node):
             users[name] = users.get(name, 0) + 1
     group_of: dict[str, NodeGroup] = {}
     groups = []
-    for number, node in enumerate(nnet.nodes):
+    for number, node in enumerate(parts.nodes):
         if node.is_hidden:
             continue
-        descriptor = _descriptor(nnet, number)
+        descriptor = _descriptor(parts, number)
         before = _plain_source(descriptor) if descriptor is not None else None
         joins = merge and isinstance(node, ComponentNode) and before in group_of and users[before or ""] == 1
         if joins and same_time and isinstance(node, ComponentNode):
-            joins = nnet.component_of(node).identity_indexes
+            joins = parts.component(node).identity_indexes
         if joins and before is not None and _same_layer(group_of[before], node):
             group = group_of[before]
             group.nodes.append(node)
@@ -164,10 +158,10 @@ def _source_names(node: NnetNode) -> list[str]:
     return [node.source] if isinstance(node, DimRangeNode) else []
 
 
-def _descriptor(nnet: Nnet, number: int) -> Descriptor | None:
-    if isinstance(nnet.nodes[number], ComponentNode) and not nnet.parts.sources(number):
+def _descriptor(parts: NetworkParts, number: int) -> Descriptor | None:
+    if isinstance(parts.nodes[number], ComponentNode) and not parts.sources(number):
         return None  # a dropout mask must be given an input, but does not look at it
-    return nnet.parts.descriptor(number)
+    return parts.descriptor(number)
 
 
 def _plain_source(descriptor: Descriptor) -> str | None:
@@ -179,7 +173,7 @@ def _plain_source(descriptor: Descriptor) -> str | None:
 # ---- what a box says ----
 
 
-def _lines(nnet: Nnet, group: NodeGroup) -> Iterator[str]:
+def _lines(parts: NetworkParts, group: NodeGroup) -> Iterator[str]:
     yield group.name
     first = group.nodes[0]
     if group.descriptor is not None and _plain_source(group.descriptor) is None:
@@ -192,16 +186,16 @@ def _lines(nnet: Nnet, group: NodeGroup) -> Iterator[str]:
     elif isinstance(first, DimRangeNode):
         yield first.columns
     elif isinstance(first, DescriptorNode):
-        yield f"output, dim {nnet.node_dim(first.name)}, {first.objective}"
-    lines = [_component_line(nnet, group, node) for node in group.nodes if isinstance(node, ComponentNode)]
+        yield f"output, dim {parts.dim(first.name)}, {first.objective}"
+    lines = [_component_line(parts, group, node) for node in group.nodes if isinstance(node, ComponentNode)]
     left_out = len(lines) - _MOST_COMPONENTS
     if left_out > 1:
         lines[_MOST_COMPONENTS // 2 : -_MOST_COMPONENTS // 2] = [f"... {left_out} more ..."]
     yield from lines
 
 
-def _component_line(nnet: Nnet, group: NodeGroup, node: ComponentNode) -> str:
-    component = nnet.component_of(node)
+def _component_line(parts: NetworkParts, group: NodeGroup, node: ComponentNode) -> str:
+    component = parts.component(node)
     kind = component.type_name.removesuffix("Component")
     same = component.input_dim == component.output_dim
     dims = f"{component.output_dim}" if same else f"{component.input_dim} -> {component.output_dim}"
@@ -215,7 +209,7 @@ def _tooltip(group: NodeGroup) -> str:
     return "" if group.descriptor is None else f"input = {group.descriptor}"
 
 
-def _kind(nnet: Nnet, group: NodeGroup, in_cycle: bool) -> str:
+def _kind(parts: NetworkParts, group: NodeGroup, in_cycle: bool) -> str:
     first = group.nodes[0]
     if isinstance(first, InputNode):
         return "input"
@@ -225,14 +219,16 @@ def _kind(nnet: Nnet, group: NodeGroup, in_cycle: bool) -> str:
         return "memory"
     if isinstance(first, DimRangeNode):
         return "glue"
-    components = [nnet.component_of(node) for node in group.nodes if isinstance(node, ComponentNode)]
+    components = [parts.component(node) for node in group.nodes if isinstance(node, ComponentNode)]
     return "trained" if any(component.num_parameters for component in components) else "function"
 
 
 # ---- what an arc says ----
 
 
-def collect_arcs(nnet: Nnet, groups: list[NodeGroup], group_of: dict[str, int]) -> dict[tuple[int, int], Readings]:
+def collect_arcs(
+    parts: NetworkParts, groups: list[NodeGroup], group_of: dict[str, int]
+) -> dict[tuple[int, int], Readings]:
     """Returns the references between groups by the numbers of source and user; `group_of` is by names of nodes."""
     arcs: dict[tuple[int, int], Readings] = {}
     for number, group in enumerate(groups):
@@ -289,30 +285,3 @@ def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bo
     sizes = np.bincount(component, minlength=count)
     loops = {source for source, user in arcs if source == user}
     return numbers, [bool(sizes[number] > 1) or box in loops for box, number in enumerate(numbers)]
-
-
-class Shown:
-    """Base of `Nnet`: pictures and printed forms."""
-
-    def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
-        """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.
-
-        Raises DrawingError for networks of too many layers, and for SVG and PNG where Graphviz is not installed.
-        """
-        drawn = Picture(network_graph(cast("Nnet", self), title, every_node=every_node))
-        if path is not None:
-            drawn.save(path)
-        return drawn
-
-    def _repr_html_(self) -> str:
-        nnet = cast("Nnet", self)
-        layers = group_nodes(nnet)
-        shown = self.draw().svg if len(layers) <= MOST_SHOWN_BOXES and can_paint() else ""
-        facts = {"nodes": len(nnet.nodes), "components": len(nnet.components), "parameters": nnet.num_parameters}
-        if nnet.is_simple:
-            facts |= {"left context": nnet.left_context, "right context": nnet.right_context}
-        counted = table([*facts], [[f"{number:,}" for number in facts.values()]], 0)
-        return f"<p>{escape(repr(self))}</p>{counted}{shown}{folded('nodes and components', nnet.info())}"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}

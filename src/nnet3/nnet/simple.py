@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nnet3.nnet.network import Nnet
+from nnet3.structure.nodes import InputNode
+from nnet3.structure.parts import NetworkParts
 
 
-def what_is_simple(nnet: Nnet) -> str:
+def what_is_simple(parts: NetworkParts) -> str:
     """Returns the end of a message that refuses a network as not simple: inputs, outputs, and how to rename them."""
-    inputs, outputs = nnet.input_names, nnet.output_names
+    inputs = [node.name for node in parts.nodes if isinstance(node, InputNode)]
+    outputs = [node.name for node in parts.nodes if node.is_output]
     others = [name for name in inputs if name != "ivector"]
     only = others if len(others) == 1 else []
     hints = [*_renaming("output", outputs, outputs[:1]), *_renaming("input", inputs, only)]

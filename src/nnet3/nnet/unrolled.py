@@ -38,8 +38,8 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
     Raises DrawingError if none of the frames can be computed, and for too many boxes.
     """
     uses = _without_hidden_inputs(nnet, _uses(nnet, frames))
-    groups = group_nodes(nnet, same_time=True)
-    static = groups_graph(nnet, groups)
+    groups = group_nodes(nnet.parts, same_time=True)
+    static = groups_graph(nnet.parts, groups)
     ranks, _ = rank_boxes(static)
     owner = {node.name: number for number, group in enumerate(groups) for node in group.nodes}
     places = {cell: (owner[nnet.nodes[cell[0]].name], *cell[1:]) for cell in uses}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from nnet3.ir.matrices import Matrix
+from nnet3.nnet import later
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-# `decode` imports networks: it is imported here only when it is first used.
-_RUNNER = "nnet3.decode"
 
 
 class RunsUtterances:
@@ -41,6 +38,5 @@ class RunsUtterances:
         Raises ExecutionError for matrices of the wrong size or that are not finite, NetworkError for a network that
         is not simple or missing priors, NotComputableError for a network that needs more than such input.
         """
-        runner: Any = importlib.import_module(_RUNNER)
-        rows: Tensor = runner.compute_utterance(self, features, ivector, online_ivectors, use_priors, **options)
-        return rows
+        model: Any = self  # a network or an acoustic model
+        return later.compute_utterance(model, features, ivector, online_ivectors, use_priors, **options)

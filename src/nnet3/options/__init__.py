@@ -11,6 +11,7 @@ from nnet3.options.alignment import (
 from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
 from nnet3.options.compiling import DEFAULT_LEVEL, HIGHEST_LEVEL, CompileOptions, DerivTimes
 from nnet3.options.declaring import Option, Options, again, declared, option
+from nnet3.options.editing import CollapseOptions
 from nnet3.options.examples import (
     WHOLE,
     ChainMakingOptions,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnet3.errors import ArgumentError, Nnet3Error, shown
 from nnet3.text import Value
+from nnet3.text.declared import Declared
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 _SAME = object()
 
 
-@dataclass(frozen=True)
-class Option:
+@dataclass(frozen=True, kw_only=True)
+class Option(Declared):
     """The declaration of an option.
 
     `flag` is its name on command lines, without dashes. `program_default` is the default of Kaldi's programs, for
@@ -26,10 +27,6 @@ class Option:
     help of verbs does not show the option.
     """
 
-    name: str
-    default: Any
-    kind: Value
-    help: str
     unit: str
     flag: str
     program_default: Any

@@ -21,11 +21,11 @@ import torch
 
 from nnet3.errors import ConfigError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.nnet import AcousticModel, Nnet, load
-from nnet3.runs.sections import parse_dropout
+from nnet3.options.dropout_schedule import DropoutSchedule
+from nnet3.options.run import parse_dropout
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.world import World
 from nnet3.structure.config_reader import read_config_file
-from nnet3.train.schedules import DropoutSchedule
 
 try:
     import fcntl

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from nnet3.nnet import AcousticModel, Nnet, network_of
+from nnet3.options.dropout_schedule import DropoutSchedule
 from nnet3.runs.plugs import RunObjectives
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.training_run import LoopSettings, TrainingRun
 from nnet3.train.evaluation import evaluate
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.schedules import DropoutSchedule, exponential_rate, shrinkage
+from nnet3.train.schedules import exponential_rate, set_dropout, shrinkage
 from nnet3.train.trainer import StepResult
 
 
@@ -68,7 +69,7 @@ class NnetRun(TrainingRun):
 
     def set_schedules(self, done: float) -> float:
         training = self.settings.training
-        self.dropout.apply(self.nnet, done)
+        set_dropout(self.nnet, self.dropout, done)
         rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, done)
         self.nnet.set_learning_rate(rate)  # for who reads the model's file: the trainer has rates of its own
         return rate

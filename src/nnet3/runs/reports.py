@@ -13,9 +13,9 @@ from typing import Any
 
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io.files import write_atomically
+from nnet3.options.run import OutputSection
 from nnet3.runs.display import Display
 from nnet3.runs.events import EventLog, read_events
-from nnet3.runs.sections import OutputSection
 from nnet3.train.objectives import ObjectiveStats
 
 _COLOURS = {"train": "#4c72b0", "valid": "#dd8452"}

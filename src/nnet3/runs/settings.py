@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from nnet3.errors import Nnet3Error, shown
-from nnet3.options import DerivTimes, Option, Options, declared
-from nnet3.runs import sections
+from nnet3.options import DerivTimes, Option, Options, declared, run
 from nnet3.runs.settings_text import SettingsText
 from nnet3.text import did_you_mean
 from nnet3.text.values import Number
@@ -20,19 +19,19 @@ _PLUGGED = ("data", "objective")  # sections whose keys depend on their `kind`
 class RunSettings:
     """A checked settings file. `data` and `objective` are sections of the kinds named; `text` is the source."""
 
-    model: sections.ModelSection
-    lda: sections.LdaSection
+    model: run.ModelSection
+    lda: run.LdaSection
     data_kind: str
     data: Any
     objective_kind: str
     objective: Any
-    training: sections.TrainingSection
-    validation: sections.ValidationSection
-    combination: sections.CombinationSection
-    priors: sections.PriorsSection
-    checkpoints: sections.CheckpointsSection
-    distributed: sections.DistributedSection
-    output: sections.OutputSection
+    training: run.TrainingSection
+    validation: run.ValidationSection
+    combination: run.CombinationSection
+    priors: run.PriorsSection
+    checkpoints: run.CheckpointsSection
+    distributed: run.DistributedSection
+    output: run.OutputSection
     text: SettingsText
 
     def arithmetic(self) -> dict[str, Any]:

@@ -5,4 +5,4 @@ from nnet3.runtime.link import LinkedComputation, link
 from nnet3.runtime.memory import release_memory
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.plan_family import plan_of
-from nnet3.runtime.planner import plan
+from nnet3.runtime.planning import plan

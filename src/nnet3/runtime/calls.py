@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from nnet3.runtime.link import Linker
-
-#: A call made ready to run: without arguments.
-BoundCall = Callable[[], object]
-
-#: From a call's integers (mostly numbers of views) and its number to what runs in each turn; None if nothing runs.
-CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None]
+from nnet3.runtime.linker import BoundCall, CallKind, Linker
 
 CALLS: dict[str, CallKind] = {}
 

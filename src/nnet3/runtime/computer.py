@@ -17,7 +17,8 @@ from nnet3.runtime.constants import Constants
 from nnet3.runtime.debug import Tracer, bad_rows, describe_rows
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
-from nnet3.runtime.link import LinkedComputation, RunState, link
+from nnet3.runtime.link import LinkedComputation, link
+from nnet3.runtime.linker import RunState
 from nnet3.runtime.memory import Lease, OneThread, checked_device, pool_of, unrecorded
 from nnet3.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.runtime.outside import accepted_matrix, check_outside, outside_dtype

@@ -14,8 +14,8 @@ from nnet3.errors import NumericalError
 from nnet3.index import NO_TIME, N, T, distinct, format_time_span
 from nnet3.ir.commands import AccessKind, Backprop, Propagate
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.formatting import format_submatrix
 from nnet3.ir.matrices import is_finite
-from nnet3.ir.printer import commands_in_bodies, format_submatrix, numbered_command
 from nnet3.runtime.link import LinkedComputation
 from nnet3.runtime.plan import SegmentPlan
 
@@ -27,7 +27,7 @@ class Tracer:
 
     def __init__(self, computation: NnetComputation, stream: TextIO) -> None:
         self.computation, self.stream = computation, stream
-        self._in_body = commands_in_bodies(computation)
+        self._in_body = computation.commands_in_bodies()
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Run one segment. Raises NumericalError at the first command that wrote a NaN or an infinity."""
@@ -44,7 +44,7 @@ class Tracer:
             self._look_at(idle)
 
     def _look_at(self, number: int, turn: int = 0) -> None:
-        text = numbered_command(self.computation, number, number in self._in_body)
+        text = self.computation.numbered_command(number, number in self._in_body)
         text += f" [turn {turn}]" if number in self._in_body else ""
         written = [(s, self.linked.view(self.computation, s, number, turn)) for s in self._written(number)]
         norms = [f"|{format_submatrix(self.computation, s)}|={float(value.norm()):.6g}" for s, value in written]

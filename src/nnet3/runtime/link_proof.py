@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,13 +20,10 @@ from nnet3.errors import ExecutionError, ProofError
 from nnet3.native.meaning import Meaning, meanings
 from nnet3.native.operations import ADDRESSES, STAYS
 from nnet3.native.ranges import Ranges, ReachableMemory
-from nnet3.runtime.calls import BoundCall
 from nnet3.runtime.lanes import LANES
+from nnet3.runtime.linker import BoundCall, Linker, Part
 from nnet3.runtime.native_runs import NativeRun, operations_of
 from nnet3.runtime.plan import Plan
-
-if TYPE_CHECKING:
-    from nnet3.runtime.link import Linker, Part
 
 
 class Bound(NamedTuple):

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from nnet3.ir.objects import many_objects
 from nnet3.native.ranges import ReachableMemory
-from nnet3.runtime.calls import BoundCall
+from nnet3.runtime.linker import ONCE, BoundCall, Linker, Part
 from nnet3.runtime.native_runs import NativeRun, in_groups, native_kernels, operations_of
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.replay import is_same_state, state_of
 from nnet3.runtime.view_operations import ViewOperations, on_views
 from nnet3.runtime.view_tensors import Places
 
-if TYPE_CHECKING:
-    from nnet3.runtime.link import Linker, Part
-
-ONCE = range(1)
 _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nnet3.errors import ProofError
 from nnet3.native import operations
+from nnet3.native.codes import Code
 from nnet3.native.library import is_amd, library
 from nnet3.native.operations import (
     ADDRESSES,
@@ -20,8 +21,6 @@ from nnet3.native.operations import (
     FLOAT_BYTES,
     OF_ROW,
     OF_TURN,
-    PACK,
-    PANELS,
     SCRATCH,
     SIZES,
     TABLE,
@@ -31,8 +30,9 @@ from nnet3.native.operations import (
     size_of_panels,
 )
 from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch
-from nnet3.runtime.calls import BoundCall, scaled_copy
+from nnet3.runtime.calls import scaled_copy
 from nnet3.runtime.kernels import Kernels
+from nnet3.runtime.linker import BoundCall
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.view_operations import ViewOperations, joined
 from nnet3.runtime.view_tensors import NO_PLACES, Places
@@ -136,7 +136,7 @@ class NativeRun:
         steps = np.array(turns)[:, None, None] * of_turn + np.moveaxis(first[table], 2, 0) * of_row
         now[..., ADDRESSES] += np.where(now[..., ADDRESSES], FLOAT_BYTES * steps, 0)
         now[..., SIZES] = np.where(counted < 0, now[..., SIZES], np.moveaxis(count[counted], 2, 0))
-        now[..., SCRATCH] = np.where(np.isin(now[..., 0], (PACK, PANELS)), 0, now[..., SCRATCH])
+        now[..., SCRATCH] = np.where(np.isin(now[..., 0], (Code.PACK, Code.PANELS)), 0, now[..., SCRATCH])
         return [list(map(tuple, each)) for each in now.tolist()]
 
     def __call__(self, start: int, stop: int) -> None:
@@ -199,7 +199,7 @@ def _goes(operations: ViewOperations | None, places: Places, num_turns: int) -> 
     """True if there are operations that go on as their views do, and weights are packed well or not at all."""
     if operations is None or operations.placed(places) is None:
         return False
-    packed = operations.rows[:, 0] == PACK
+    packed = operations.rows[:, 0] == Code.PACK
     return not packed.any() or (num_turns >= _FEWEST_TURNS and is_amd() and operations.packs_constant(packed, places))
 
 

@@ -25,7 +25,7 @@ from nnet3.runtime.lanes import lane_of
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.packing import ALIGNMENT, Stacking
 from nnet3.runtime.plan import PLAN_VERSION, Plan
-from nnet3.runtime.planner import outline, plan
+from nnet3.runtime.planning import outline, plan
 from nnet3.runtime.proof import MEANINGS, prove_plan
 from nnet3.runtime.row_plans import RowPlans
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.ir.commands import Backprop, Command, Propagate, PropagateAgain, Repeat
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import AccessKind, with_values
+from nnet3.ir.program_tables import SubMatrix
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements, reduced
-from nnet3.ir.proof.kernels import backprop, propagate, propagate_again
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.repeats import repeats
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.plan import Plan
 from nnet3.runtime.plan_memory import PlanMemory
@@ -176,7 +175,7 @@ class PlanMachine(Machine):
         spans = {view: program.span(view) for view in used}
         self.memory = PlanMemory(self.plan, program.table, spans, program.turns, randoms.columns, self._undefined)
         self._apart: set[tuple[int, ...]] = set()
-        self._repeat_of = {number: repeat for repeat, body in repeats(program.computation) for number in body}
+        self._repeat_of = {number: repeat for repeat, body in program.computation.repeats() for number in body}
         self._equal_entries: set[tuple[int, int]] = set()
 
     @property
@@ -205,8 +204,10 @@ class PlanMachine(Machine):
             while number < segment.end_call:
                 end, turns, *steps = self.program.loops.get(number, (number + 1, 1, 0, 0))
                 self._steps = steps
-                for self._turn in range(turns):
-                    for self.call in range(number, end):
+                for turn in range(turns):
+                    self._turn = turn
+                    for call in range(number, end):
+                        self.call = call
                         self._run_call(meanings)
                 self._turn, number = 0, end
         for bound in self.computation.outside:
@@ -235,14 +236,9 @@ class PlanMachine(Machine):
         written = [each.submatrix for each in command.accesses(self.computation) if each.kind != AccessKind.READ]
         read = [each.submatrix for each in command.accesses(self.computation) if each.kind == AccessKind.READ]
         self.check_apart(written, read, set(command.in_place_pairs(self.computation)))
-        if kind == "backprop":
-            backprop(self, command)
-            if args[4]:
-                self.memos.pop(command.memo, None)
-        elif kind == "propagate again":
-            propagate_again(self, command)
-        else:
-            propagate(self, command)
+        command.evaluate(self)
+        if kind == "backprop" and args[4]:
+            self.memos.pop(command.memo, None)
 
     def _check_precomputed(self, number: int, command: Any) -> None:
         repeat: Repeat | None = self._repeat_of.get(self.program.calls[self.call][3])

@@ -17,7 +17,6 @@ from nnet3.errors import ExecutionError
 from nnet3.ir.commands import Command
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import whole_kernel
-from nnet3.ir.printer import numbered_command
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.runtime.computer import NnetComputer
 from nnet3.runtime.lanes import LANES
@@ -240,7 +239,7 @@ class Profiler:
         return CommandTime(
             number=number,
             segment=segment,
-            text=numbered_command(self.computation, number),
+            text=self.computation.numbered_command(number),
             kind=type(command).__name__,
             kernel=name,
             type=kernel_type,

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nnet3.errors import ProofError
-from nnet3.ir.computation import LazyComputation, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns
 from nnet3.ir.proof.equal import add_columns, differences
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms, signs
 from nnet3.ir.proof.seeds import by_each_seed
 from nnet3.runtime.plan import Plan
@@ -36,8 +37,7 @@ def prove_plan(computation: NnetComputation, plan: Plan, seed: int = 0) -> None:
 
     The error names the call, or the output and its rows. Values left undefined by the program are not compared.
     """
-    if isinstance(computation, LazyComputation):
-        computation = computation.made()
+    computation = computation.made()  # what is lazy stays so
     columns = Columns()
     try:
         program = PlannedProgram(computation, plan)
@@ -45,14 +45,14 @@ def prove_plan(computation: NnetComputation, plan: Plan, seed: int = 0) -> None:
         program.add_columns(columns)
         columns.settle()
         randoms = Randoms(columns, seed)
-        plain = Machine(computation, PROGRAM, randoms)
+        plain = ProgramMachine(computation, PROGRAM, randoms)
         with np.errstate(over="ignore"):
             plain.run()
             machine = PlanMachine(program, randoms)
             machine.run_by(MEANINGS)
             found = next(differences(plain, machine), None)
             if found is not None:
-                _forget_undefined(plain, Machine(computation, PROGRAM, randoms, _OTHER_UNDEFINED), machine)
+                _forget_undefined(plain, ProgramMachine(computation, PROGRAM, randoms, _OTHER_UNDEFINED), machine)
                 found = next(differences(plain, machine), None)
     except ProofError as error:
         found = str(error)
@@ -63,7 +63,7 @@ def prove_plan(computation: NnetComputation, plan: Plan, seed: int = 0) -> None:
         )
 
 
-def _forget_undefined(plain: Machine, again: Machine, machine: Machine) -> None:
+def _forget_undefined(plain: ProgramMachine, again: ProgramMachine, machine: Machine) -> None:
     """Let elements be equal that the program computes from memory which nobody has written."""
     again.run()
     pairs = (plain.outputs, again.outputs, machine.outputs), (plain.effects, again.effects, machine.effects)

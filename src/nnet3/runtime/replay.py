@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from nnet3.runtime.calls import BoundCall
-
-if TYPE_CHECKING:
-    from nnet3.runtime.link import LinkedComputation
+from nnet3.runtime.kernels import Kernels
+from nnet3.runtime.linker import BoundCall
+from nnet3.runtime.plan import Plan
 
 #: Records calls without running them; returns what runs them all. Raises RuntimeError for calls it cannot record.
 Recorder = Callable[[Sequence[BoundCall]], BoundCall]
@@ -23,8 +22,24 @@ _MOST_RECORDED = 200_000  # calls
 _ONE_AT_A_TIME = threading.Lock()  # graphs of one pool are recorded one after the other
 
 
+class Replayed(Protocol):
+    """A program whose segments are replayed."""
+
+    plan: Plan
+    kernels: Kernels
+
+    def num_runs(self) -> int:
+        """Returns how many calls all turns of all loops make."""
+
+    def calls_of_segment(self, number: int) -> Iterable[BoundCall]:
+        """Returns what runs in a segment, in order."""
+
+    def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:
+        """Yields the calls of a segment in stretches: whether all can be recorded, and the calls."""
+
+
 class Replay:
-    """Runs the segments of a linked computation, and records each segment's calls at its second run.
+    """Runs the segments of a program, and records each segment's calls at its second run.
 
     Recorded are calls that work on memory of the program and on kernels alone: no updates, no statistics, no accepted
     or provided matrices. A recording holds as long as the kernels are in the same state
@@ -32,7 +47,7 @@ class Replay:
     of parameters may change: they are read in place.
     """
 
-    def __init__(self, linked: LinkedComputation, record: Recorder) -> None:
+    def __init__(self, linked: Replayed, record: Recorder) -> None:
         self._linked, self._record = linked, record
         self._states: dict[int, list[object]] = {}
         self._recorded: dict[int, list[BoundCall]] = {}

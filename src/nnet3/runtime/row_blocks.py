@@ -12,6 +12,11 @@ import numpy as np
 
 _HASH_FACTOR = 1_000_003
 
+# When views beat an index, from timings on a CPU: one more view costs about as much as 16 more rows by index, one
+# group by index (three calls) as much as 8 views.
+VIEWS_PER_GROUP = 8
+ROWS_PER_VIEW = 16
+
 
 @dataclass(frozen=True)
 class RowBlocks:
@@ -99,3 +104,28 @@ def _most_frequent(steps: np.ndarray) -> np.ndarray:
         keys = keys * _HASH_FACTOR + column
     _, position, count = np.unique(keys, return_index=True, return_counts=True)
     return steps[position[np.argmax(count)]]
+
+
+@dataclass(frozen=True, eq=False)
+class RowPattern:
+    """Moves from rows of one matrix to rows of another: dest_row[i] from source_row[i], no dest row twice.
+
+    `blocks` counts rows and is None where views would be too many; `is_slice`: the dest rows are consecutive.
+    """
+
+    dest_row: np.ndarray
+    source_row: np.ndarray
+    blocks: RowBlocks | None
+    is_slice: bool
+
+
+def row_pattern(dest_row: np.ndarray, source_row: np.ndarray) -> RowPattern:
+    """Finds what is regular in pairs of rows."""
+    order, blocks = fewest_blocks(np.stack([dest_row, source_row], axis=1))
+    if len(blocks) > VIEWS_PER_GROUP + len(dest_row) // ROWS_PER_VIEW:
+        return RowPattern(dest_row, source_row, None, goes_up_by_one(dest_row))
+    return RowPattern(dest_row[order], source_row[order], blocks, goes_up_by_one(dest_row[order]))
+
+
+def goes_up_by_one(rows: np.ndarray) -> bool:
+    return len(rows) > 0 and bool((np.diff(rows) == 1).all())

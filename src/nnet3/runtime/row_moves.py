@@ -5,44 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.index import distinct
-from nnet3.runtime.row_blocks import RowBlocks, fewest_blocks, find_blocks, find_runs
+from nnet3.runtime.planner import Planner, Space
+from nnet3.runtime.row_blocks import (
+    ROWS_PER_VIEW,
+    VIEWS_PER_GROUP,
+    RowBlocks,
+    RowPattern,
+    fewest_blocks,
+    find_blocks,
+    find_runs,
+    goes_up_by_one,
+    row_pattern,
+)
 
-if TYPE_CHECKING:
-    from nnet3.runtime.planner import Planner, Space
-
-
-# When views beat an index, from timings on a CPU: one more view costs about as much as 16 more rows by index, one
-# group by index (three calls) as much as 8 views.
-VIEWS_PER_GROUP = 8
-_ROWS_PER_VIEW = 16
 #: From so many blocks on one call for all of them is faster than one for each.
 _FOREACH_FROM = 12
-
-
-@dataclass(frozen=True, eq=False)
-class RowPattern:
-    """Moves from rows of one matrix to rows of another: dest_row[i] from source_row[i], no dest row twice.
-
-    `blocks` counts rows and is None where views would be too many; `is_slice`: the dest rows are consecutive.
-    """
-
-    dest_row: np.ndarray
-    source_row: np.ndarray
-    blocks: RowBlocks | None
-    is_slice: bool
-
-
-def row_pattern(dest_row: np.ndarray, source_row: np.ndarray) -> RowPattern:
-    """Finds what is regular in pairs of rows."""
-    order, blocks = fewest_blocks(np.stack([dest_row, source_row], axis=1))
-    if len(blocks) > VIEWS_PER_GROUP + len(dest_row) // _ROWS_PER_VIEW:
-        return RowPattern(dest_row, source_row, None, _goes_up_by_one(dest_row))
-    return RowPattern(dest_row[order], source_row[order], blocks, _goes_up_by_one(dest_row[order]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +87,7 @@ def plan_moves(planner: Planner, moves: RowMoves, scale: float, *, add: bool) ->
             _add_views(planner, dests, sources, scale)
             continue
         dest_row = alike.dest_row[order]
-        is_slice = _can_join(blocks) and _goes_up_by_one(dest_row)
+        is_slice = _can_join(blocks) and goes_up_by_one(dest_row)
         target = _slice(planner, int(alike.dest[0]), dest_row) if is_slice else None
         _copy_views(planner, dests, sources, target, scale)
 
@@ -155,10 +136,6 @@ def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
     return planner.rows_view(space, start + first * step, len(rows), step, planner.block(submatrix).num_cols)
 
 
-def _goes_up_by_one(rows: np.ndarray) -> bool:
-    return len(rows) > 0 and bool((np.diff(rows) == 1).all())
-
-
 # ---- addresses in blocks of memory, where several sub-matrices make one pattern ----
 
 
@@ -193,7 +170,7 @@ def _blocks_of_addresses(
         spaces.append(np.array([place[0] for place in places])[which.reshape(-1)])
         most = max(most, len(numbers))
     order, blocks = fewest_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
-    if len(blocks) > VIEWS_PER_GROUP * most + len(moves) // _ROWS_PER_VIEW:
+    if len(blocks) > VIEWS_PER_GROUP * most + len(moves) // ROWS_PER_VIEW:
         return order, None, []
     return order, blocks, [(space[order[blocks.first_rows]].tolist(), 0, 1, num_cols) for space in spaces]
 
@@ -219,12 +196,12 @@ def _equal(columns: np.ndarray) -> Iterator[np.ndarray]:
 def _indexed_copy(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     by_dest, by_source = np.argsort(pattern.dest_row), np.argsort(pattern.source_row, kind="stable")
     same_type = planner.lane(dest) == planner.lane(source)
-    if same_type and _goes_up_by_one(pattern.dest_row[by_dest]):
+    if same_type and goes_up_by_one(pattern.dest_row[by_dest]):
         target = _slice(planner, dest, pattern.dest_row[by_dest])
         planner.call("select rows", target, planner.view(source), planner.index(pattern.source_row[by_dest]))
         if scale != 1:
             planner.call("scale", target, number=scale)
-    elif same_type and scale == 1 and _goes_up_by_one(pattern.source_row[by_source]):
+    elif same_type and scale == 1 and goes_up_by_one(pattern.source_row[by_source]):
         origin, rows = _slice(planner, source, pattern.source_row[by_source]), pattern.dest_row[by_source]
         planner.call("copy to rows", planner.view(dest), planner.index(rows), origin)
     else:
@@ -235,11 +212,11 @@ def _indexed_copy(planner: Planner, dest: int, source: int, pattern: RowPattern,
 def _indexed_add(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     by_dest, by_source = np.argsort(pattern.dest_row), np.argsort(pattern.source_row, kind="stable")
     same_type = planner.lane(dest) == planner.lane(source)
-    if same_type and _goes_up_by_one(pattern.source_row[by_source]) and _is_contiguous(planner, dest):
+    if same_type and goes_up_by_one(pattern.source_row[by_source]) and _is_contiguous(planner, dest):
         # adding by index is slow where rows are apart
         origin, rows = _slice(planner, source, pattern.source_row[by_source]), pattern.dest_row[by_source]
         planner.call("add to rows", planner.view(dest), planner.index(rows), origin, number=scale)
-    elif _goes_up_by_one(pattern.dest_row[by_dest]):
+    elif goes_up_by_one(pattern.dest_row[by_dest]):
         target = _slice(planner, dest, pattern.dest_row[by_dest])
         selected = _selected(planner, source, pattern.source_row[by_dest], 1.0, planner.lane(source))
         planner.call("add" if scale == 1 else "scaled add", target, selected, number=scale)
@@ -272,7 +249,7 @@ def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray
     (space, start, step), (source_space, source_start, source_step) = planner.place(dest), planner.place(source)
     columns = np.stack([start + rows * step, source_start + first * source_step], axis=1)
     runs = find_runs(columns, length[1:] == length[:-1])
-    if len(runs) > VIEWS_PER_GROUP + len(rows) // _ROWS_PER_VIEW:
+    if len(runs) > VIEWS_PER_GROUP + len(rows) // ROWS_PER_VIEW:
         _by_length(planner, dest, source, rows, first, length, scale)
         return
     num_cols, lane = planner.block(dest).num_cols, planner.lane(source)

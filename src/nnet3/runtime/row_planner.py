@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
@@ -14,8 +13,7 @@ from nnet3.families.continued import NotAffineError
 from nnet3.families.polynomial import Polynomial
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation, RowNumbers
-from nnet3.runtime.planner import Planner
-from nnet3.runtime.rules import RULES, Rule
+from nnet3.runtime.planner import Planner, Rule
 
 #: They take the place of integers.
 _parameter = cast(Callable[[int], Any], Polynomial)
@@ -105,9 +103,7 @@ class RowPlanner(Planner):
     """A planner whose indexes are parts of the program's index tables, see `parts`."""
 
     numbers = object
-    rules: ClassVar[Mapping[type[cmd.Command], Rule]] = ChainMap(
-        {cmd.CopyRows: _by_table, cmd.AddRows: _by_table}, RULES
-    )
+    own_rules: ClassVar[Mapping[type[cmd.Command], Rule]] = {cmd.CopyRows: _by_table, cmd.AddRows: _by_table}
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         super().__init__(with_parameters(computation), dtype)

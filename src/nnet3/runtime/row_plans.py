@@ -16,7 +16,7 @@ from nnet3.families.polynomial import AffineNumbers
 from nnet3.ir.computation import NnetComputation, RowNumbers
 from nnet3.runtime.outline import Outline
 from nnet3.runtime.plan import Plan
-from nnet3.runtime.planner import outline_by
+from nnet3.runtime.planning import outline_by
 from nnet3.runtime.row_planner import RowPlanner, parameters_of
 
 _STEPS = 16  # to which sizes are rounded up between a power of two and the next

@@ -7,19 +7,14 @@ also needs a kind in `nnet3.runtime.calls`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
+from nnet3.runtime.planner import Planner, Rule
 from nnet3.runtime.row_moves import RowMoves, plan_add_ranges, plan_moves, plan_rows, plan_zero_rows
-
-if TYPE_CHECKING:
-    from nnet3.runtime.planner import Planner
-
-#: Plans a command: `planner.call(...)` for each call, in order; none if it does nothing at run time.
-Rule = Callable[[Any, "Planner"], None]
 
 RULES: dict[type[cmd.Command], Rule] = {}
 
@@ -38,7 +33,7 @@ def plan_command(command: cmd.Command, planner: Planner) -> None:
     """Plan the calls of a command; control needs none. Raises ExecutionError for a command class without a rule."""
     if command.role is cmd.Role.CONTROL:
         return
-    found = planner.rules.get(type(command))
+    found = planner.own_rules.get(type(command)) or RULES.get(type(command))
     if found is None:
         known = ", ".join(sorted(known.__name__ for known in RULES))
         raise ExecutionError(

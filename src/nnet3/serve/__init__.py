@@ -1,8 +1,7 @@
 """A server of recognizers: the WebSocket protocol of vosk-server, many connections through one StreamComputer."""
 
-import lazy_loader
-
 from nnet3.errors import Nnet3Error
+from nnet3.stubs import attach_stub
 
 try:
     import prometheus_client
@@ -12,4 +11,4 @@ except ImportError as _missing:
         f"a server needs the package {_missing.name}, which is not installed: pip install 'nnet3[serve]'"
     ) from None
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -10,7 +10,8 @@ import numpy as np
 from nnet3.errors import TrainingError
 from nnet3.examples.example import Example
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.kaldi_io.sparse import SparseMatrix, sparse_of
+from nnet3.kaldi_io.general import sparse_of
+from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.nnet import Nnet
 from nnet3.options import FeatureTransformOptions
 from nnet3.train.evaluation import ExampleOutputs

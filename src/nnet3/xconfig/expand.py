@@ -8,9 +8,9 @@ from functools import cache
 
 from nnet3.errors import ConfigError, Span
 from nnet3.text import did_you_mean
-from nnet3.xconfig.expansion import FINAL, Expansion, expand_layer
+from nnet3.xconfig.expansion import FINAL, Expansion
 from nnet3.xconfig.input_descriptor import Known, Scope, resolve_input
-from nnet3.xconfig.layer import Layer, LayerType, make_layer
+from nnet3.xconfig.layer import Layer, LayerType, expand_layer, make_layer
 from nnet3.xconfig.line import XconfigLine, first_words, read_xconfig_lines
 from nnet3.xconfig.registry import LAYER_TYPES
 from nnet3.xconfig.statements import Statement

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.xconfig import term
-from nnet3.xconfig.layer import Layer
 from nnet3.xconfig.statements import (
     ComponentNodeStatement,
     ComponentStatement,
@@ -62,8 +61,8 @@ class Expansion:
 class Expander:
     """Collects what a layer consists of. `expander("affine")` is the node NAME.affine, `expander()` the node NAME."""
 
-    def __init__(self, layer: Layer):
-        self.layer = layer
+    def __init__(self, layer_name: str):
+        self.layer_name = layer_name
         self.configs: tuple[str, ...] = WHOLE
         self._statements: list[tuple[Statement, tuple[str, ...]]] = []
         self._output: Output | None = None
@@ -75,7 +74,7 @@ class Expander:
 
     def full_name(self, suffix: str) -> str:
         """The layer's name, followed by a dot and the suffix if not empty."""
-        return f"{self.layer.name}.{suffix}" if suffix else self.layer.name
+        return f"{self.layer_name}.{suffix}" if suffix else self.layer_name
 
     def component(self, suffix: str, type_name: str, settings: Settings, settings_before_type: int = 0) -> None:
         """A component."""
@@ -104,7 +103,7 @@ class Expander:
 
     def output_node(self, input: Term, objective: str = "", name: str = "") -> None:
         """An output-node with the layer's name or another name."""
-        self.state(OutputNodeStatement(name or self.layer.name, input, objective))
+        self.state(OutputNodeStatement(name or self.layer_name, input, objective))
 
     def state(self, statement: Statement) -> None:
         """Any statement, for the configs that `configs` says."""
@@ -125,10 +124,3 @@ class Expander:
     def expansion(self) -> Expansion:
         """Returns the collected expansion."""
         return Expansion(tuple(self._statements), self._output, self._auxiliary, tuple(self._matrix_files))
-
-
-def expand_layer(layer: Layer) -> Expansion:
-    """The nodes and components of a layer."""
-    expander = Expander(layer)
-    layer.type.expand(layer, expander)
-    return expander.expansion()

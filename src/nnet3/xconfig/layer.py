@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from nnet3.errors import ConfigError
 from nnet3.text import did_you_mean, values
+from nnet3.text.declared import Declared
 from nnet3.text.values import Rule
+from nnet3.xconfig.expansion import Expander, Expansion
 from nnet3.xconfig.found import Reads
 from nnet3.xconfig.line import XconfigLine
 from nnet3.xconfig.statements import Settings, show
 from nnet3.xconfig.term import Term
 
-if TYPE_CHECKING:
-    from nnet3.xconfig.expansion import Expander
-
 Value = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class Pairs(values.Text):
+    """Text that holds key=value pairs for a component."""
+
+    kind: ClassVar[str] = "key=value pairs"
+
+
 _KINDS: dict[type, values.Value] = {
     bool: values.Boolean(by_first_letter=False),
     int: values.Integer(),
@@ -28,40 +36,25 @@ _KINDS: dict[type, values.Value] = {
 
 
 @dataclass(frozen=True)
-class Key:
-    """A key of a layer type. The type of the default is the type of the values; "" stands for text."""
+class Key(Declared):
+    """A key of a layer type; `absent` says in words what is used instead of the default."""
 
-    name: str
-    default: Value
-    meaning: str
-    rule: Rule | None = None
-    absent: str = ""  # in words: what is used instead of the default
-    is_options: bool = False  # text that holds key=value pairs for a component
+    absent: str = ""
 
-    @property
-    def kind(self) -> str:
-        """The type of the key's values in words."""
-        return "key=value pairs" if self.is_options else _KINDS[type(self.default)].kind
-
-    @property
-    def required(self) -> bool:
-        """True if a value must be given, since the default breaks the rule."""
-        return self.rule is not None and not self.rule.holds(self.default)
-
-    def read(self, text: str) -> Value:
-        """The value of a text. Raises ValueError with the expected form."""
-        value: Value = _KINDS[type(self.default)].read(text)
-        return value
+    @classmethod
+    def of(cls, name: str, default: Value, help: str, rule: Rule = values.ANY, absent: str = "") -> Key:
+        """A key whose values have the type of the default; "" stands for text."""
+        return cls(name, replace(_KINDS[type(default)], rule=rule), absent, default=default, help=help)
 
 
-def passed(name: str, meaning: str) -> Key:
+def passed(name: str, help: str) -> Key:
     """A key printed to a component as it is, or left out if not given."""
-    return Key(name, "", meaning)
+    return Key.of(name, "", help)
 
 
-def options(name: str, meaning: str, default: str = "") -> Key:
+def options(name: str, help: str, default: str = "") -> Key:
     """A key whose text is further keys of a component."""
-    return Key(name, default, meaning, is_options=True)
+    return Key(name, Pairs(), default=default, help=help)
 
 
 _OPTION = re.compile(r"(?:^| )([A-Za-z_][A-Za-z0-9_.\-]*)=")
@@ -150,6 +143,13 @@ class Layer:
         return tuple((m.group(1), text[m.end() : end].strip()) for m, end in zip(found, ends, strict=True))
 
 
+def expand_layer(layer: Layer) -> Expansion:
+    """The nodes and components of a layer."""
+    expander = Expander(layer.name)
+    layer.type.expand(layer, expander)
+    return expander.expansion()
+
+
 def make_layer(
     layer_type: LayerType,
     name: str,
@@ -168,10 +168,10 @@ def make_layer(
     for key in layer_type.keys:
         if key.name in values:
             layer[key.name] = _read(layer, key, values[key.name])
-        if key.rule is not None and not key.rule.holds(layer[key.name]):
-            layer.require(False, key.name, f"must be {key.rule.words}")
+        if fault := key.fault(layer[key.name]):
+            layer.require(False, key.name, fault)
     for key in layer_type.keys:
-        if key.is_options:
+        if isinstance(key.kind, Pairs):
             layer.options(key.name)
     layer_type.settle(layer)
     return layer
@@ -191,6 +191,6 @@ def _read(layer: Layer, key: Key, value: Value) -> Value:
     if isinstance(value, float | int) and not isinstance(key.default, str):
         return type(key.default)(value)
     try:
-        return key.read(str(value))
+        return key.kind.read(str(value))
     except ValueError as error:
         raise layer.error(f"'{key.name}' must be {error}, got '{value}'", key.name) from None

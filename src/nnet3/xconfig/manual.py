@@ -21,7 +21,9 @@ from nnet3.xconfig.statements import (
 )
 from nnet3.xconfig.term import Term, name
 
-INPUT_KEY = Key("input", "[-1]", "The layers that it takes its input from, as a descriptor.", absent="the layer above")
+INPUT_KEY = Key.of(
+    "input", "[-1]", "The layers that it takes its input from, as a descriptor.", absent="the layer above"
+)
 
 
 class KeyRow(NamedTuple):
@@ -37,7 +39,7 @@ class KeyRow(NamedTuple):
 def key_rows(layer_type: LayerType) -> list[KeyRow]:
     """All keys but the name."""
     keys = ([INPUT_KEY] if layer_type.has_input else []) + list(layer_type.keys)
-    return [KeyRow(key.name, key.kind, _default(key), key.rule.words if key.rule else "", key.meaning) for key in keys]
+    return [KeyRow(key.name, key.kind.kind, _default(key), key.kind.rule.words, key.help) for key in keys]
 
 
 def _default(key: Key) -> str:

@@ -14,9 +14,9 @@ from nnet3.errors import ConfigError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.xconfig.carried import differences, is_config_key, settings_of
 from nnet3.xconfig.expand import example_of
-from nnet3.xconfig.expansion import REF, Expansion, expand_layer
+from nnet3.xconfig.expansion import REF, Expansion
 from nnet3.xconfig.found import Found, SearchedNetwork, normal_text, shown
-from nnet3.xconfig.layer import Layer, LayerType, make_layer
+from nnet3.xconfig.layer import Layer, LayerType, Pairs, expand_layer, make_layer
 from nnet3.xconfig.registry import LAYER_TYPES
 from nnet3.xconfig.statements import (
     ComponentNodeStatement,
@@ -141,7 +141,7 @@ class _Proposal:
         """Reads the values of keys from the network, without those of options."""
         values = {}
         for key in self.type.keys:
-            if key.is_options:
+            if isinstance(key.kind, Pairs):
                 continue
             read = self.type.reads.get(key.name)
             value = read(self.found) if read else self.found.first(key.name)
@@ -151,7 +151,7 @@ class _Proposal:
 
     def _without_passed(self, values: dict[str, str]) -> dict[str, str]:
         """The values, without values passed to components alone."""
-        passed = {key.name for key in self.type.keys if key.default == "" and not key.is_options}
+        passed = {key.name for key in self.type.keys if key.default == "" and not isinstance(key.kind, Pairs)}
         return {key: value for key, value in values.items() if key not in passed}
 
     def _without_explained(self, values: dict[str, str]) -> dict[str, str]:
@@ -169,7 +169,7 @@ class _Proposal:
 
     def _options(self, values: dict[str, str]) -> dict[str, str]:
         """Texts of further settings: settings of components, explained by no other key."""
-        options = [key for key in self.type.keys if key.is_options]
+        options = [key for key in self.type.keys if isinstance(key.kind, Pairs)]
         empty = {**values, **{key.name: "" for key in options}}
         plain = self._components(empty)
         result = {}

@@ -9,7 +9,6 @@ import pytest
 from nnet3.ir.checker import check_computation
 from nnet3.ir.parser import parse_computation
 from nnet3.ir.passes.pipeline import PIPELINE
-from nnet3.ir.printer import print_computation
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from tests.ir.passes import rewrite, text_cases
 from tests.ir.passes.text_cases import Case, all_cases, result
@@ -21,9 +20,9 @@ CASES = all_cases()
 def test_a_pass_makes_the_second_program_of_the_first(case: Case) -> None:
     assert result(case).splitlines() == case.after.splitlines()
     before = parse_computation(case.before)
-    text = print_computation(before, full=True)
+    text = before.text(full=True)
     after = case.step.function(before)
-    assert print_computation(before, full=True) == text, "the argument is not changed"
+    assert before.text(full=True) == text, "the argument is not changed"
     check_computation(before)
     check_computation(after)
     prove_equal([PassResult("", before), PassResult(case.step.name, after)])

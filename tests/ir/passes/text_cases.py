@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from nnet3.ir.parser import parse_computation
 from nnet3.ir.passes.pipeline import PIPELINE, Pass
-from nnet3.ir.printer import print_computation
 
 FOLDER = Path(__file__).parent / "text"
 UNCHANGED = "unchanged"
@@ -61,7 +60,7 @@ def result(case: Case) -> str:
     if after is before:
         return UNCHANGED + "\n"
     known = {line.strip() for line in case.before.splitlines()}
-    lines = print_computation(after, full=True).splitlines()
+    lines = after.text(full=True).splitlines()
     count = len(lines) - len(after.commands)
     new = [line for line in lines[:count] if line not in known]
     return "\n".join([*new, *lines[count:], ""])

@@ -10,8 +10,9 @@ import pytest
 from nnet3.errors import ProofError
 from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.ir.program_tables import IoInfo, MatrixInfo
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from tests.ir.programs import index_table
 
@@ -157,6 +158,8 @@ def test_a_memo_must_be_there_and_be_of_the_same_rows() -> None:
     assert difference(kernel, good, good) == ""
     missing = [forward(memo=0), backward(memo=1)]
     assert "memo 1 is not there, where one of 4 rows is used" in difference(kernel, good, missing)
+    before = [*good, backward(memo=-1, update=False)]  # as noted, but for the memo
+    assert "memo 1 is not there" in difference(kernel, before, [*before, backward(memo=1, update=False)])
     shorter = [forward(*UPPER[:2], memo=0), forward(*LOWER[:2]), backward(memo=0)]
     assert "memo 0 has 2 rows, where one of 4 rows is used" in difference(kernel, good, shorter)
     other = [forward(memo=0), cmd.MatrixCopy(DX, X, 2.0), forward(DX, memo=1), forward(), backward(memo=1)]

@@ -8,8 +8,9 @@ import pytest
 from nnet3.errors import ProofError
 from nnet3.index import T, X
 from nnet3.ir.commands import AcceptInput, AllocMatrix, Backprop, CopyRows, DeallocMatrix, Propagate, ProvideOutput
-from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.ir.program_tables import IoInfo, MatrixInfo
 from nnet3.ir.proof.equal import PassResult, prove_equal
 
 KERNEL = KernelInfo("conv", (InputPromises(),), needs_indexes=True)

@@ -10,11 +10,12 @@ import pytest
 from nnet3.errors import ProofError
 from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import IoInfo
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns
 from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
-from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 from tests.ir.programs import index_table, multi_table, range_table, training_step
 from tests.ir.toy_kernels import AFFINE, DIM, KERNELS, PRODUCT, SIGMOID
@@ -35,11 +36,11 @@ def program(write: Write, *, spare: bool = False) -> NnetComputation:
     return c
 
 
-def ran(computation: NnetComputation, number: int = 0, seed: int = 0) -> Machine:
+def ran(computation: NnetComputation, number: int = 0, seed: int = 0) -> ProgramMachine:
     columns = Columns()
     add_columns(columns, number, computation)
     columns.settle()
-    machine = Machine(computation, number, Randoms(columns, seed))
+    machine = ProgramMachine(computation, number, Randoms(columns, seed))
     machine.run()
     return machine
 

@@ -56,6 +56,8 @@ def test_random_elements_belong_to_columns() -> None:
     assert (randoms().of_blocks(("weights",), _WIDE) == whole).all()
     assert not (randoms(seed=1).of_blocks(("weights",), _WIDE) == whole).any()
     assert (made.of_rows(("rows",), 5)[:3] == made.of_rows(("rows",), 3)).all()
+    assert (made.numbers(5)[4] == made.number(4)).all()
+    assert len(np.unique(made.numbers(5), axis=0)) == 5
 
 
 def test_digests_are_linear() -> None:
@@ -83,6 +85,7 @@ def test_signs_stay_as_they_are(zeros: int) -> None:
     assert (signs(made) == made).all()
     assert not made[:zeros].any()
     assert made[zeros:].any(axis=-1).all()
+    assert (made[zeros:] != numbers[zeros:]).any(axis=-1).all(), "a sign does not say what the value was"
     changed = field.reduced(numbers + field.ONE)
     assert (signs(changed) != made).any(axis=-1).all()
     assert made.max() < field.PRIME

@@ -52,9 +52,11 @@ def test_a_template_asks_for_what_is_a_kernels_own_whatever_its_name() -> None:
         assert list(recorded.wanted().values()) == [(3,), (1,)]
         wanted = list(recorded.wanted())
         assert [request.what for request in wanted] == [(KERNEL, "bias"), ("product",)]
-        assert wanted[0].renamed(KERNEL, "b").spans == (ColumnSpan(("output", "b"), 0, 4),)
+        assert wanted[0].renamed(KERNEL, "b", "").spans == (ColumnSpan(("output", "b"), 0, 4),)
 
 
 def test_other_words_that_are_equal_to_the_name_are_kept() -> None:
     request = RandomRequest(("bias", "bias"), (ColumnSpan(("output", "bias"), 0, 4),))
-    assert request.renamed("bias", KERNEL) == RandomRequest((KERNEL, "bias"), (ColumnSpan(("output", KERNEL), 0, 4),))
+    assert request.renamed("bias", KERNEL, "node") == RandomRequest(
+        (KERNEL, "bias"), (ColumnSpan(("output", KERNEL), 0, 4),)
+    )

@@ -11,7 +11,7 @@ import pytest
 from nnet3.ir.proof import field
 from nnet3.ir.proof.field import PRIME, Drawing, Elements
 from nnet3.ir.proof.randoms import signs
-from nnet3.ir.proof.recording import MEMORY, ElementRecording
+from nnet3.ir.proof.recording import MEMORY, OPERANDS, ElementRecording, Recorded
 from nnet3.native.library import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no native code")
@@ -32,8 +32,8 @@ def run(recording: ElementRecording, size: int, rows: tuple[int, ...] = ()) -> n
     """Returns memory after a call of the one template with so many rows, words (size,)."""
     call = np.array([recording.instance(recording.finish(0), rows)])
     native, functions = recording.native_program(), library()
-    memory, scratch, drawn = (np.zeros(count + 1, np.uint64) for count in (size, native.scratch, 0))
-    spaces = np.array([each.ctypes.data for each in (native.constants, drawn, scratch, memory)], np.uint64)
+    memory, scratch, none = (np.zeros(count + 1, np.uint64) for count in (size, native.scratch, 0))
+    spaces = np.array([each.ctypes.data for each in (native.constants, none, none, scratch, memory)], np.uint64)
     arrays = spaces, native.instructions, native.starts, native.counts, call
     assert functions is not None
     functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], 1, native.tables.ctypes.data)
@@ -76,6 +76,19 @@ def test_native_code_gives_the_same_elements(name: str) -> None:
     recording.write(recording.memory(MEMORY, 0, lengths, of_row), made)
     got = run(recording, expected.size // 2).reshape(lengths)
     np.testing.assert_array_equal(got, field.words(expected))
+
+
+def test_a_template_says_which_operands_it_overwrites() -> None:
+    recording = ElementRecording()
+    whole, added, read, part, unused = (recording.memory(OPERANDS + k, 0, (6, 3), 3) for k in range(5))
+    recording.write(whole, read)
+    recording.add(whole, read)
+    recording.add(added, read)
+    recording.write(read, given("x", 6, 3))
+    recording.write(Recorded(recording, part.place, 0, (6, 2), (3, 1)), given("y", 6, 2))
+    recording.write(part, read)
+    lengths = [each.lengths for each in (whole, added, read, part, unused)]
+    assert recording.overwritten(recording.finish(5), lengths) == [0]
 
 
 def test_a_hash_is_chosen_by_a_word_or_one_for_each_block() -> None:

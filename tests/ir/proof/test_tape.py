@@ -16,8 +16,8 @@ from nnet3.ir.passes.pipeline import optimize
 from nnet3.ir.proof import equal
 from nnet3.ir.proof.columns import Columns
 from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
-from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.notes import Notes
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 from nnet3.ir.proof.tape import Tape
 from nnet3.native.library import library
@@ -38,7 +38,7 @@ def check_same(*computations: NnetComputation, seed: int = 0) -> Notes:
     columns.settle()
     notes, randoms = Notes(columns, seed), Randoms(columns, seed)
     for number, computation in enumerate(computations):
-        machine, tape = Machine(computation, number, randoms), Tape(computation, number, notes)
+        machine, tape = ProgramMachine(computation, number, randoms), Tape(computation, number, notes)
         with np.errstate(over="ignore"):
             machine.run()
             tape.run()
@@ -86,6 +86,19 @@ def test_two_numbers_of_rows_stay_two() -> None:
     assert sum(command is cmd.Propagate for (command, *_), *_ in kinds) == 3
 
 
+def test_kernels_that_draw_are_noted_once_for_all_nodes() -> None:
+    c = NnetComputation(kernels=[KernelInfo(name, (InputPromises(),), is_random=True) for name in "ab"])
+    c.commands = [cmd.AllocMatrix(c.new_matrix(_ROWS, DIM), zeroed=True) for _ in range(5)]
+    c.commands += [
+        cmd.Propagate(kernel, node, (1,), 2 + k)
+        for k, (kernel, node) in enumerate(((0, "a"), (0, "b"), (1, "b"), (0, "a")))
+    ]
+    c.commands += [cmd.ProvideOutput(m, f"y{m}") for m in range(2, 6)]
+    notes = check_same(c)
+    kinds: list[Any] = list(notes.templates)
+    assert sum(command is cmd.Propagate for (command, *_), *_ in kinds) == 1
+
+
 def moving_rows(width: int) -> NnetComputation:
     """All commands that move rows, each with a scale, on parts of matrices."""
     c = NnetComputation(kernels=list(KERNELS))
@@ -126,6 +139,12 @@ def test_what_was_not_written_or_has_ended_is_random_and_other_in_each_program()
     for commands in ((), (cmd.SetConst(1, 1.0), cmd.DeallocMatrix(1)), (cmd.AcceptInput(1, "x"), cmd.DeallocMatrix(1))):
         with pytest.raises(ProofError, match="output 'y' differs in 4 rows"):
             prove_equal([PassResult("", program(*commands)), PassResult("p", program(*commands))])
+    c = program()
+    for half in (c.new_submatrix(1, num_cols=1), c.new_submatrix(1, num_rows=2)):
+        half_written = program(cmd.SetConst(half, 1.0))
+        half_written.submatrices = c.submatrices
+        with pytest.raises(ProofError, match=r"output 'y' differs in [24] rows"):
+            prove_equal([PassResult("", half_written), PassResult("p", half_written)])
     again = [cmd.SetConst(1, 1.0), cmd.DeallocMatrix(1), cmd.AllocMatrix(1, zeroed=True)]
     prove_equal([PassResult("", program(*again)), PassResult("p", program(*again))])
 

@@ -19,7 +19,7 @@ def _layer(layer_type: str, **values: Value) -> Layer:
 
 def _unit(layer_type: str, **values: Value) -> RecurrentUnit:
     layer = _layer(layer_type, **values)
-    return RecurrentUnit(layer, Expander(layer))
+    return RecurrentUnit(layer, Expander(layer.name))
 
 
 @pytest.mark.parametrize(("given", "cells"), [({}, 12), ({"cell_dim": -1}, 12), ({"cell_dim": 7}, 7)])

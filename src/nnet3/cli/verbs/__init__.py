@@ -1,1 +1,1 @@
-"""The verbs of `nnet3`, one a file, whose name is that of the verb; `@verb` and the text of its help say the rest."""
+"""The verbs of `nnet3`, a file for each family; `nnet3.cli.verb_table` lists them."""

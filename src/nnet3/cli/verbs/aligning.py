@@ -19,12 +19,7 @@ def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:
     """The verb that makes training graphs (Kaldi: compile-train-graphs, compile-train-graphs-fsts)."""
     name = f"compile-train-graphs{'-fsts' if of_fsts else ''}"
 
-    @verb(
-        f"make training graphs of {'acceptors of words' if of_fsts else 'transcripts'}",
-        program=name,
-        name=name,
-        help=_OF_FSTS if of_fsts else _OF_WORDS,
-    )
+    @verb(name, help=_OF_FSTS if of_fsts else _OF_WORDS)
     @takes("options", TrainingGraphOptions)
     @text_option(
         "--read-disambig-syms", "disambiguation", metavar="FILE", help="Labels of the lexicon that are no phones."
@@ -55,7 +50,7 @@ nnet3 compile-train-graphs-fsts tree final.mdl L.fst ark:fsts.ark ark:graphs.ark
 """
 
 
-@verb("the pdf of each frame of alignments", program="ali-to-pdf")
+@verb()
 @arguments(model="MODEL", alignments="ALIGNMENTS-RSPECIFIER", output="PDFS-WSPECIFIER")
 def ali_to_pdf(model: str, alignments: str, output: str) -> None:
     """Write the pdf of each frame of alignments.
@@ -65,7 +60,7 @@ def ali_to_pdf(model: str, alignments: str, output: str) -> None:
     later.alignment_tables.to_pdfs(model, alignments, output)
 
 
-@verb("the phones of alignments", program="ali-to-phones")
+@verb()
 @flag("--per-frame", help="A phone for each frame.")
 @flag("--write-lengths", "lengths", help="Phones with numbers of frames.")
 @flag("--ctm-output", "ctm", help="A file of phones with times in seconds.")
@@ -87,7 +82,7 @@ def ali_to_phones(
         later.alignment_tables.to_phones(model, alignments, output, per_frame, lengths)
 
 
-@verb("alignments as posteriors", program="ali-to-post")
+@verb()
 @arguments(alignments="ALIGNMENTS-RSPECIFIER", output="POSTERIORS-WSPECIFIER")
 def ali_to_post(alignments: str, output: str) -> None:
     """Write alignments as posteriors: the number of each frame has weight 1.
@@ -97,7 +92,7 @@ def ali_to_post(alignments: str, output: str) -> None:
     later.alignment_tables.to_posteriors(alignments, output)
 
 
-@verb("say when words and phones were said")
+@verb()
 @text_option("--textgrid", metavar="DIR", help="A TextGrid for Praat there, for each utterance.")
 @text_option("--ctm", metavar="FILE", help="Lines `KEY 1 BEGIN SECONDS WORD`; - for standard output.")
 @text_option("--phone-ctm", metavar="FILE", help="Such lines of phones.")
@@ -127,7 +122,7 @@ def align(**given: Any) -> int:
     return align_words(**given)
 
 
-@verb("align utterances with training graphs", program="nnet3-align-compiled")
+@verb()
 @takes("options", AlignmentOptions)
 @chunk_options(UtteranceOptions)
 @text_option(
@@ -154,7 +149,7 @@ def align_compiled(**given: Any) -> int:
     return align_utterances(**given)
 
 
-@verb("train the transitions of an acoustic model", program="nnet3-am-train-transitions")
+@verb()
 @binary_option
 @takes("options", TransitionOptions)
 @flag("--set-priors", default=True, show_default=True, help="Set the priors of pdfs too.")
@@ -172,7 +167,7 @@ compile_train_graphs = _training_graphs_verb()
 compile_train_graphs_fsts = _training_graphs_verb(of_fsts=True)
 
 
-@verb("sum posteriors by transition-id or pdf", program="post-to-tacc")
+@verb()
 @binary_option
 @flag("--per-pdf", help="By pdf; without the last transition-id, as in Kaldi.")
 @arguments(model="MODEL", posteriors="POSTERIORS-RSPECIFIER", output="VECTOR-OUT")
@@ -184,7 +179,7 @@ def post_to_tacc(model: str, posteriors: str, output: str, binary: bool, per_pdf
     later.alignment_tables.count_posteriors(model, posteriors, output, binary, per_pdf)
 
 
-@verb("print alignments phone by phone", program="show-alignments")
+@verb()
 @arguments(symbols="PHONES.TXT", model="MODEL", alignments="ALIGNMENTS-RSPECIFIER")
 def show_alignments(symbols: str, model: str, alignments: str) -> None:
     """Print alignments: the transition-ids of each phone in brackets, and the names of the phones below.

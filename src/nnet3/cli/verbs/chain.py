@@ -60,7 +60,7 @@ _WITHOUT_EFFECT = all_of(
 )
 
 
-@verb("gather statistics for an LDA-like transform of chain examples", program="nnet3-chain-acc-lda-stats")
+@verb()
 @binary_option
 @one(LdaStatsOptions, "rand_prune")
 @arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
@@ -73,7 +73,7 @@ def chain_acc_lda_stats(**given: Any) -> None:
     later.outputs_of_egs.accumulate(**given, chain=True)
 
 
-@verb("the LF-MMI objective of a network on chain examples", program="nnet3-chain-compute-prob")
+@verb()
 @test_mode_options(batchnorm=True)
 @takes("denominator", DenominatorOptions)
 @takes("options", ChainOptions)
@@ -108,7 +108,7 @@ def chain_compute_prob(
     later.outputs_of_egs.report_gradient(evaluator.gradient, output)
 
 
-@verb("copy chain examples with changes, to one or more tables", program="nnet3-chain-copy-egs")
+@verb()
 @copying_options
 def chain_copy_egs(options: CopyingOptions, **tables: Any) -> None:
     """Copy chain examples, to several tables in turn, with changes: shift, context, weights, names of outputs.
@@ -122,7 +122,7 @@ def chain_copy_egs(options: CopyingOptions, **tables: Any) -> None:
     later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, change=changes.apply, options=options, **tables)
 
 
-@verb("make chain examples of utterances and training graphs", program="nnet3-chain-e2e-get-egs")
+@verb()
 @takes("options", ChainMakingOptions, omit=("supervision_length_tolerance", "long_key"))
 @ivectors_option
 @normalization_scale_option
@@ -143,7 +143,7 @@ def chain_e2e_get_egs(**given: Any) -> None:
     later.chain_get_egs_tables.make_end_to_end(**given)
 
 
-@verb("estimate the phone language model of a denominator graph", program="chain-est-phone-lm")
+@verb()
 @takes("options", PhoneLmOptions)
 @ignored("--binary")  # by Kaldi, too
 @arguments(sequences="PHONES-RSPECIFIER", output="PHONE-LM-OUT")
@@ -156,7 +156,7 @@ def chain_est_phone_lm(sequences: str, output: str, options: PhoneLmOptions) -> 
     later.graph_making.estimate(sequences, output, options)
 
 
-@verb("make chain examples of features and supervision", program="nnet3-chain-get-egs")
+@verb()
 @takes("options", ChainMakingOptions)
 @ivectors_option
 @click.option("--deriv-weights-rspecifier", metavar="RSPECIFIER", help="A weight for each output frame, as vectors.")
@@ -182,7 +182,7 @@ def chain_get_egs(names: tuple[str, ...], options: ChainMakingOptions, **files: 
     later.chain_get_egs_tables.make(normalization, features, supervision, output, options, **files)
 
 
-@verb("say which sequences of pdfs are right for each utterance", program="chain-get-supervision")
+@verb()
 @takes("options", SupervisingOptions)
 @flag("--lattice-input", help="The table has lattices of phones, not phones and lengths.")
 @ignored("--weight", kind=click.FLOAT)  # by Kaldi, too
@@ -199,7 +199,7 @@ def chain_get_supervision(**given: Any) -> int:
     return later.graph_making.make_supervision(**given)
 
 
-@verb("make a denominator graph and a normalization graph", program="chain-make-den-fst")
+@verb()
 @arguments(
     tree="TREE",
     model="TRANSITION-MODEL",
@@ -216,7 +216,7 @@ def chain_make_den_fst(tree: str, model: str, phone_lm: str, denominator: str, n
     later.graph_making.make_denominator(tree, model, phone_lm, denominator, normalization)
 
 
-@verb("weight chain examples by a normalization graph", program="nnet3-chain-normalize-egs")
+@verb()
 @normalization_scale_option
 @arguments(normalization="NORMALIZATION-FST", examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER")
 def chain_normalize_egs(normalization: str, examples: str, output: str, normalization_fst_scale: float) -> None:
@@ -231,12 +231,7 @@ def _train_verb(*, by_language: bool) -> Verb:
     """The verb that trains a network (Kaldi: nnet3-chain-train, nnet3-chain-train2)."""
     words = _WORDS[by_language]
 
-    @verb(
-        f"train a network with LF-MMI on chain examples{' of several languages' if by_language else ''}",
-        program=f"nnet3-chain-train{words['number']}",
-        name=f"chain-train{words['number']}",
-        help=_TRAIN.format(**words),
-    )
+    @verb(f"chain-train{words['number']}", help=_TRAIN.format(**words))
     @takes("options", TrainerOptions)
     @caching_options
     @takes("denominator", DenominatorOptions)
@@ -262,12 +257,7 @@ def _combine_verb(*, by_language: bool) -> Verb:
     """The verb that averages the last networks (Kaldi: nnet3-chain-combine, nnet3-chain-combine2)."""
     words = _WORDS[by_language]
 
-    @verb(
-        f"the average of the last networks that is best on chain examples{' of languages' if by_language else ''}",
-        program=f"nnet3-chain-combine{words['number']}",
-        name=f"chain-combine{words['number']}",
-        help=_COMBINE.format(**words),
-    )
+    @verb(f"chain-combine{words['number']}", help=_COMBINE.format(**words))
     @binary_option
     @test_mode_options(batchnorm=False)
     @max_evaluations_option

@@ -28,7 +28,7 @@ from nnet3.options import (
 from nnet3.text.values import Integer
 
 
-@verb("gather statistics for an LDA-like transform", program="nnet3-acc-lda-stats")
+@verb()
 @binary_option
 @one(LdaStatsOptions, "rand_prune")
 @arguments(network="RAW-IN", examples="EGS-RSPECIFIER", output="LDA-STATS-OUT")
@@ -41,7 +41,7 @@ def acc_lda_stats(**given: Any) -> None:
     later.outputs_of_egs.accumulate(**given)
 
 
-@verb("copy training examples with changes, to one or more tables", program="nnet3-copy-egs")
+@verb()
 @copying_options
 @click.option("--frame", metavar="T", help="Keep one frame of the output: its number, or 'random'.")
 def copy_egs(options: CopyingOptions, frame: str | None, **tables: Any) -> None:
@@ -70,7 +70,7 @@ def _frame(text: str | None) -> int | str | None:
         raise click.BadParameter(f"it must be {error}, got {text}", param_hint="'--frame'") from None
 
 
-@verb("make training examples of features and posteriors", program="nnet3-get-egs")
+@verb()
 @takes("options", MakingOptions)
 @ivectors_option
 @whole_number("--num-pdfs", least=1, required=True, help="Columns of the supervision.")
@@ -86,7 +86,7 @@ def get_egs(**given: Any) -> None:
     later.get_egs_tables.make_from_posteriors(**given)
 
 
-@verb("make training examples of features and target matrices", program="nnet3-get-egs-dense-targets")
+@verb()
 @takes("options", MakingOptions)
 @ivectors_option
 @whole_number("--num-targets", default=-1, help="Columns that target matrices must have (-1: any).", show_default=False)
@@ -99,7 +99,7 @@ def get_egs_dense_targets(**given: Any) -> None:
     later.get_egs_tables.make_from_matrices(**given)
 
 
-@verb("estimate an LDA-like transform", program="nnet-get-feature-transform")
+@verb()
 @binary_option
 @takes("options", FeatureTransformOptions)
 @text_option(
@@ -116,7 +116,7 @@ def nnet_get_feature_transform(**given: Any) -> None:
     later.outputs_of_egs.write_transform(**given)
 
 
-@verb("sum statistics for an LDA-like transform", program="sum-lda-accs")
+@verb()
 @binary_option
 @arguments(output="LDA-STATS-OUT", inputs="LDA-STATS-IN...")
 def sum_lda_accs(output: str, inputs: tuple[str, ...], binary: bool) -> None:
@@ -127,7 +127,7 @@ def sum_lda_accs(output: str, inputs: tuple[str, ...], binary: bool) -> None:
     later.outputs_of_egs.add_files(inputs, output, binary)
 
 
-@verb("make training examples for x-vectors", program="nnet3-xvector-get-egs")
+@verb()
 @takes("options", XvectorMakingOptions)
 @arguments(ranges="RANGES", features="FEATURES-RSPECIFIER", outputs="EGS-WSPECIFIER...")
 def xvector_get_egs(ranges: str, features: str, outputs: tuple[str, ...], options: XvectorMakingOptions) -> None:

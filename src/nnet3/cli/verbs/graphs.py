@@ -13,7 +13,7 @@ from nnet3.cli.verb import verb
 from nnet3.options import DecodingGraphOptions, LangOptions
 
 
-@verb("make an FST of a language model in the ARPA format", program="arpa2fst")
+@verb()
 @text_option("--disambig-symbol", "back_off", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
 @text_option("--read-symbol-table", "read_table", metavar="FILE", help="Words and their labels.")
 @text_option("--write-symbol-table", "write_table", metavar="FILE", help="Write words and their labels.")
@@ -36,7 +36,7 @@ def arpa2fst(**given: Any) -> None:
     later.graph_making.arpa_to_fst(**given)
 
 
-@verb("count word errors", program="compute-wer")
+@verb()
 @flag("--text", help="Tables have words, not labels.")
 @click.option("--mode", type=click.Choice(["strict", "all", "present"]), default="strict", show_default=True,
               help="Sentences that were not heard are an error, count as left out, or do not count.")  # fmt: skip
@@ -49,7 +49,7 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     later.scoring.compute_wer(said, heard, text, mode)
 
 
-@verb("make a tree of phones or of pairs of phones")
+@verb()
 @binary_option
 @text_option("--phones", "sequences", metavar="RSPECIFIER", help="Sequences of phones whose pairs count.")
 @whole_number("--min-count", least=1, default=100, help="Pairs of phones that come as often have pdfs of their own.")
@@ -64,7 +64,7 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
     later.graph_making.init_tree(topology, tree, model, sequences, min_count, binary)
 
 
-@verb("make a decoding graph")
+@verb()
 @takes("options", DecodingGraphOptions)
 @ignored("--remove-oov")
 @arguments(lang="LANG-FOLDER", model="MODEL-FOLDER", folder="GRAPH-FOLDER")
@@ -78,7 +78,7 @@ def mkgraph(lang: str, model: str, folder: str, options: DecodingGraphOptions) -
     later.graph_making.make_graph(lang, model, folder, options)
 
 
-@verb("make a folder `lang` of a dictionary")
+@verb()
 @takes("options", LangOptions)
 @arguments(names="DICT-FOLDER OOV-WORD [TEMPORARY-FOLDER] LANG-FOLDER")
 def prepare_lang(names: tuple[str, ...], options: LangOptions) -> None:

@@ -33,7 +33,7 @@ _lattices_argument: Decorator = click.argument("lattices", metavar="LATTICE-RSPE
 _output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFIER")
 
 
-@verb("decode utterances to lattices", program="nnet3-latgen-faster")
+@verb()
 @chunk_options(UtteranceOptions)
 @decoding_options
 def latgen_faster(**given: Any) -> None:
@@ -52,7 +52,7 @@ def latgen_faster(**given: Any) -> None:
     decode_utterances(**given)
 
 
-@verb("decode utterances to lattices, many at once", program="nnet3-latgen-faster-batch")
+@verb()
 @chunk_options(BatchOptions)
 @threads_option
 @decoding_options
@@ -65,7 +65,7 @@ def latgen_faster_batch(**given: Any) -> None:
     decode_utterances(**given)
 
 
-@verb("decode utterances as streams to lattices", program="nnet3-latgen-faster-looped")
+@verb()
 @chunk_options(StreamOptions)
 @decoding_options
 def latgen_faster_looped(**given: Any) -> None:
@@ -77,7 +77,7 @@ def latgen_faster_looped(**given: Any) -> None:
     decode_streams(**given)
 
 
-@verb("decode utterances to lattices, several at once", program="nnet3-latgen-faster-parallel")
+@verb()
 @chunk_options(UtteranceOptions)
 @threads_option
 @ignored("--num-threads-total", kind=integer())
@@ -90,7 +90,7 @@ def latgen_faster_parallel(**given: Any) -> None:
     decode_utterances(**given)
 
 
-@verb("write the best path of each lattice as a lattice", program="lattice-1best")
+@verb()
 @_acoustic_scale_option
 @_lm_scale_option
 @_penalty_option
@@ -104,7 +104,7 @@ def lattice_1best(**given: Any) -> None:
     later.lattice_reading.write_linear(n=None, **given)
 
 
-@verb("add a cost per word to lattices", program="lattice-add-penalty")
+@verb()
 @_penalty_option
 @_lattices_argument
 @_output_argument
@@ -116,7 +116,7 @@ def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> 
     later.lattice_reading.write_changed(lattices, output, lambda lattice: lattice.with_word_penalty(word_ins_penalty))
 
 
-@verb("write the words of the best path of each lattice", program="lattice-best-path")
+@verb()
 @_acoustic_scale_option
 @_lm_scale_option
 @word_symbols_option
@@ -130,7 +130,7 @@ def lattice_best_path(**given: Any) -> None:
     later.lattice_reading.write_best_paths(**given)
 
 
-@verb("copy lattices", program="lattice-copy")
+@verb()
 @_compact_option
 @text_option("--include", metavar="FILE", help="Only lattices with keys that begin a line of it.")
 @text_option("--exclude", metavar="FILE", help="Only lattices with other keys.")
@@ -149,7 +149,7 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
     return later.lattice_reading.copy(include=include, exclude=exclude, **given)
 
 
-@verb("scale the costs of lattices", program="lattice-scale")
+@verb()
 @_acoustic_scale_option
 @number("--inv-acoustic-scale", default=1.0, help="Divides acoustic costs instead.")
 @_lm_scale_option
@@ -173,7 +173,7 @@ def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: flo
     )
 
 
-@verb("write the best paths of each lattice as lattices", program="lattice-to-nbest")
+@verb()
 @_acoustic_scale_option
 @_lm_scale_option
 @whole_number("--n", least=1, default=1, help="Paths of each lattice.")
@@ -193,7 +193,7 @@ def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
         later.lattice_reading.write_linear(word_ins_penalty=0.0, **given)
 
 
-@verb("write the parts of lattices of one path", program="nbest-to-linear")
+@verb()
 @arguments(
     lattices="NBEST-RSPECIFIER",
     alignments="ALIGNMENTS-WSPECIFIER",

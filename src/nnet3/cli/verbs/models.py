@@ -26,7 +26,7 @@ from nnet3.cli.verb import verb
 from nnet3.options import OnnxOptions
 
 
-@verb("set an acoustic model's priors", program="nnet3-am-adjust-priors", program_defaults={"kaldi": True})
+@verb(program_defaults={"kaldi": True})
 @binary_option
 @flag("--kaldi", help="As Kaldi's program: without a floor, and with its lines.")
 @prior_floor_option(default=1e-15)
@@ -47,7 +47,7 @@ def am_adjust_priors(source: str, posteriors: str, output: str, binary: bool, ka
     later.files.save_model(model, output, binary)
 
 
-@verb("copy an acoustic model with changes", program="nnet3-am-copy")
+@verb()
 @binary_option
 @copy_options
 @flag("--raw", help="Write the network alone.")
@@ -67,7 +67,7 @@ def am_copy(source: str, output: str, binary: bool, raw: bool, set_raw_nnet: str
     later.files.save_model(model.nnet if raw else model, output, binary)
 
 
-@verb("make an acoustic model from a transition model and a network", program="nnet3-am-init")
+@verb()
 @binary_option
 @arguments(names="{TRANSITION-MODEL | TREE TOPOLOGY} RAW-IN MODEL-OUT")
 def am_init(names: tuple[str, ...], binary: bool) -> None:
@@ -90,7 +90,7 @@ def am_init(names: tuple[str, ...], binary: bool) -> None:
     later.files.save_model(model, output, binary)
 
 
-@verb("average networks", program="nnet3-average")
+@verb()
 @binary_option
 @click.option("--weights", metavar="W1:W2:...", help="One weight per network; made to sum to one.")
 @ignored("--num-threads", kind=integer())
@@ -120,7 +120,7 @@ def _weights(text: str | None, count: int) -> list[float] | None:
     return values
 
 
-@verb("copy a raw network with changes", program="nnet3-copy")
+@verb()
 @binary_option
 @copy_options
 @flag("--batchnorm-test-mode", help="Put batch-norm in test mode.")
@@ -142,7 +142,7 @@ def copy(source: str, output: str, binary: bool, batchnorm_test_mode: bool, **op
     later.files.save_model(nnet, output, binary)
 
 
-@verb("copy the transition model of a model", program="copy-transition-model")
+@verb()
 @binary_option
 @arguments(model="MODEL-IN", output="TRANSITION-MODEL-OUT")
 def copy_transition_model(model: str, output: str, binary: bool) -> None:
@@ -153,7 +153,7 @@ def copy_transition_model(model: str, output: str, binary: bool) -> None:
     later.alignment_tables.copy_transitions(model, output, binary)
 
 
-@verb("write a network as an ONNX file")
+@verb()
 @takes("options", OnnxOptions)
 @arguments(network="MODEL", output="ONNX-FILE")
 def export_onnx(network: str, output: str, options: OnnxOptions) -> None:
@@ -185,7 +185,7 @@ def export_onnx(network: str, output: str, options: OnnxOptions) -> None:
         say(about.note)
 
 
-@verb("make a network from configs or xconfigs", program="nnet3-init")
+@verb()
 @binary_option
 @seed_option
 @arguments(files="[RAW-IN] CONFIG... RAW-OUT")
@@ -210,7 +210,7 @@ def init(files: tuple[str, ...], binary: bool, seed: int) -> None:
     later.files.save_model(nnet, output, binary)
 
 
-@verb("make config files of an xconfig, which describes layers")
+@verb()
 @click.option("--xconfig-file", required=True, metavar="FILE", help="The xconfig.")
 @click.option("--config-dir", metavar="FOLDER", help="Where all files go; made if it is not there.")
 @click.option("--config-file-out", metavar="FILE", help="Instead of that: where final.config alone goes.")

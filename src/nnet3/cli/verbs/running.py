@@ -53,7 +53,7 @@ from nnet3.options import (
 )
 
 
-@verb("the average of the last networks that is best on examples", program="nnet3-combine")
+@verb()
 @binary_option
 @test_mode_options(batchnorm=False)
 @max_evaluations_option
@@ -69,7 +69,7 @@ def combine(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
     later.egs_training.combine_files(later.egs_training.PlainFiles(), models, examples, output, binary, **settings)
 
 
-@verb("run a network over utterances", program="nnet3-compute")
+@verb()
 @chunk_options(UtteranceOptions)
 @score_options
 def compute(**given: Any) -> None:
@@ -87,7 +87,7 @@ def compute(**given: Any) -> None:
     compute_matrices(**given)
 
 
-@verb("run a network over utterances, in chunks of one size", program="nnet3-compute-batch")
+@verb()
 @chunk_options(BatchOptions)
 @score_options
 def compute_batch(**given: Any) -> None:
@@ -102,7 +102,7 @@ def compute_batch(**given: Any) -> None:
     compute_matrices(**given)
 
 
-@verb("run a network over training examples", program="nnet3-compute-from-egs")
+@verb()
 @ignored("--binary")
 @one(ScoreOptions, "apply_exp", "exponentiate")
 @click.option("--output-name", "node", default="output", show_default=True, metavar="NODE", help="The output to write.")
@@ -118,7 +118,7 @@ def compute_from_egs(**given: Any) -> None:
     later.outputs_of_egs.write_outputs(later.device.given_device(), **given)
 
 
-@verb("run a network over utterances as streams")
+@verb()
 @chunk_options(StreamOptions)
 @one(WordTimesOptions, "frame_shift", help="Seconds between frames, for the real-time factor.")
 @score_options
@@ -135,7 +135,7 @@ def compute_looped(**given: Any) -> None:
     compute_streams(**given)
 
 
-@verb("objective and accuracy of a network on examples", program="nnet3-compute-prob")
+@verb()
 @test_mode_options(batchnorm=True)
 @flag("--collapse-model", "collapse", default=True, show_default=True, help="Merge layers first.")
 @accuracy_options
@@ -162,7 +162,7 @@ def compute_prob(model: str, examples: str, output: str, accuracy_by_column: boo
     later.outputs_of_egs.report_gradient(evaluator.gradient, output)
 
 
-@verb("serve a recognizer to many clients")
+@verb()
 @takes("options", ServeOptions, omit=("phrase_list",))
 @graph_folder_option
 @arguments(model="MODEL-DIR")
@@ -177,11 +177,7 @@ def serve(model: str, options: ServeOptions, graph: str | None) -> None:
     later.serve.serve(later.asr.Model(model, graph), options, say)
 
 
-@verb(
-    "what has changed from one network to another",
-    program="nnet3-show-progress",
-    program_defaults={"batchnorm_test_mode": False, "dropout_test_mode": False},
-)
+@verb(program_defaults={"batchnorm_test_mode": False, "dropout_test_mode": False})
 @test_mode_options(batchnorm=True)
 @whole_number(
     "--num-segments",
@@ -216,7 +212,7 @@ def show_progress(old: str, new: str, examples: str | None, **settings: Any) -> 
     say(f"Relative parameter differences per layer are {later.show_progress.by_component(relative)}")
 
 
-@verb("train a network on examples", program="nnet3-train")
+@verb()
 @takes("options", TrainerOptions)
 @caching_options
 @binary_option
@@ -231,7 +227,7 @@ def train(**given: Any) -> None:
     later.egs_training.train(later.egs_training.PlainFiles(), **given)
 
 
-@verb("train a network: a whole run from one settings file")
+@verb()
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint, if there is one.")
 @click.option("--allow-changes", is_flag=True, help="Go on although settings have changed that matter.")
 @click.option("--describe", is_flag=True, help="Print a settings file with every key, its default and what it is for.")
@@ -297,7 +293,7 @@ def _formats(function: Any) -> Any:
     return function
 
 
-@verb("write the words of recordings")
+@verb()
 @_formats
 @whole_number("--alternatives", least=0, default=0, help="Alternatives a segment in JSON.")
 @click.option("--output-dir", metavar="DIR", help="A file for each recording there, instead of standard output.")
@@ -327,7 +323,7 @@ def transcribe(**given: Any) -> None:
     later.transcribing.transcribe(**given)
 
 
-@verb("tune a recognizer's model on one's own recordings")
+@verb()
 @takes("options", TuningOptions)
 @text_option(
     "--held-out", metavar="DATA", help="Other utterances, on which both models are compared, instead of a share."
@@ -349,7 +345,7 @@ def tune(**given: Any) -> int:
     return later.tuning.tune(**given)
 
 
-@verb("compute x-vectors of utterances", program="nnet3-xvector-compute")
+@verb()
 @takes("options", XvectorOptions)
 @xvector_options
 @ignored("--frames-per-chunk", "--frame-subsampling-factor", "--extra-left-context", "--extra-right-context",
@@ -368,7 +364,7 @@ def xvector_compute(options: XvectorOptions, **others: Any) -> None:
     compute_xvectors(options, **others)
 
 
-@verb("compute x-vectors, in chunks of one size", program="nnet3-xvector-compute-batched")
+@verb()
 @takes("options", EqualXvectorOptions)
 @xvector_options
 def xvector_compute_batched(options: EqualXvectorOptions, **others: Any) -> None:

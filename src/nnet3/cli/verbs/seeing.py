@@ -43,7 +43,7 @@ _optimizing = all_of(
 )
 
 
-@verb("describe an acoustic model", program="nnet3-am-info", program_defaults={"kaldi": True})
+@verb(program_defaults={"kaldi": True})
 @kaldi_option
 @learning_rates_option
 @arguments(source="MODEL")
@@ -69,7 +69,7 @@ def am_info(source: str, kaldi: bool, print_learning_rates: bool) -> None:
     later.network_tables.print_network(model.nnet)
 
 
-@verb("see networks learn from real data")
+@verb()
 @click.option("--speech", metavar="ZIP", help="Spoken digits instead: the Free Spoken Digit Dataset's recordings.")
 @click.option("--folder", default="demo-out", show_default=True, metavar="DIR", help="Where the results are written.")
 @whole_number("--seed", least=0, bits=64, default=1, help="Seed of all random numbers.")
@@ -86,7 +86,7 @@ def demo(speech: str | None, folder: str, seed: int) -> None:
     later.run_demo.run_demo(speech, folder, seed)
 
 
-@verb("print the layers of a network, as an xconfig")
+@verb()
 @arguments(network="MODEL-OR-CONFIG")
 def describe(network: str) -> None:
     """Print the layers of a network as an xconfig that expands to it.
@@ -114,7 +114,7 @@ _FORMS = ("svg", "png", "dot")
 _RANGE = re.compile(r"(-?\d{1,6})(?::(-?\d{1,6}))?")
 
 
-@verb("draw a network as a picture")
+@verb()
 @click.option("--unroll", metavar="FIRST:LAST", help="Draw what the output at these frames is computed from.")
 @click.option("--input", "given", metavar="FIRST:LAST", help="With --unroll: the frames of input that are given.")
 @flag("--every-node", help="A box for each node rather than for each layer.")
@@ -140,7 +140,7 @@ def draw(
     print_warnings(nnet.warnings)
     title = "" if source == "-" else Path(source).name
     if unroll is None:
-        graph = later.picture.network_graph(nnet, title, every_node=every_node)
+        graph = later.picture.network_graph(nnet.parts, title, every_node=every_node)
     else:
         graph = later.unrolled.unrolled_graph(nnet, _frames(nnet, unroll, given), title)
     contents = later.drawing.draw(graph, form, use_graphviz=graphviz)
@@ -165,7 +165,7 @@ def _range(option: str, text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
-@verb("make a page of a network, its program, memory and profile, for a browser")
+@verb()
 @_request
 @whole_number("--frames", least=1, default=10, help="Frames of each output without that.")
 @flag("--program", default=True, show_default=True, help="Compile it; false: only the network.")
@@ -192,7 +192,7 @@ def explore(network: str, page: str | None, port: int | None, **options: Any) ->
     later.exploring.write_page(network, page, port, **options)
 
 
-@verb("describe a network", program="nnet3-info", program_defaults={"kaldi": True})
+@verb(program_defaults={"kaldi": True})
 @kaldi_option
 @learning_rates_option
 @arguments(network="MODEL-OR-CONFIG")
@@ -215,7 +215,7 @@ def info(network: str, kaldi: bool, print_learning_rates: bool) -> None:
         later.network_tables.print_network(nnet)
 
 
-@verb("see where the time of a network goes")
+@verb()
 @_sequences
 @whole_number("--frames", least=1, default=50, help="Output frames of each.")
 @one(StreamOptions, "frame_subsampling_factor", "factor", program_default=3)
@@ -241,7 +241,7 @@ def profile(network: str, device_name: str | None, **options: Any) -> None:
     later.profile_network.print_profile(network, device=chosen, **options)
 
 
-@verb("compile for a request and print every stage")
+@verb()
 @_request
 @_optimizing
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
@@ -273,7 +273,7 @@ def show_computation(network: str, **options: Any) -> None:
     later.show_stages.show_stages(network, **options)
 
 
-@verb("describe a decision tree", program="tree-info")
+@verb()
 @arguments(tree="TREE")
 def tree_info(tree: str) -> None:
     """Print the number of pdfs of a tree, and the window of phones that it looks at.
@@ -287,7 +287,7 @@ def tree_info(tree: str) -> None:
 _MOST_WIDE = 120
 
 
-@verb("explain the layers of xconfigs and their keys")
+@verb()
 @click.argument("layer", required=False, metavar="[LAYER]")
 def xconfig_help(layer: str | None) -> None:
     """List the layer types of xconfigs, or explain one: its keys, an example, what it stands for, a drawing.

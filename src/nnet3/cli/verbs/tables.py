@@ -41,13 +41,7 @@ def _audio_features_verb(kind: str, what: str, options: type[MfccOptions | Fbank
     """The verb that makes features of a kind, `mfcc` or `fbank` (Kaldi: compute-mfcc-feats, compute-fbank-feats)."""
     name = f"compute-{kind}-feats"
 
-    @verb(
-        f"{what} of recordings",
-        program=name,
-        program_defaults=_KALDI_DEFAULTS,
-        name=name,
-        help=_HELP.format(what=what, kind=kind),
-    )
+    @verb(name, program_defaults=_KALDI_DEFAULTS, help=_HELP.format(what=what, kind=kind))
     @takes("options", options)
     @_WITHOUT_EFFECT
     @flag("--subtract-mean", "less_mean", help="Subtract the mean of each recording.")
@@ -74,7 +68,7 @@ nnet3 compute-{kind}-feats --config=conf/{kind}.conf scp:wav.scp ark,scp:feats.a
 """
 
 
-@verb("add differences in time to features", program="add-deltas")
+@verb()
 @whole_number("--delta-order", "order", least=0, default=2, help="Differences of differences up to this order.")
 @whole_number("--delta-window", "window", least=1, default=2, help="Frames to each side.")
 @whole_number("--truncate", "columns", least=0, default=0, help="Take so many first columns only (0: all).")
@@ -87,7 +81,7 @@ def add_deltas(source: str, output: str, order: int, window: int, columns: int) 
     return later.feature_tables.add_deltas(source, output, order, window, columns)
 
 
-@verb("normalise means and variances of features", program="apply-cmvn")
+@verb()
 @text_option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, whose statistics count.")
 @takes("options", CmvnOptions)
 @flag("--reverse", help="The other way round: to data of these means and variances.")
@@ -104,7 +98,7 @@ def apply_cmvn(stats: str, features: str, output: str, utt2spk: str, options: Cm
     )
 
 
-@verb("normalise features by what came before", program="apply-cmvn-online")
+@verb()
 @takes("options", OnlineCmvnOptions)
 @_speakers_option
 @arguments(stats="GLOBAL-CMVN-STATS", features="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
@@ -117,7 +111,7 @@ def apply_cmvn_online(stats: str, features: str, output: str, spk2utt: str, opti
     return later.feature_tables.normalise_online(stats, features, output, spk2utt, options)
 
 
-@verb("statistics of means and variances of features", program="compute-cmvn-stats")
+@verb()
 @_speakers_option
 @text_option("--weights", metavar="RSPECIFIER", help="How much each frame counts, a vector an utterance.")
 @binary_option
@@ -135,7 +129,7 @@ compute_fbank_feats = _audio_features_verb("fbank", "energies of mel bins", Fban
 compute_mfcc_feats = _audio_features_verb("mfcc", "mel frequency cepstral coefficients", MfccOptions)
 
 
-@verb("copy features, compressed or not", program="copy-feats")
+@verb()
 @binary_option
 @flag("--compress", help="Write compressed matrices.")
 @click.option(
@@ -163,7 +157,7 @@ def copy_feats(
     later.number_tables.copy_features(source, output, binary, method if compress else None, lengths, foreign)
 
 
-@verb("copy vectors of integers, such as alignments", program="copy-int-vector")
+@verb()
 @binary_option
 @arguments(source="IN", output="OUT")
 def copy_int_vector(source: str, output: str, binary: bool) -> None:
@@ -174,7 +168,7 @@ def copy_int_vector(source: str, output: str, binary: bool) -> None:
     later.number_tables.copy_int_vectors(source, output, binary)
 
 
-@verb("the dimension of features", program="feat-to-dim")
+@verb()
 @arguments(source="FEATURES-RSPECIFIER")
 @click.argument("output", metavar="[OUT]", required=False, default="-")
 def feat_to_dim(source: str, output: str) -> None:
@@ -185,7 +179,7 @@ def feat_to_dim(source: str, output: str) -> None:
     later.number_tables.write_dims(source, output)
 
 
-@verb("the numbers of frames of features", program="feat-to-len")
+@verb()
 @arguments(source="FEATURES-RSPECIFIER", output="[LENGTHS-WSPECIFIER]")
 def feat_to_len(source: str, output: str) -> None:
     """Write the number of frames of each matrix to a table; without one print their sum.
@@ -197,7 +191,7 @@ def feat_to_len(source: str, output: str) -> None:
         click.echo(total)
 
 
-@verb("online ivectors of features", program="ivector-extract-online2")
+@verb()
 @takes("options", IvectorOptions)
 @click.option("--ivector-extractor", "extractor", required=True, metavar="FILE", help="The extractor, final.ie.")
 @click.option("--diag-ubm", "gmm", required=True, metavar="FILE", help="The background model, final.dubm.")
@@ -225,7 +219,7 @@ def ivector_extract_online2(**given: Any) -> int:
     return later.audio_features.write_online_ivectors(files=files, **given)
 
 
-@verb("sum the rows of each matrix of a table", program="matrix-sum-rows")
+@verb()
 @flag("--do-average", "average", help="Means of the rows instead of sums.")
 @arguments(matrices="MATRICES-RSPECIFIER", output="VECTORS-WSPECIFIER")
 def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
@@ -236,7 +230,7 @@ def matrix_sum_rows(matrices: str, output: str, average: bool) -> None:
     later.number_tables.sum_rows(matrices, output, average)
 
 
-@verb("put features of several tables side by side", program="paste-feats")
+@verb()
 @tolerance_option
 @binary_option
 @arguments(names="IN... OUT")
@@ -252,7 +246,7 @@ def paste_feats(names: tuple[str, ...], tolerance: int, binary: bool) -> int:
     return later.feature_tables.paste(sources, output, tolerance, binary)
 
 
-@verb("put frames and their neighbours side by side", program="splice-feats")
+@verb()
 @takes("splice", SpliceOptions)
 @arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
 def splice_feats(source: str, output: str, splice: SpliceOptions) -> int:
@@ -263,7 +257,7 @@ def splice_feats(source: str, output: str, splice: SpliceOptions) -> int:
     return later.feature_tables.splice(source, output, splice.left_context, splice.right_context)
 
 
-@verb("take every n-th frame of features, or each n times", program="subsample-feats")
+@verb()
 @whole_number("--n", "step", default=1, help="Every n-th frame; -n: each frame n times.")
 @whole_number("--offset", least=0, default=0, help="The first frame to take, from 0.")
 @arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
@@ -279,7 +273,7 @@ def subsample_feats(source: str, output: str, step: int, offset: int) -> int:
     return later.feature_tables.subsample(source, output, step, offset)
 
 
-@verb("sum the vectors of a table, of several tables, or in files", program="vector-sum")
+@verb()
 @binary_option
 @flag("--average", help="The mean of the vectors of one table.")
 @arguments(names="IN... OUT")

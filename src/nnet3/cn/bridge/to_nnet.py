@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from nnet3.cn.network_state import NetworkState
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.convolution import Convolution, ImageOperation
 from nnet3.cn.order import needed_nodes
@@ -16,9 +17,6 @@ from nnet3.errors import NetworkError
 from nnet3.kaldi_io.format_numbers import format_double
 from nnet3.nnet import Nnet
 from nnet3.structure.parts import NetworkParts
-
-if TYPE_CHECKING:
-    from nnet3.cn.network import Network
 
 
 def average_kernels(operation: ImageOperation) -> Tensor:
@@ -100,7 +98,7 @@ _IMAGES = {"convolution", "max_pooling", "average_pooling"}
 _REFER = {"delay", "row_slice", "scale", *_IMAGES}  # what may write the name of an operand
 
 
-def to_nnet(network: Network) -> Nnet:
+def to_nnet(network: NetworkState) -> Nnet:
     """The nnet3 network with equal outputs, by name. Its `config_lines()` are the config.
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
@@ -116,7 +114,7 @@ def to_nnet(network: Network) -> Nnet:
 
 
 class _Writer:
-    def __init__(self, network: Network):
+    def __init__(self, network: NetworkState):
         self.network, self.names = network, network.names
         self.component_lines: list[str] = []
         self.node_lines: list[str] = []

@@ -1,2 +1,2 @@
-from .export_network import export_network as export_network
+from .exporting import export_network as export_network
 from .metadata import NetworkMetadata as NetworkMetadata, load_network_metadata as load_network_metadata

@@ -15,7 +15,7 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.shape import SEQUENCES
-from nnet3.cn.staged import ProgramPart, StagedRun
+from nnet3.cn.staged import ProgramPart
 from nnet3.driver import compile_task
 from nnet3.errors import ExportError
 from nnet3.export.family_program import FamilyProgram
@@ -67,7 +67,7 @@ class Asked:
         layouts = Layouts({axis: SampleLayout((1,)) for axis in axes} or {SEQUENCES: SampleLayout((1,))})
         computed = list(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
         names = self.network.names
-        for part in StagedRun(self.network, layouts, self.nodes, computed, {}).parts():
+        for part in self.network._staged(layouts, self.nodes, computed, {}).parts():
             if isinstance(part, Node):
                 yield part
             else:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 
-from nnet3.cn.network import Network
-from nnet3.cn.text_form import to_text
 from nnet3.export.metadata import FileMetadata, read_metadata
 
 
@@ -28,11 +25,3 @@ class NetworkMetadata(FileMetadata):
 def load_network_metadata(path: str | os.PathLike[str]) -> NetworkMetadata:
     """Returns the metadata of a file written by `Network.export_onnx`. Raises ExportError for any other file."""
     return read_metadata(path, NetworkMetadata)
-
-
-def network_digest(network: Network) -> str:
-    """Returns the SHA-256 of the graph and its numbers."""
-    digest = hashlib.sha256(to_text(network).encode())
-    for node in network.stored:
-        digest.update(node.memory.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()

@@ -19,7 +19,8 @@ from nnet3.ir.commands import (
     DecompressMatrix,
     SegmentMarker,
 )
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.program_tables import SubMatrix
 
 _FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory is worth; the same for all lengths
 

@@ -23,10 +23,11 @@ import numpy as np
 from nnet3.index import concatenate_ranges, distinct
 from nnet3.ir.analysis import Analysis, analyse
 from nnet3.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatrix, MatrixCopy, Propagate
-from nnet3.ir.computation import MatrixInfo, NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import AccessKind
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
 from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
+from nnet3.ir.program_tables import MatrixInfo, SubMatrix
 from nnet3.ir.variables import Integers
 
 

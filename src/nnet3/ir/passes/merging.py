@@ -21,9 +21,10 @@ import numpy as np
 from nnet3.index import NO_TIME, T, distinct
 from nnet3.ir.analysis import READ, UPDATE, WRITE, Analysis, analyse
 from nnet3.ir.commands import AllocMatrix, Command, DeallocMatrix, ProvideOutput
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life
 from nnet3.ir.passes.places import Candidates, MatrixPlace, Pair
+from nnet3.ir.program_tables import SubMatrix
 from nnet3.ir.variables import Integers, Variables, matrix_sizes
 
 COPY = 0  # beside READ, WRITE and UPDATE: a copy within the group, which has nothing to do any more

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnet3.ir.commands import AllocMatrix, DeallocMatrix, Propagate
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises
 from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
+from nnet3.ir.program_tables import MatrixInfo
 
 
 def pack_weights(computation: NnetComputation) -> NnetComputation:

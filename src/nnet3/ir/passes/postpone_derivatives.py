@@ -42,10 +42,11 @@ import numpy as np
 from nnet3.index import concatenate_ranges, distinct
 from nnet3.ir.analysis import READ, Analysis, analyse
 from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import AccessKind
 from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
 from nnet3.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
+from nnet3.ir.program_tables import SubMatrix
 
 Sending: TypeAlias = MatrixCopy | MatrixAdd
 """A command that sends columns of a step's derivative to where they came from."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command
 from nnet3.ir.passes.merging import merge_matrices
 from nnet3.ir.passes.places import Candidates, Pair
+from nnet3.ir.program_tables import SubMatrix
 
 
 def work_in_place(computation: NnetComputation) -> NnetComputation:

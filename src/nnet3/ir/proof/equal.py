@@ -16,6 +16,7 @@ from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.linked import LooksAt
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.notes import Notes
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.randoms import Randoms
 from nnet3.ir.proof.seeds import by_each_seed
 from nnet3.ir.proof.tape import Tape
@@ -53,7 +54,7 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
         except ProofError as error:
             said_by_native_code = error
     randoms = Randoms(columns, seed, looks_at)
-    _compare(results, lambda computation, number: Machine(computation, number, randoms))
+    _compare(results, lambda computation, number: ProgramMachine(computation, number, randoms))
     if said_by_native_code is not None:
         warnings.warn(
             f"native code finds no proof of a program that is right ({said_by_native_code}): please report it",
@@ -62,9 +63,9 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
         )
 
 
-def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputation, int], Machine]) -> None:
+def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputation, int], ProgramMachine]) -> None:
     """Raise ProofError unless the machines of all programs give the same as the first machine."""
-    plain: Machine | None = None
+    plain: ProgramMachine | None = None
     for number, (name, computation) in enumerate(results):
         machine = machine_of(computation, number)
         try:

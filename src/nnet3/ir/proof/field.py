@@ -119,8 +119,17 @@ def zeros(*lengths: int) -> Elements:
 
 def key(*parts: object) -> np.uint64:
     """Returns a number for text and numbers, equal in all processes with an equal seed of the environment."""
+    return key_of(seeded(*parts))
+
+
+def seeded(*parts: object) -> tuple[object, ...]:
+    """Returns text and numbers, after the seed of the environment if it has one."""
     chosen = seed()
-    parts = (chosen, *parts) if chosen else parts
+    return (chosen, *parts) if chosen else parts
+
+
+def key_of(parts: tuple[object, ...]) -> np.uint64:
+    """Returns a number for text and numbers, equal in all processes."""
     digest = hashlib.blake2b(repr(parts).encode(errors="surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little"))
 

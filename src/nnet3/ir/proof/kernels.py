@@ -15,7 +15,7 @@ Where rows depend on further rows, a random function of all rows comes in, forwa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,19 +24,8 @@ from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements, reduced
 from nnet3.ir.proof.linked import RowLinks, links_of
+from nnet3.ir.proof.machine import Machine, Memo
 from nnet3.ir.proof.randoms import Part, Randoms, input_span, output_span, part_of, signs
-
-if TYPE_CHECKING:
-    from nnet3.ir.commands_kernels import Backprop, Propagate
-    from nnet3.ir.proof.machine import Machine
-
-
-class Memo(NamedTuple):
-    """The elements kept by a forward pass: of rows, of all rows together, and the random numbers of rows."""
-
-    rows: Elements  # (rows, 2)
-    together: Elements  # (2,)
-    draws: Elements  # (rows, 2)
 
 
 class KernelValue(NamedTuple):
@@ -55,47 +44,9 @@ class Seen(NamedTuple):
     of_input: dict[int, Elements]  # by the number of the input, (input rows, 2); of kernels that are not row by row
 
 
-# ---- forward ----
-
-
-def propagate(machine: Machine, command: Propagate) -> None:
-    """Do the work of a Propagate."""
-    kernel = _call(machine, command.kernel, command.node)
-    inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
-    kernel.link(command.inputs, command.output, command.precomputed)
-    output, count = kernel.output(command.output, len(inputs)), machine.num_rows(command.output)
-    if not kernel.part.is_whole:
-        machine.write(command.output, _part(kernel.randoms, kernel.part, inputs, output, count))
-        return
-    draws = machine.randoms.zeros(count)
-    if kernel.info.is_random and machine.randoms.looks_at is None:
-        draws = machine.draws(kernel.info.name, command.node, count)
-    value, memo = kernel.forward(inputs, output, count, draws)
-    if command.memo >= 0:
-        machine.keep(command.memo, memo)
-    if command.store_stats:
-        stored = machine.randoms.digest((kernel.info.name, "stored"), value, output)
-        change = field.total(kernel.hashed(reduced(stored + memo.rows), "stored"))
-        if machine.randoms.looks_at is None:  # else calls may take other rows together
-            change = machine.randoms.of_call(change, (kernel.name, "stored of"), count)
-        machine.effect("statistics of kernel", kernel.info.name, change)
-    machine.write(command.output, value)
-
-
-def propagate_again(machine: Machine, command: Propagate) -> None:
-    """Do the work of a PropagateAgain: with the random numbers and the sums over rows of the memo."""
-    kernel = _call(machine, command.kernel, command.node)
-    inputs = [kernel.value(place, number) for place, number in enumerate(command.inputs)]
-    kernel.link(command.inputs, command.output, command.precomputed)
-    count = machine.num_rows(command.output)
-    memo = machine.memo(command.memo, count)
-    draws = machine.randoms.zeros(count) if memo is None else memo.draws
-    together = None if memo is None else memo.together
-    value, _ = kernel.forward(inputs, kernel.output(command.output, len(inputs)), count, draws, together)
-    machine.write(command.output, value)
-
-
-def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int) -> Elements:
+def part_of_product(
+    randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int
+) -> Elements:
     """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:
         where = np.arange(count)[:, None], randoms.columns.cuts(output)
@@ -105,46 +56,21 @@ def _part(randoms: Randoms, part: Part, inputs: list[KernelValue], output: Colum
     value = reduced(value + added)
     if len(inputs) > 1 + part.adds:
         packed = inputs[-1]
-        right = _part(randoms, part, [], packed.span, len(packed.elements))
+        right = part_of_product(randoms, part, [], packed.span, len(packed.elements))
         wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
         value = reduced(value + randoms.digest_of_matrix((part.name, "packed"), wrong, packed.span))
     return value
 
 
-# ---- backward ----
-
-
-def backprop(machine: Machine, command: Backprop) -> None:
-    """Do the work of a Backprop."""
-    kernel = _call(machine, command.kernel, command.node)
-    info, gradient = kernel.info, machine.read(command.output_deriv)
-    output = kernel.output(command.output_deriv, len(command.inputs))
-    wanted = [written or added for written, added in zip(command.input_derivs, command.added_derivs, strict=True)]
-    kernel.link(list(filter(None, (*command.inputs, *wanted))), command.output_deriv, command.precomputed)
-    seen, needs_values = kernel.needed(command, wanted, output, len(gradient))
-    derivs = []
-    for place, number in enumerate(wanted):
-        if number:
-            shown = kernel.value(place, number)
-            derivs.append((place, number, kernel.deriv(place, shown, gradient, output, seen, needs_values)))
-    if command.update and info.learns:
-        factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
-        change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
-        if info.updatable or machine.randoms.looks_at is None:
-            change = machine.randoms.of_call(change, (kernel.name, "learned of"), len(gradient))
-        machine.effect("update of kernel", info.name, change)
-    for place, number, deriv in derivs:
-        (machine.write if command.input_derivs[place] else machine.add)(number, deriv)
-
-
-def _call(machine: Machine, number: int, node: str) -> _Call:
-    known: _Call | None = machine.calls.get((number, node))
+def kernel_call(machine: Machine, number: int, node: str) -> KernelCall:
+    """Returns the kernel of a node in the commands of a program; the same for all commands."""
+    known: KernelCall | None = machine.calls.get((number, node))
     if known is None:
-        known = machine.calls[number, node] = _Call(machine, number, node)
+        known = machine.calls[number, node] = KernelCall(machine, number, node)
     return known
 
 
-class _Call:
+class KernelCall:
     """A kernel of a node in the commands of a program."""
 
     def __init__(self, machine: Machine, number: int, node: str) -> None:
@@ -211,26 +137,29 @@ class _Call:
             seen = self._seen("memo", inputs, count, [True] * len(inputs))
         return result, Memo(self.hashed(reduced(seen.rows + draws), "memo"), seen.together, draws)
 
-    def needed(self, command: Backprop, wanted: list[int], output: ColumnSpan, count: int) -> tuple[Seen, bool]:
-        """Returns the values as seen by the backward pass, and a flag for needing any."""
+    def needed(
+        self, inputs: Sequence[int], own: int, memo: Memo | None, wanted: list[int], output: ColumnSpan, count: int
+    ) -> tuple[Seen, bool]:
+        """Returns the values as seen by the backward pass, and a flag for needing any.
+
+        `inputs` and `own`: the sub-matrices of the values of inputs and output; `wanted`: those of input derivatives.
+        """
         info = self.info
         if not self.part.is_whole:
             return Seen(self.randoms.zeros(count), field.ZERO, {}), False
-        values = [self.value(place, number) for place, number in enumerate(command.inputs)]
+        values = [self.value(place, number) for place, number in enumerate(inputs)]
         used = [
-            promises.backprop_needs_value and number != 0
-            for promises, number in zip(info.inputs, command.inputs, strict=True)
+            promises.backprop_needs_value and number != 0 for promises, number in zip(info.inputs, inputs, strict=True)
         ]
-        memo = self.machine.memo(command.memo, count)
-        own = self.machine.read(command.output) if command.output else None
-        if info.backprop_takes_input and own is None and memo is not None and command.inputs[0]:
-            own, _ = self.forward(values, output, count, memo.draws, memo.together)
+        value = self.machine.read(own) if own else None
+        if info.backprop_takes_input and value is None and memo is not None and inputs[0]:
+            value, _ = self.forward(values, output, count, memo.draws, memo.together)
         counts = {place: self.machine.num_rows(number) for place, number in enumerate(wanted) if number}
         seen = self._seen("needed", values, count, used, counts)
         rows, together = seen.rows, seen.together
-        if info.backprop_needs_output and own is not None:
-            own = signs(own) if info.backprop_needs_sign_only else own
-            rows = reduced(rows + self.randoms.digest((self.name, "own"), own, output))
+        if info.backprop_needs_output and value is not None:
+            value = signs(value) if info.backprop_needs_sign_only else value
+            rows = reduced(rows + self.randoms.digest((self.name, "own"), value, output))
         if memo is not None:
             rows, together = reduced(rows + memo.rows), reduced(together + memo.together)
         needs_values = any(promises.backprop_needs_value for promises in info.inputs)
@@ -312,8 +241,8 @@ class _Call:
         for size in {*beside, *(counts or {}).values()}:
             joined = beside.get(size, self.randoms.zeros(size))
             if info.needs_indexes:
-                joined = reduced(joined + self.randoms.of_rows((name, what, "number"), size))
+                joined = reduced(joined + self.randoms.numbers(size))
             if size in beside:
                 together = reduced(together + field.total(self.hashed(joined, what, "beside")))
             of_input |= {place: joined for place, other in (counts or {}).items() if other == size}
-        return Seen(self.randoms.of_rows((name, what, "row"), count), together, of_input)
+        return Seen(self.randoms.numbers(count), together, of_input)

@@ -11,17 +11,15 @@ kernel looks at, and rows count with times instead of row numbers:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nnet3.index import IndexTable, T, find_rows
+from nnet3.ir.program_tables import ProgramTables, SubMatrix
 from nnet3.ir.proof import field
 from nnet3.ir.proof.field import Elements, reduced
 from nnet3.ir.proof.randoms import Randoms
-
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation, SubMatrix
 
 #: Rows at which a kernel is asked where it looks: at several times and x.
 _PROBED = np.array([(0, 0, 0), (0, 1, 1), (0, 7, 3), (0, -2, -2)], np.int32)
@@ -54,7 +52,7 @@ class RowLinks(NamedTuple):
 
 
 def links_of(
-    computation: NnetComputation,
+    computation: ProgramTables,
     randoms: Randoms,
     looks_at: LooksAt,
     node: str,
@@ -78,7 +76,7 @@ def links_of(
     return RowLinks(found, slots, of_outputs, of_inputs)
 
 
-def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: int, entry: int) -> RowLinks:
+def _own_rows(computation: ProgramTables, randoms: Randoms, node: str, count: int, entry: int) -> RowLinks:
     """Returns the links of a kernel looking at its own rows: precomputed numbers of a row identify the row anywhere."""
     arrays = computation.precomputed[entry] or {}
     numbers = [array.reshape(count, -1) for _, array in sorted(arrays.items()) if array.ndim and len(array) == count]
@@ -86,7 +84,7 @@ def _own_rows(computation: NnetComputation, randoms: Randoms, node: str, count: 
     return RowLinks(np.arange(count)[:, np.newaxis], randoms.of_rows((node, "slots"), 1), of_rows, of_rows)
 
 
-def _rows(computation: NnetComputation, blocks: Sequence[SubMatrix], entry: int) -> list[IndexTable] | None:
+def _rows(computation: ProgramTables, blocks: Sequence[SubMatrix], entry: int) -> list[IndexTable] | None:
     """Returns the indexes of the rows of input and output, from the precomputed entry or else the matrices."""
     counts = [block.num_rows for block in blocks]
     if 0 < entry <= len(computation.precomputed_rows):

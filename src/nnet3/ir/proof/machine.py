@@ -1,4 +1,4 @@
-"""Machine: runs a program on elements of the field, and keeps all matrices handed out or changed outside.
+"""Machine: what commands do to elements of the field; it keeps all matrices handed out or changed outside.
 
 Memory holds, for each row of a matrix, an element for each block of columns. Unwritten memory, and memory after the
 end of a matrix, is random, with new elements in each program: results of commands reading random memory differ.
@@ -8,31 +8,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.index import distinct
-from nnet3.ir.declarations import AccessKind, Command
+from nnet3.ir.program_tables import ProgramTables, SubMatrix
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements
 from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.repeats import repeats, with_references_moved
-from nnet3.ir.shape_rules import overlap
 
-if TYPE_CHECKING:
-    from nnet3.ir.computation import NnetComputation, SubMatrix
-    from nnet3.ir.proof.kernels import Memo
+
+class Memo(NamedTuple):
+    """The elements kept by a forward pass: of rows, of all rows together, and the random numbers of rows."""
+
+    rows: Elements  # (rows, 2)
+    together: Elements  # (2,)
+    draws: Elements  # (rows, 2)
 
 
 class Machine:
     """The state of a run. Commands describe themselves by its methods, and kernels by `randoms`."""
 
-    def __init__(
-        self, computation: NnetComputation, number: int, randoms: Randoms, undefined: int | None = None
-    ) -> None:
+    def __init__(self, computation: ProgramTables, number: int, randoms: Randoms, undefined: int | None = None) -> None:
         """`number`: the program's number among the programs with columns cut together.
 
         `undefined` numbers the random elements of unwritten memory, `number` by default.
@@ -51,58 +51,6 @@ class Machine:
         #: What kernels have learned or counted, by kind and name: (2,), sums over all of it.
         self.effects: dict[tuple[str, str, int], Elements] = {}
         self._times: Counter[Hashable] = Counter()
-
-    def run(self) -> None:
-        """Run the program, each Repeat turn by turn."""
-        computation = self.computation
-        self._moving = frozenset(
-            [number for number, block in enumerate(computation.submatrices) if block.row_step] + [*computation.turns]
-        )
-        for bound in computation.outside:
-            block = computation.submatrices[bound.submatrix]
-            self._memory[block.matrix] = self._named(("outside", bound.name), bound.submatrix)
-        bodies = {body.start - 1: (repeat, body) for repeat, body in repeats(computation)}
-        number = 0
-        while number < len(computation.commands):
-            if number not in bodies:
-                self._evaluate(computation.commands[number])
-                number += 1
-                continue
-            repeat, body = bodies[number]
-            for self._turn in range(repeat.turns):
-                for each in body:
-                    self._evaluate(with_references_moved(computation.commands[each], repeat, self._turn))
-            self._turn, number = 0, body.stop
-        for bound in computation.outside:
-            if bound.writable:
-                self.outputs["memory", bound.name, 0] = self.read(bound.submatrix)
-        for kept in (self._memory, self.memos, self.calls):  # which refer to the machine: programs are large
-            kept.clear()
-
-    def _evaluate(self, command: Command) -> None:
-        command.evaluate(self)
-        for submatrix in self._spoiled(command):
-            self.write(submatrix, self._random(self.read(submatrix).shape))
-
-    def _spoiled(self, command: Command) -> list[int]:
-        """Returns the sub-matrices overwritten by a command still reading them."""
-        blocks = self.computation.submatrices
-        matrices = [blocks[number].matrix for number in command.form.operands(command) if number]
-        if len(matrices) == len(set(matrices)) and not command.form.table_fields:
-            return []
-        accesses = command.accesses(self.computation)
-        written = [access for access in accesses if access.kind != AccessKind.READ]
-        allowed = command.in_place_pairs(self.computation)
-        return [
-            one.submatrix
-            for one in written
-            for other in accesses
-            if other is not one
-            and blocks[one.submatrix].matrix == blocks[other.submatrix].matrix
-            and (other.submatrix, one.submatrix) not in allowed
-            and (other.kind == AccessKind.READ or one.kind == AccessKind.WRITE)
-            and overlap(self.at_turn(one.submatrix), self.at_turn(other.submatrix))
-        ]
 
     def at_turn(self, submatrix: int) -> SubMatrix:
         """Returns where a sub-matrix lies now."""
@@ -225,4 +173,4 @@ class Machine:
         """Returns the next random numbers of a kernel of a node, (count, 2)."""
         first = self._times["draw", kernel, node]
         self._times["draw", kernel, node] += count
-        return field.drawn(self.randoms.key(kernel, node, "draws"), np.arange(first, first + count))
+        return field.drawn(self.randoms.key(kernel, "draws", node), np.arange(first, first + count))

@@ -16,7 +16,7 @@ from nnet3.ir.proof.recording import ROWS
 
 
 class NotedKernel(NamedTuple):
-    """A kernel's name, its number, and the number of all kernels with equal promises: -1 if its node matters."""
+    """A kernel's name, its number, and the number of all kernels with equal promises: -1 if it is a part of one."""
 
     name: str = ""
     own: int = -1
@@ -24,11 +24,12 @@ class NotedKernel(NamedTuple):
 
 
 class CallTemplate(NamedTuple):
-    """The notes on a kind of commands: the template's number, the rows of the memo made, and the requests."""
+    """The notes on a kind of commands: the template's number, the rows of the memo made, the requests, operands."""
 
     number: int
     memo_rows: int  # -1: they make none; one of ROWS stands for a number
     requests: dict[RandomRequest, tuple[int, ...]]  # and how many blocks each is for
+    overwritten: list[int]  # the operands that the commands write as a whole without reading what was there
 
 
 class OwnTemplate(NamedTuple):
@@ -68,8 +69,7 @@ class Notes:
         found = self._kernels.get(info)
         if found is None:
             part, own = part_of(info), self.number(info)
-            is_alone = info.is_random or not part.is_whole
-            alike = -1 if is_alone else self.number(replace(info, name=""))
+            alike = self.number(replace(info, name="")) if part.is_whole else -1
             found = self._kernels[info] = NotedKernel(part.name, own, alike)
         return found
 
@@ -77,9 +77,9 @@ class Notes:
         """Returns a number that is equal for equal things."""
         return self._numbers.setdefault(what, len(self._numbers))
 
-    def own_of(self, template: CallTemplate, name: str) -> OwnTemplate:
-        """Returns the template as used by kernel `name`."""
-        requests = [request.renamed(KERNEL, name) for request in template.requests]
+    def own_of(self, template: CallTemplate, name: str = "", node: str = "") -> OwnTemplate:
+        """Returns the template as used by kernel `name` of a node."""
+        requests = [request.renamed(KERNEL, name, node) for request in template.requests]
         assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
         effects = {request.what: field.ZERO for request in requests if request.is_zero}
         return OwnTemplate(template, [-1 - self.randoms.first(request) for request in requests], effects)

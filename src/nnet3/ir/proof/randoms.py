@@ -14,6 +14,8 @@ from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements, reduced
 
+ROW_NUMBERS = ("number of a row",)
+
 
 class Part(NamedTuple):
     """The kernel named by a command: the whole kernel, or the part for the columns [first, end) of its input."""
@@ -66,13 +68,14 @@ class Randoms:
     ) -> None:
         self.columns, self.seed, self.looks_at = columns, seed, looks_at
         self._drawn: dict[Hashable, Elements] = {}
+        self._seeds = field.seeded(seed)
         self._keys: dict[Hashable, np.uint64] = {}
 
     def key(self, *what: Hashable) -> np.uint64:
         """Returns a number for text and numbers."""
         found = self._keys.get(what)
         if found is None:
-            found = self._keys[what] = field.key(self.seed, *what)
+            found = self._keys[what] = field.key_of((*self._seeds, *what))
         return found
 
     def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Elements:
@@ -91,6 +94,14 @@ class Randoms:
         if known is None:
             known = self._drawn[what, count] = field.drawn(self.key(*what), np.arange(count))
         return known
+
+    def numbers(self, count: int) -> Elements:
+        """Returns an element for each number of a row, (count, 2): the same for all kernels."""
+        return self.of_rows(ROW_NUMBERS, count)
+
+    def number(self, row: int) -> Elements:
+        """Returns the element for the number of a row, (2,)."""
+        return field.drawn(self.key(*ROW_NUMBERS), np.asarray(row))
 
     def zeros(self, *lengths: int) -> Elements:
         """Returns read-only zeros (*lengths, 2), with a single zero in memory."""
@@ -114,7 +125,7 @@ class Randoms:
 
         Natural gradients learn something else of rows together than of parts, and statistics count calls.
         """
-        return self.hashed(reduced(change + field.total(self.of_rows(what, count))), *what)
+        return self.hashed(reduced(change + self.number(count)), *what)
 
     def hashed_for_blocks(self, values: Elements, what: tuple[Hashable, ...], span: ColumnSpan) -> Elements:
         """Returns a random function of elements (rows, 2) for each block of a span, (rows, blocks, 2)."""

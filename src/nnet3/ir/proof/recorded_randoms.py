@@ -1,7 +1,7 @@
 """RecordedRandoms: random elements for noted commands, drawn all at once after the last command.
 
-Random elements of a kernel have the kernel's name. A template noted for one kernel requests elements without the name,
-to serve all kernels with equal promises.
+Random elements of a kernel have the kernel's name, and random numbers of a node the node's name. A template noted for
+one kernel of one node requests elements without these names, to serve all kernels with equal promises.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import Columns, ColumnSpan
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.recording import DRAWN, OPERANDS, ElementRecording, Recorded, Words
+from nnet3.ir.proof.randoms import ROW_NUMBERS, Randoms
+from nnet3.ir.proof.recording import DRAWN, NUMBERS, OPERANDS, ElementRecording, Recorded, Words
 
-KERNEL = "kernel"  # stands for the name of one
+KERNEL, NODE = "kernel", "node"  # stand for the names of one
 
 
 class RandomRequest(NamedTuple):
@@ -26,12 +26,13 @@ class RandomRequest(NamedTuple):
     what: tuple[Hashable, ...]
     spans: tuple[ColumnSpan, ...] = ()
     is_zero: bool = False  # a zero instead, to which a program adds: (kind, name, number)
+    of_node: tuple[str, ...] = ()  # the node whose random numbers are requested
 
-    def renamed(self, old: str, new: str) -> RandomRequest:
-        """Returns the request with another name of the kernel."""
+    def renamed(self, old: str, new: str, node: str) -> RandomRequest:
+        """Returns the request with another name of the kernel, and with another node if it is of a node."""
         place = 1 if self.is_zero else 0
         spans = tuple([ColumnSpan(_renamed(span.space, 1, old, new), *span[1:]) for span in self.spans])
-        return RandomRequest(_renamed(self.what, place, old, new), spans, self.is_zero)
+        return RandomRequest(_renamed(self.what, place, old, new), spans, self.is_zero, self.of_node and (node,))
 
 
 def _renamed(parts: Any, place: int, old: str, new: str) -> Any:
@@ -58,7 +59,7 @@ class RecordedRandoms(Randoms):
 
     def begin(self, name: str, num_places: int) -> None:
         """Begin to note a command of kernel `name`, "" for no kernel, with `num_places` places besides the requests."""
-        self._name, self._places, self._wanted = name or KERNEL, OPERANDS + num_places, {}
+        self._name, self._places, self._wanted = name, OPERANDS + num_places, {}
 
     def wanted(self) -> dict[RandomRequest, tuple[int, ...]]:
         """Returns the command's requests and lengths, in the order of their places, the last places of the command."""
@@ -72,7 +73,7 @@ class RecordedRandoms(Randoms):
             one, other = [*[self.columns.first_columns(span) for span in request.spans], [-1], [-1]][:2]
             self._one += [number for number in one for _ in other]
             self._other += other * len(one)
-            self._bases.append(0 if request.is_zero else int(self.key(*request.what)))
+            self._bases.append(0 if request.is_zero else int(self.key(*request.what, *request.of_node)))
             self._counts.append(len(one) * len(other))
             self._size += self._counts[-1]
         return found
@@ -80,7 +81,7 @@ class RecordedRandoms(Randoms):
     def asked(self, request: RandomRequest) -> Recorded:
         """Returns the elements of a request; a kernel's own elements lie at a place of the noted command."""
         lengths = self.lengths(request)
-        general = request.renamed(self._name, KERNEL)
+        general = request.renamed(self._name, KERNEL, NODE)
         if general == request:
             return Recorded.whole(self.recording, DRAWN, self.first(request), lengths)
         number, _ = self._wanted.setdefault(general, (len(self._wanted), lengths))
@@ -97,6 +98,10 @@ class RecordedRandoms(Randoms):
         of_one, of_both = field.words(field.drawn(bases, one)), field.words(field.drawn(bases, one, other))
         return np.where(one < 0, bases, np.where(other < 0, of_one, of_both))
 
+    def drawn_numbers(self, count: int) -> Words:
+        """Returns the elements for the numbers of rows."""
+        return field.words(field.drawn(self.key(*ROW_NUMBERS), np.arange(count)))
+
     # ---- as `Randoms` ----
 
     def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Any:
@@ -104,6 +109,12 @@ class RecordedRandoms(Randoms):
 
     def of_rows(self, what: tuple[Hashable, ...], count: int) -> Any:
         return self.recording.rows(self.asked(RandomRequest(what)), count)
+
+    def numbers(self, count: int) -> Any:
+        return Recorded.whole(self.recording, NUMBERS, 0, (count,))
+
+    def number(self, row: int) -> Any:
+        return Recorded.whole(self.recording, NUMBERS, row, ())
 
     def zeros(self, *lengths: int) -> Any:
         return self.recording.zeros(lengths)

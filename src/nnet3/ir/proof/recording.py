@@ -13,6 +13,7 @@ made of ROWS are recognised by their digits. An instance of a template has the r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -21,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-_COPY, _ADD, _MULTIPLY, _COMBINE, _HASH, _TOTAL, _RANDOM, _SIGNS, _ZERO_OR, _TAKE, _SEND, _RANGES = range(12)
-_BY_ELEMENT = {_ADD, _MULTIPLY, _HASH, _SIGNS, _ZERO_OR}
+from nnet3.native.codes import Instruction
+
+_BY_ELEMENT = {Instruction.ADD, Instruction.MULTIPLY, Instruction.HASH, Instruction.SIGNS, Instruction.ZERO_OR}
 #: Where elements lie: spaces of native code; OPERANDS + i is where operand i of a call lies in memory.
-CONSTANTS, DRAWN, SCRATCH, MEMORY, OPERANDS = range(5)
+CONSTANTS, DRAWN, NUMBERS, SCRATCH, MEMORY, OPERANDS = range(6)
 
 #: Stand for two numbers of rows of a command that is noted. What is a + b * ROWS[0] + c * ROWS[1] there is the same of
 #: the rows in an instance; a is below ROWS[0], and b as many times below ROWS[1].
@@ -71,7 +73,7 @@ class Recorded:
         return Recorded(self.recording, self.place, self.at, lengths, steps)
 
     def copy(self) -> Recorded:
-        return self.recording.made(_COPY, self.lengths, self.where)
+        return self.recording.made(Instruction.COPY, self.lengths, self.where)
 
     def swapaxes(self, one: int, other: int) -> Recorded:
         """Returns the elements with exchanged axes."""
@@ -133,6 +135,12 @@ class ElementRecording:
         self._used = 0
         return len(self._templates) - 1
 
+    def overwritten(self, template: int, operands: Sequence[Lengths]) -> list[int]:
+        """Returns the operands that a template writes as a whole before it reads any of them."""
+        first, end, *_ = self._templates[template]
+        own = self._instructions[first:end]
+        return [k for k, lengths in enumerate(operands) if _is_overwritten(OPERANDS + k, lengths, own)]
+
     def instance(self, template: int, rows: Lengths) -> int:
         """Returns the number of a template's instance with these `rows`; () for a template noted with its own rows."""
         return self._instances.setdefault((template, rows), len(self._instances))
@@ -144,7 +152,7 @@ class ElementRecording:
         kept = own[:1]
         for made, copy in pairwise(own):
             result = _operand(made, 0)
-            is_its_copy = copy[0] == _COPY and made[0] in _BY_ELEMENT and _operand(copy, 1) == result
+            is_its_copy = copy[0] == Instruction.COPY and made[0] in _BY_ELEMENT and _operand(copy, 1) == result
             if is_its_copy and made[1:3] == copy[1:3] and [each[:2] for each in read].count(result[:2]) == 1:
                 made[4:16:3] = _operand(copy, 0)
             else:
@@ -214,7 +222,7 @@ class ElementRecording:
     def _write(self, code: int, result: Recorded, *operands: Lengths, inner: int = 0, table: int = 0) -> None:
         all_of_them = result.where, *operands, *[(MEMORY, 0, 0, 0)] * (2 - len(operands))
         columns = [number for numbers in zip(*all_of_them, strict=True) for number in numbers]
-        self._instructions.append([code, *(*result.lengths, 1, 1)[:2], inner, *columns, table])
+        self._instructions.append([int(code), *(*result.lengths, 1, 1)[:2], inner, *columns, table])
 
     def _by_element(self, code: int, one: Recorded, other: Recorded) -> Recorded:
         lengths = _broadcast(one.lengths, other.lengths)
@@ -222,19 +230,19 @@ class ElementRecording:
 
     def write(self, place: Recorded, values: Any) -> None:
         """Write elements to a place."""
-        self._write(_COPY, place, self.elements(values).over(place.lengths).where)
+        self._write(Instruction.COPY, place, self.elements(values).over(place.lengths).where)
 
     def add(self, place: Recorded, values: Any) -> None:
         """Add elements to the elements of a place."""
-        self._write(_ADD, place, place.where, self.elements(values).over(place.lengths).where)
+        self._write(Instruction.ADD, place, place.where, self.elements(values).over(place.lengths).where)
 
     def randomize(self, place: Recorded, counter: Recorded) -> None:
         """Write random elements to a place: the next elements drawn with this counter."""
-        self._write(_RANDOM, place, counter.where)
+        self._write(Instruction.RANDOM, place, counter.where)
 
     def draws(self, count: int, counter: Recorded) -> Recorded:
         """Returns the next random elements of a counter, (count, 2)."""
-        return self.made(_RANDOM, (count,), counter.where)
+        return self.made(Instruction.RANDOM, (count,), counter.where)
 
     def gathered(self, where: Rows, blocks: int) -> Recorded:
         """Returns the rows that begin at the given elements of memory, zeros for -1."""
@@ -244,7 +252,7 @@ class ElementRecording:
         """Add rows to the rows that begin at the given elements of memory; rows with -1 go nowhere."""
         values = self.elements(values)
         memory = Recorded(self, MEMORY, 0, values.lengths, (1, 1))
-        self._write(_SEND, memory, values.where, table=self._table(where))
+        self._write(Instruction.SEND, memory, values.where, table=self._table(where))
 
     # ---- the functions of `field` ----
 
@@ -255,10 +263,10 @@ class ElementRecording:
         for known, added in ((one, other), (other, one)):
             if _is_zero(known):
                 return self.elements(added).over(_broadcast(one.shape[:-1], other.shape[:-1]))
-        return self._by_element(_ADD, self.elements(one), self.elements(other))
+        return self._by_element(Instruction.ADD, self.elements(one), self.elements(other))
 
     def product(self, one: Any, other: Any) -> Recorded:
-        return self._by_element(_MULTIPLY, self.elements(one), self.elements(other))
+        return self._by_element(Instruction.MULTIPLY, self.elements(one), self.elements(other))
 
     def combined(self, values: Recorded, coefficients: Any) -> Recorded:
         blocks, outputs = coefficients.shape[:2]
@@ -266,32 +274,34 @@ class ElementRecording:
         if values.lengths[1] != blocks:
             raise ValueError(f"elements {values.lengths} are combined by {blocks} coefficients")
         if blocks == 1:
-            return self._by_element(_MULTIPLY, values, known)
-        return self.made(_COMBINE, (len(values), outputs), values.where, known.where, inner=blocks)
+            return self._by_element(Instruction.MULTIPLY, values, known)
+        return self.made(Instruction.COMBINE, (len(values), outputs), values.where, known.where, inner=blocks)
 
     def total(self, values: Recorded) -> Recorded:
-        made = self.made(_TOTAL, (1, *values.lengths[1:]), values.where, inner=len(values))
+        made = self.made(Instruction.TOTAL, (1, *values.lengths[1:]), values.where, inner=len(values))
         return Recorded(self, SCRATCH, made.at, made.lengths[1:], made.steps[1:])
 
     def sums_of_ranges(self, values: Recorded, ranges: Rows) -> Recorded:
         _check_rows(ranges - 1, values)
-        return self.made(_RANGES, (len(ranges), *values.lengths[1:]), values.where, table=self._table(ranges))
+        return self.made(
+            Instruction.RANGES, (len(ranges), *values.lengths[1:]), values.where, table=self._table(ranges)
+        )
 
     def taken(self, values: Recorded, rows: Rows) -> Recorded:
         _check_rows(rows, values)
         return self._taken(values, rows)
 
     def _taken(self, values: Recorded, rows: Rows) -> Recorded:
-        return self.made(_TAKE, (len(rows), *values.lengths[1:]), values.where, table=self._table(rows))
+        return self.made(Instruction.TAKE, (len(rows), *values.lengths[1:]), values.where, table=self._table(rows))
 
     def zero_or(self, values: Recorded, others: Recorded) -> Recorded:
-        return self._by_element(_ZERO_OR, values, others)
+        return self._by_element(Instruction.ZERO_OR, values, others)
 
     def words(self, values: Recorded) -> Recorded:
         return values
 
     def hashed(self, values: Any, base: Recorded) -> Recorded:
-        return self._by_element(_HASH, self.elements(values), base)
+        return self._by_element(Instruction.HASH, self.elements(values), base)
 
     def rows(self, base: Recorded, count: int) -> Recorded:
         """Returns what `field.drawn` gives for numbers from 0 on, (count, 2)."""
@@ -299,7 +309,7 @@ class ElementRecording:
 
     def signed(self, values: Recorded, keys: Words) -> Recorded:
         known = self._constant(keys, keys.shape)
-        return self.made(_SIGNS, values.lengths, values.where, (known.place, known.at, 0, 0))
+        return self.made(Instruction.SIGNS, values.lengths, values.where, (known.place, known.at, 0, 0))
 
 
 def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -307,6 +317,14 @@ def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.N
     shifts, masks = _DIGITS.T
     own, *times = (noted >> shift & mask for shift, mask in zip(shifts, masks, strict=True))
     return np.where(rows[:, 0] == 0, noted, own + times[0] * rows[:, 0] + times[1] * rows[:, 1])
+
+
+def _is_overwritten(place: int, lengths: Lengths, instructions: list[list[int]]) -> bool:
+    """True if the first instruction with a place writes all of it, and reads none of it."""
+    for each in instructions:
+        if place in each[4:7]:
+            return _operand(each, 0)[:2] == [place, 0] and place not in each[5:7] and (*each[1:3],) == lengths
+    return False
 
 
 def _operand(instruction: list[int], number: int) -> list[int]:

@@ -20,9 +20,9 @@ from nnet3.ir.declarations import Command, Form, Life, PlainValue, Role
 from nnet3.ir.proof import field
 from nnet3.ir.proof.columns import ColumnSpan
 from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.kernels import Memo
-from nnet3.ir.proof.machine import Machine
+from nnet3.ir.proof.machine import Memo
 from nnet3.ir.proof.notes import AnyRows, CallTemplate, NotedKernel, Notes, OwnTemplate
+from nnet3.ir.proof.program_machine import ProgramMachine
 from nnet3.ir.proof.recorded_randoms import RandomRequest, RecordedRandoms
 from nnet3.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
 from nnet3.native.library import library
@@ -42,6 +42,7 @@ class _Place(NamedTuple):
     matrix: int
     rows: int
     blocks: int
+    is_whole: bool  # it is all of the matrix
 
 
 class _Fields(NamedTuple):
@@ -55,7 +56,7 @@ class _Fields(NamedTuple):
     ends: bool
 
 
-class Tape(Machine):
+class Tape(ProgramMachine):
     """The state of a run in which nothing is computed before all commands have been noted."""
 
     randoms: RecordedRandoms
@@ -68,7 +69,8 @@ class Tape(Machine):
         sizes = [each.num_rows * width for each, width in zip(computation.matrices, self._widths, strict=True)]
         self._starts = [0, *accumulate(sizes)]  # the first element of each matrix
         self._size = self._starts[-1]  # of memory, in elements
-        self._begun, self._ended = {0}, set[int]()
+        self._begun = {0}
+        self._unwritten = set[int]()  # matrices whose contents are random elements that are not in memory yet
         self._places: dict[int, _Place] = {}
         self._known_blocks: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
@@ -91,6 +93,7 @@ class Tape(Machine):
             self._evaluate(command)
         for bound in self.computation.outside:
             if bound.writable:
+                self._write_unwritten([blocks[bound.submatrix].matrix])
                 self._do(partial(self._keep_result, ("memory", bound.name, 0), bound.submatrix), bound.submatrix)
         memory, drawn = self._run()
         for result, (first, rows, width) in self._results.items():
@@ -109,7 +112,8 @@ class Tape(Machine):
         drawn[undefined] = self._undefined.base
         native, calls = recording.native_program(), np.array(self._calls, np.int64)
         scratch, memory = (np.empty(size + 1, np.uint64) for size in (native.scratch, self._size))
-        spaces = np.array([each.ctypes.data for each in (native.constants, drawn, scratch, memory)], np.uint64)
+        numbers = self.randoms.drawn_numbers(1 + max(each.num_rows for each in self.computation.matrices))
+        spaces = np.array([each.ctypes.data for each in (native.constants, drawn, numbers, scratch, memory)], np.uint64)
         arrays = spaces, native.instructions, native.starts, native.counts, calls
         functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], len(calls), native.tables.ctypes.data)
         return memory, drawn
@@ -119,14 +123,12 @@ class Tape(Machine):
         fields = _fields_of(kind_of_command)
         operands = command.form.operands(command)
         places = [self._places.get(number) or self._place_of(number) for number in operands]
-        firsts, sizes, matrices, counts, _ = zip(*places, strict=True) if places else ((),) * 5
+        firsts, sizes, matrices, counts = zip(*[each[:4] for each in places], strict=True) if places else ((),) * 4
         if fields.ends:
             return command.evaluate(self)
         if fields.begins:
             self._begun.update(matrices)
-            self._ended.difference_update(matrices)
-        if self._ended:
-            self._randomize_ended(matrices if fields.has_kind else self._matrices_of(command))
+            self._unwritten.update(matrices)
         memo = getattr(command, fields.memo, -1)
         if fields.has_kind and self._begun.issuperset(matrices):
             same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
@@ -137,7 +139,14 @@ class Tape(Machine):
             own = self._own_of(command, operands, kernel, kind, rows.noted)
         else:
             rows = AnyRows(counts, ())
-            own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts), "")
+            own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
+        if not self._unwritten.isdisjoint(matrices) or not fields.has_kind:
+            overwritten = {matrices[k] for k in own.template.overwritten if places[k].is_whole}
+            if not fields.has_kind or len(matrices) != len(set(matrices)):
+                overwritten.clear()  # another operand or a table may read them
+            self._unwritten -= overwritten
+            if not fields.begins:
+                self._write_unwritten(matrices if fields.has_kind else self._matrices_of(command))
         self._call(own, firsts, memo, rows)
         if len(matrices) != len(set(matrices)) or not fields.has_kind:
             for submatrix in self._spoiled(command):
@@ -151,18 +160,18 @@ class Tape(Machine):
         node = getattr(command, "node", "")
         own = notes.own.get((kind, kernel.own, node))
         if own is None:
-            general = kind, kernel.alike, "" if kernel.alike >= 0 else (kernel.own, node)
+            general = kind, kernel.alike, kernel.own if kernel.alike < 0 else -1
             template = notes.templates.get(general)
             if template is None:
                 template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
                 notes.templates[general] = template
-            own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name)
+            own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name, node)
         return own
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
         """Note the operations of `evaluate` on sub-matrices, and call the template once."""
         places = [self._place_of(number) for number in operands]
-        own = self._notes.own_of(self._note(evaluate, operands, [place.rows for place in places]), "")
+        own = self._notes.own_of(self._note(evaluate, operands, [place.rows for place in places]))
         self._call(own, [place.first for place in places], -1, AnyRows((), ()))
 
     def _note(
@@ -176,12 +185,13 @@ class Tape(Machine):
         self.randoms.begin(name, len(operands) + 1)
         evaluate()
         requests = self.randoms.wanted()
+        lengths = [(count, self._place_of(each).blocks) for count, each in zip(rows, operands, strict=False)]
         number = self._recording.finish(len(operands) + 1 + len(requests))
-        return CallTemplate(number, self._memo_rows, requests)
+        return CallTemplate(number, self._memo_rows, requests, self._recording.overwritten(number, lengths))
 
     def _call(self, own: OwnTemplate, firsts: Sequence[int], memo: int, rows: AnyRows) -> None:
         """Call a template: with the places of operands, of a memo and of what was drawn."""
-        number, memo_rows, _ = own.template
+        number, memo_rows, *_ = own.template
         if memo_rows >= 0:
             memo_rows = rows.of(memo_rows)
             self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
@@ -206,7 +216,8 @@ class Tape(Machine):
                 raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
             sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
             first = self._starts[matrix] + first_row * width + start
-            place = self._places[number] = _Place(first, sizes, matrix, rows, count)
+            is_whole = (rows, count) == (self.computation.matrices[matrix].num_rows, width)
+            place = self._places[number] = _Place(first, sizes, matrix, rows, count, is_whole)
         return place
 
     def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int]:
@@ -229,19 +240,22 @@ class Tape(Machine):
     def begin(self, submatrix: int, zeroed: bool) -> None:
         if zeroed:
             self.write(submatrix, field.ZERO)
-        else:
-            self._spoil(submatrix)
 
     def end(self, submatrix: int) -> None:
-        self._ended.add(self.computation.submatrices[submatrix].matrix)
+        self._unwritten.add(self.computation.submatrices[submatrix].matrix)
 
-    def _randomize_ended(self, matrices: Iterable[int]) -> None:
-        """Write random elements to the matrices that have ended but are still used."""
-        for matrix in self._ended.intersection(matrices):
-            self._ended.remove(matrix)
-            whole = (self.computation.matrices[matrix].num_rows, self._widths[matrix])
-            place = self._recording.memory(MEMORY, self._starts[matrix], whole, whole[1])
-            self._do(partial(self._randomize, place))
+    def _write_unwritten(self, matrices: Iterable[int]) -> None:
+        """Write random elements to those of the matrices that nobody has written since they began or ended."""
+        for matrix in self._unwritten.intersection(matrices):
+            self._unwritten.remove(matrix)
+            first, end = self._starts[matrix : matrix + 2]
+            rows = self._notes.any_rows((end - first,))
+            own = self._notes.own.get(rows.noted)
+            if own is None:
+                place = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
+                template = self._note(partial(self._randomize, place), (0,), rows.noted)
+                own = self._notes.own[rows.noted] = self._notes.own_of(template)
+            self._call(own, [first], -1, rows)
 
     def read(self, submatrix: int) -> Any:
         if not submatrix:
@@ -249,7 +263,7 @@ class Tape(Machine):
         matrix = self.computation.submatrices[submatrix].matrix
         if matrix not in self._begun:
             raise ProofError(f"matrix m{matrix} is used before it begins")
-        first, _, matrix, rows, blocks = self._place_of(submatrix)
+        first, _, matrix, rows, blocks, _ = self._place_of(submatrix)
         width = self._widths[matrix]
         if submatrix in self._operands:
             operand = self._operands.index(submatrix)
@@ -280,7 +294,7 @@ class Tape(Machine):
         where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
         for number, entries in parts:
             self.read(number)
-            first, _, matrix, rows, blocks = self._place_of(number)
+            first, _, matrix, rows, blocks, _ = self._place_of(number)
             wanted = pairs[entries, 1]
             if len(wanted) and not 0 <= wanted.min() <= wanted.max() < rows:
                 raise ProofError(f"multi table {table} names rows that sub-matrix {number} does not have")
@@ -292,7 +306,7 @@ class Tape(Machine):
         self._keep_result(("output", name, self._count("provided", name)), submatrix)
 
     def _keep_result(self, what: _Effect, submatrix: int) -> None:
-        rows, blocks = self._place_of(submatrix)[3:]
+        rows, blocks = self._place_of(submatrix)[3:5]
         first = self._new(rows * blocks)
         self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
         self._results[what] = first, rows, blocks
@@ -326,7 +340,7 @@ class Tape(Machine):
         self._recording.add(self.randoms.asked(RandomRequest(what, is_zero=True)), change)
 
     def draws(self, kernel: str, node: str, count: int) -> Any:
-        return self._recording.draws(count, self.randoms.asked(RandomRequest((kernel, node, "draws"))))
+        return self._recording.draws(count, self.randoms.asked(RandomRequest((kernel, "draws"), of_node=(node,))))
 
 
 @cache

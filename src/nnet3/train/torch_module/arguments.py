@@ -18,7 +18,7 @@ def checked_network(network: Any) -> Nnet:
     """Returns the network, if it can be run over utterances. Raises ArgumentError or NetworkError."""
     check_kind(network, Nnet, "what a TorchModule is made of", "a network or an acoustic model (nnet3.load gives one)")
     if not network.is_simple:
-        raise NetworkError(f"a TorchModule is made of a simple network: {what_is_simple(network)}")
+        raise NetworkError(f"a TorchModule is made of a simple network: {what_is_simple(network.parts)}")
     for name, component in network.components.items():
         if component.inference_only:
             raise NetworkError(f"a TorchModule can learn, but component '{name}' cannot: {component.inference_only}")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from nnet3.components import Component, Properties
-from nnet3.errors import NetworkError
+from nnet3.errors import ArgumentError, NetworkError
 from nnet3.train.autograd import uncompiled
 from nnet3.train.torch_module.memory import check_conversion, moved, with_own_storage
-from nnet3.train.torch_module.run_component import call_component
+from nnet3.train.torch_module.run_component import ComponentRun, RunComponent, rows_of
 from nnet3.train.torch_module.shared_count import COUNT, SharedCount
+from nnet3.train.torch_module.views import ComponentView
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -130,7 +132,7 @@ class ComponentModule(nn.Module):
         """Returns outputs (..., output_dim) for (..., input_dim); not for components that need their rows' times."""
         parts = self.parts()
         if not parts:
-            return call_component(self, x, is_part=self._is_part)
+            return self._compute(x)
         component: Any = self.component
         flat = x.reshape(-1, x.shape[-1])
         size = component.max_rows_process if component.max_rows_process > 0 else max(len(flat), 1)
@@ -140,6 +142,51 @@ class ComponentModule(nn.Module):
                 piece = part(piece)
             pieces.append(piece)
         return torch.cat(pieces).unflatten(0, x.shape[:-1])
+
+    def _compute(self, x: Tensor) -> Tensor:
+        """Returns outputs (..., output_dim) for (..., input_dim), of a component that is no composite.
+
+        Within a program x is the rows that the program has for the component. Raises NetworkError for a component that
+        needs the times of its rows and is called from elsewhere.
+        """
+        component = self.component
+        if component is None:
+            raise NetworkError(f"the module of component '{self.component_name}' has lost its network")
+        if not isinstance(x, Tensor) or x.shape[-1:] != (component.input_dim,):
+            got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise ArgumentError(f"component '{self.component_name}' takes (..., {component.input_dim}), got {got}")
+        rows, inside = rows_of(self.component_name)
+        if not inside and (component.needs_indexes or not component.identity_indexes):
+            raise NetworkError(
+                f"component '{self.component_name}' ({component.type_name}) needs to know at which times its rows are: "
+                "it computes inside the network only"
+            )
+        tensors, view = (
+            self.effective_parameters(),
+            ComponentView(component, training={id(component): self.training}, frozen=False),
+        )
+        view.follow()
+        view.view.__dict__.update(self.effective_buffers())
+        stores = self.stores_statistics and (rows is None or rows.takes_statistics)
+        flat = x.reshape(-1, x.shape[-1])
+        run = ComponentRun(
+            view.view,
+            list(tensors),
+            rows.indexes if rows is not None and inside else None,
+            rows.num_outputs if rows is not None and inside else len(flat),
+            self.fixed_buffers,
+            store_forward=partial(self._store, finish=rows is None) if stores and not self._is_part else None,
+            store_backward=partial(self._store, finish=False) if stores and self._is_part else None,
+        )
+        y: Tensor = RunComponent.apply(run, flat, *tensors.values())
+        return y if inside and not component.identity_indexes else y.view(*x.shape[:-1], y.shape[-1])
+
+    def _store(self, x: Tensor, y: Tensor, memo: Any, *, finish: bool) -> None:
+        """Store statistics of a call; `finish`: of all parts of the component, since no program calls it."""
+        with self.statistics() as component:
+            component.store_stats(x, y, memo)
+        if finish:
+            self.finish_statistics()
 
     def effective_parameters(self) -> dict[str, Tensor]:
         """Returns the component's present tensors by name: its own, or their replacements.

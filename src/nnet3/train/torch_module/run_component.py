@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components import Component
-from nnet3.errors import ArgumentError, NetworkError
 from nnet3.train.autograd import BackwardOnly, Gradients, only_once
 from nnet3.train.torch_module.memory import Witness
-from nnet3.train.torch_module.views import ComponentView, as_gradient
-
-if TYPE_CHECKING:
-    from nnet3.train.torch_module.component_module import ComponentModule
+from nnet3.train.torch_module.views import as_gradient
 
 
 @dataclass(frozen=True)
@@ -44,40 +40,37 @@ def within_a_program(rows: Rows) -> Iterator[None]:
         _ROWS.reset(token)
 
 
+def rows_of(component_name: str) -> tuple[Rows | None, bool]:
+    """Returns the rows that a program, if any, calls modules with, and whether it calls this component's module."""
+    rows = _ROWS.get()
+    return rows, rows is not None and rows.component_name == component_name
+
+
 @dataclass
 class ComponentRun:
-    """A call of a module: the component with the module's present tensors.
+    """A call of a module: `view` is the component with the module's present tensors.
 
-    `names` are its parameters' names, in the order of the given tensors; `buffers` everything else.
+    `names` are the parameters' names, in the order of the given tensors. `store` is given input, output and memo, to
+    store their statistics: in the forward pass, or in the backward pass.
     """
 
-    module: ComponentModule
+    view: Component
     names: Sequence[str]
-    buffers: dict[str, Any]
     indexes: Any
     num_outputs: int
-    is_alone: bool  # not called by a program
-    stores_forward: bool
-    stores_backward: bool
-    view: Component = field(init=False)
+    fixed_buffers: Callable[[], list[Tensor]]
+    store_forward: Callable[[Tensor, Tensor, Any], None] | None
+    store_backward: Callable[[Tensor, Tensor, Any], None] | None
     memo: Any = None
     _witness: Witness = field(init=False)
 
     def forward(self, x: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-        component = self.module.component
-        assert component is not None
-        view = ComponentView(component, training={id(component): self.module.training}, frozen=False)
-        view.follow()
-        self.view = view.view
-        self.view.__dict__.update(self.buffers)
         self._set(self.view, tensors)
         y = x.new_empty(self.num_outputs, self.view.output_dim)
         self.memo = self.view.forward(x, y, self.indexes)
-        if self.stores_forward:
-            self._store(x, y)
-            if self.is_alone:
-                self.module.finish_statistics()
-        self._witness = Witness(self.module.fixed_buffers())
+        if self.store_forward is not None:
+            self.store_forward(x, y, self.memo)
+        self._witness = Witness(self.fixed_buffers())
         return y
 
     def backward(
@@ -85,9 +78,9 @@ class ComponentRun:
     ) -> Gradients:
         self._witness.check("the statistics or constants of a component")
         self._set(self.view, tensors)
-        if self.stores_backward:
-            self.stores_backward = False
-            self._store(x, y)
+        if self.store_backward is not None:
+            self.store_backward(x, y, self.memo)
+            self.store_backward = None
         x_deriv, target = torch.empty_like(x) if of_x else None, None
         if of_tensors:
             target = as_gradient(self.view)
@@ -98,10 +91,6 @@ class ComponentRun:
 
     def _set(self, component: Component, tensors: Sequence[Tensor]) -> None:
         component.__dict__.update(zip(self.names, tensors, strict=True))
-
-    def _store(self, x: Tensor, y: Tensor) -> None:
-        with self.module.statistics() as component:
-            component.store_stats(x, y, self.memo)
 
 
 class RunComponent(BackwardOnly, torch.autograd.Function):
@@ -125,39 +114,3 @@ class RunComponent(BackwardOnly, torch.autograd.Function):
             return run.backward(x, y, y_deriv, tensors, of_x=of_x, of_tensors=of_tensors)
 
         return None, *only_once(compute, "a component", (y_deriv, *ctx.saved_tensors))
-
-
-def call_component(module: ComponentModule, x: Tensor, *, is_part: bool) -> Tensor:
-    """Returns outputs (..., output_dim) for (..., input_dim), of a component that is no composite.
-
-    Within a program x is the rows that the program has for the component. Raises NetworkError for a component that
-    needs the times of its rows and is called from elsewhere.
-    """
-    component = module.component
-    if component is None:
-        raise NetworkError(f"the module of component '{module.component_name}' has lost its network")
-    if not isinstance(x, Tensor) or x.shape[-1:] != (component.input_dim,):
-        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise ArgumentError(f"component '{module.component_name}' takes (..., {component.input_dim}), got {got}")
-    rows = _ROWS.get()
-    inside = rows is not None and rows.component_name == module.component_name
-    if not inside and (component.needs_indexes or not component.identity_indexes):
-        raise NetworkError(
-            f"component '{module.component_name}' ({component.type_name}) needs to know at which times its rows are: "
-            "it computes inside the network only"
-        )
-    tensors = module.effective_parameters()
-    stores = module.stores_statistics and (rows is None or rows.takes_statistics)
-    flat = x.reshape(-1, x.shape[-1])
-    run = ComponentRun(
-        module,
-        list(tensors),
-        module.effective_buffers(),
-        rows.indexes if rows is not None and inside else None,
-        rows.num_outputs if rows is not None and inside else len(flat),
-        is_alone=rows is None,
-        stores_forward=stores and not is_part,
-        stores_backward=stores and is_part,
-    )
-    y: Tensor = RunComponent.apply(run, flat, *tensors.values())
-    return y if inside and not component.identity_indexes else y.view(*x.shape[:-1], y.shape[-1])

@@ -11,24 +11,26 @@ from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import Settings, settings
 
 _KEYS = (
-    Key("dim", -1, "Not used, as in Kaldi: dimensions follow from the heads.", absent="the dimension of the input"),
+    Key.of("dim", -1, "Not used, as in Kaldi: dimensions follow from the heads.", absent="the dimension of the input"),
     common.MAX_CHANGE,
     common.SELF_REPAIR_SCALE,
-    Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
-    Key("learning-rate-factor", 1.0, "What the learning rate of the affine transform is multiplied by.", above(0)),
+    Key.of("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
+    Key.of("learning-rate-factor", 1.0, "What the learning rate of the affine transform is multiplied by.", above(0)),
     common.NG_AFFINE_OPTIONS,
-    Key("l2-regularize", 0.0, "Constant of the l2 regularization of the affine transform."),
-    Key("num-heads", 1, "Number of heads.", above(0)),
-    Key("key-dim", -1, "Dimension of a key.", above(0)),
-    Key("value-dim", -1, "Dimension of a value.", above(0)),
-    Key("num-left-inputs", -1, "Steps to the left that a head looks at.", at_least(0)),
-    Key("num-right-inputs", -1, "Steps to the right that a head looks at.", at_least(0)),
-    Key("num-left-inputs-required", -1, "Those of them that must be there.", absent="all"),
-    Key("num-right-inputs-required", -1, "Those of them that must be there.", absent="all"),
-    Key("key-scale", 0.0, "What products of keys and queries are multiplied by.", absent="1 over the root of key-dim"),
-    Key("output-context", True, "Whether the attention weights are part of the output."),
-    Key("time-stride", 1, "Frames between two steps."),
-    Key("dropout-proportion", 0.5, "Not used, as in Kaldi."),
+    Key.of("l2-regularize", 0.0, "Constant of the l2 regularization of the affine transform."),
+    Key.of("num-heads", 1, "Number of heads.", above(0)),
+    Key.of("key-dim", -1, "Dimension of a key.", above(0)),
+    Key.of("value-dim", -1, "Dimension of a value.", above(0)),
+    Key.of("num-left-inputs", -1, "Steps to the left that a head looks at.", at_least(0)),
+    Key.of("num-right-inputs", -1, "Steps to the right that a head looks at.", at_least(0)),
+    Key.of("num-left-inputs-required", -1, "Those of them that must be there.", absent="all"),
+    Key.of("num-right-inputs-required", -1, "Those of them that must be there.", absent="all"),
+    Key.of(
+        "key-scale", 0.0, "What products of keys and queries are multiplied by.", absent="1 over the root of key-dim"
+    ),
+    Key.of("output-context", True, "Whether the attention weights are part of the output."),
+    Key.of("time-stride", 1, "Frames between two steps."),
+    Key.of("dropout-proportion", 0.5, "Not used, as in Kaldi."),
 )
 _WORDS = {**common.OPERATION_WORDS, "attention": "attention of some heads over a window of frames"}
 

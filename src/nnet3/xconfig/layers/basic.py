@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnet3.text.values import Rule, at_least
+from nnet3.text.values import Rule, Text, at_least
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.found import output_dim, setting
 from nnet3.xconfig.layer import Key, Layer, LayerType
@@ -16,7 +16,7 @@ from nnet3.xconfig.statements import Settings, settings
 
 _KEYS = (
     common.DIM,
-    Key(
+    Key.of(
         "bottleneck-dim",
         -1,
         "Dimension of a linear transform with orthonormal rows before the affine one.",
@@ -24,16 +24,16 @@ _KEYS = (
         absent="no such transform",
     ),
     common.SELF_REPAIR_SCALE,
-    Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
+    Key.of("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
     common.NG_AFFINE_OPTIONS,
     common.NG_LINEAR_OPTIONS,
-    Key("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
-    Key("dropout-per-dim", False, "Whether dropout takes the same columns in all frames of a sequence."),
-    Key("dropout-per-dim-continuous", False, "The same with random scales instead of zeros."),
-    Key("add-log-stddev", False, "Whether a last renorm adds the logarithm of the root mean square as a column."),
+    Key.of("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
+    Key.of("dropout-per-dim", False, "Whether dropout takes the same columns in all frames of a sequence."),
+    Key.of("dropout-per-dim-continuous", False, "The same with random scales instead of zeros."),
+    Key.of("add-log-stddev", False, "Whether a last renorm adds the logarithm of the root mean square as a column."),
     common.BIAS_STDDEV,
     common.L2_REGULARIZE,
-    replace(common.LEARNING_RATE_FACTOR, rule=common.POSITIVE_TEXT),
+    replace(common.LEARNING_RATE_FACTOR, kind=Text(common.POSITIVE_TEXT)),
     common.MAX_CHANGE,
 )
 

@@ -20,20 +20,20 @@ SIGMOID = "SigmoidComponent"
 TANH = "TanhComponent"
 TDNN = "TdnnComponent"
 
-DIM = Key("dim", -1, "Number of columns of the output.", absent="the dimension of the input")
-REQUIRED_DIM = Key("dim", -1, "Number of columns of the output.", above(0))
-MAX_CHANGE = Key("max-change", 0.75, "Largest change of the parameters in one update, as a 2-norm.")
+DIM = Key.of("dim", -1, "Number of columns of the output.", absent="the dimension of the input")
+REQUIRED_DIM = Key.of("dim", -1, "Number of columns of the output.", above(0))
+MAX_CHANGE = Key.of("max-change", 0.75, "Largest change of the parameters in one update, as a 2-norm.")
 NG_AFFINE_OPTIONS = options("ng-affine-options", "Further settings of the affine component.")
 NG_LINEAR_OPTIONS = options("ng-linear-options", "Further settings of the linear component.")
 L2_REGULARIZE = passed("l2-regularize", "Constant of the l2 regularization of the parameters.")
-L2_REGULARIZE_NUMBER = Key("l2-regularize", 0.0, "Constant of the l2 regularization of the parameters.")
+L2_REGULARIZE_NUMBER = Key.of("l2-regularize", 0.0, "Constant of the l2 regularization of the parameters.")
 LEARNING_RATE_FACTOR = passed("learning-rate-factor", "What the learning rate of this layer is multiplied by.")
 PARAM_STDDEV = passed("param-stddev", "Standard deviation of the initial parameters.")
 BIAS_STDDEV = passed("bias-stddev", "Standard deviation of the initial bias.")
-SELF_REPAIR_SCALE = Key(
+SELF_REPAIR_SCALE = Key.of(
     "self-repair-scale", 1e-05, "Strength with which units that are nearly always on or off are mended.", within(0, 1)
 )
-TARGET_RMS = Key("target-rms", 1.0, "Root mean square of the normalised values.", above(0))
+TARGET_RMS = Key.of("target-rms", 1.0, "Root mean square of the normalised values.", above(0))
 OBJECTIVES = ("linear", "quadratic")
 
 OPERATION_WORDS = {

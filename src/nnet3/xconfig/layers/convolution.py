@@ -17,7 +17,9 @@ from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import Settings, settings
 
 CONVOLUTION = "TimeHeightConvolutionComponent"
-SELF_REPAIR_SCALE = Key("self-repair-scale", 2e-05, "Strength with which units that are always on or off are mended.")
+SELF_REPAIR_SCALE = Key.of(
+    "self-repair-scale", 2e-05, "Strength with which units that are always on or off are mended."
+)
 NATURAL_GRADIENT_KEYS = (
     passed("use-natural-gradient", "Whether the parameters are updated by natural gradient."),
     passed("rank-in", "Rank of the natural gradient on the side of the input."),
@@ -34,18 +36,18 @@ _WORDS = {
 }
 _INTEGERS = re.compile(r"[-+]?\d{1,9}(?:,[-+]?\d{1,9})*")
 _KEYS = (
-    Key("height-in", -1, "Height of the input image; the filters of the input follow from it.", above(0)),
-    Key("height-subsample-out", 1, "Heights of the input for each height of the output.", above(0)),
-    Key("height-out", -1, "Height of the output image.", above(0)),
-    Key("height-offsets", "", "Heights that the convolution looks at, such as -1,0,1."),
-    Key("time-offsets", "", "Frames that it looks at, such as -1,0,1."),
-    Key("required-time-offsets", "", "Those of the frames that must be there.", absent="all of them"),
-    Key("num-filters-out", -1, "Filters of the output.", absent="those of the input, without a convolution"),
+    Key.of("height-in", -1, "Height of the input image; the filters of the input follow from it.", above(0)),
+    Key.of("height-subsample-out", 1, "Heights of the input for each height of the output.", above(0)),
+    Key.of("height-out", -1, "Height of the output image.", above(0)),
+    Key.of("height-offsets", "", "Heights that the convolution looks at, such as -1,0,1."),
+    Key.of("time-offsets", "", "Frames that it looks at, such as -1,0,1."),
+    Key.of("required-time-offsets", "", "Those of the frames that must be there.", absent="all of them"),
+    Key.of("num-filters-out", -1, "Filters of the output.", absent="those of the input, without a convolution"),
     common.TARGET_RMS,
     SELF_REPAIR_SCALE,
-    Key("self-repair-lower-threshold", 0.05, "Units that are on less often than this are mended."),
+    Key.of("self-repair-lower-threshold", 0.05, "Units that are on less often than this are mended."),
     common.MAX_CHANGE,
-    Key("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
+    Key.of("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
     common.PARAM_STDDEV,
     common.BIAS_STDDEV,
     common.LEARNING_RATE_FACTOR,

@@ -11,7 +11,7 @@ from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import add, scale
 
 _CONTEXTS = ("default", "left-only", "shift-left", "none")
-_SELF_REPAIR_SCALE = Key(
+_SELF_REPAIR_SCALE = Key.of(
     "self-repair-scale", 1e-05, "Strength with which units that are nearly always on or off are mended."
 )
 
@@ -92,25 +92,25 @@ LAYER_TYPES = (
         "each over two frames, then rectified linear units, batch normalisation and a bypass round all of it.",
         (
             common.REQUIRED_DIM,
-            Key("bottleneck-dim", -1, "Dimension between the two transforms.", above(0)),
-            Key(
+            Key.of("bottleneck-dim", -1, "Dimension between the two transforms.", above(0)),
+            Key.of(
                 "bypass-scale",
                 0.66,
                 "What the layer's input is multiplied by before it is added to the output; 0: no bypass.",
                 Rule("within [-1, 1]; unless it is 0, dim must be the input's", lambda value: abs(value) <= 1),
             ),
-            Key(
+            Key.of(
                 "dropout-proportion",
                 -1.0,
                 "Proportion of continuous dropout.",
                 Rule("-1 (none) or >= 0 and < 1", lambda value: value == -1 or 0 <= value < 1),
                 absent="no dropout",
             ),
-            Key("time-stride", 1, "Frames between those that a transform looks at; 0: one frame only."),
+            Key.of("time-stride", 1, "Frames between those that a transform looks at; 0: one frame only."),
             common.L2_REGULARIZE_NUMBER,
             common.MAX_CHANGE,
             _SELF_REPAIR_SCALE,
-            Key("context", "default", "Which frames the two transforms look at.", one_of(*_CONTEXTS)),
+            Key.of("context", "default", "Which frames the two transforms look at.", one_of(*_CONTEXTS)),
         ),
         _expand_tdnnf,
         _settle_tdnnf,
@@ -128,8 +128,8 @@ LAYER_TYPES = (
         "An affine transform, rectified linear units and batch normalisation, then a linear transform with orthonormal "
         "rows to a smaller dimension and batch normalisation: what TDNN-F networks have before an output.",
         (
-            Key("big-dim", -1, "Dimension of the affine transform.", Rule("> small-dim", lambda value: value > 0)),
-            Key("small-dim", -1, "Number of columns of the output.", above(0)),
+            Key.of("big-dim", -1, "Dimension of the affine transform.", Rule("> small-dim", lambda value: value > 0)),
+            Key.of("small-dim", -1, "Number of columns of the output.", above(0)),
             common.L2_REGULARIZE_NUMBER,
             common.MAX_CHANGE,
             _SELF_REPAIR_SCALE,

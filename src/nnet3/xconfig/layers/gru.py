@@ -24,7 +24,7 @@ from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import Term, add
 
 _BEFORE_OPTIONS = (*BACK_KEYS, affine_options("max-change=0.75"))
-_UNUSED_OPTIONS = replace(PER_ELEMENT_OPTIONS, meaning="Not used, as in Kaldi.")
+_UNUSED_OPTIONS = replace(PER_ELEMENT_OPTIONS, help="Not used, as in Kaldi.")
 _COMMON_KEYS = (*_BEFORE_OPTIONS, _UNUSED_OPTIONS, SELF_REPAIR_NONLINEARITY)
 _OUTPUT_GATE_KEYS = (*_BEFORE_OPTIONS, PER_ELEMENT_OPTIONS, SELF_REPAIR_NONLINEARITY)
 _DROPOUT_KEYS = (DROPOUT_PROPORTION, replace(DROPOUT_PER_FRAME, default=True))

@@ -12,10 +12,10 @@ from nnet3.xconfig.layers import common
 from nnet3.xconfig.statements import InputNodeStatement, settings
 from nnet3.xconfig.term import Term, offset
 
-_OBJECTIVE = Key(
+_OBJECTIVE = Key.of(
     "objective-type", "linear", "Objective that training takes of this output.", one_of(*common.OBJECTIVES)
 )
-_OUTPUT_DELAY = Key("output-delay", 0, "Frames by which the output lags behind: it is taken that much later.")
+_OUTPUT_DELAY = Key.of("output-delay", 0, "Frames by which the output lags behind: it is taken that much later.")
 
 
 def _expand_input(layer: Layer, expander: Expander) -> None:
@@ -69,7 +69,7 @@ LAYER_TYPES = (
     LayerType(
         "input",
         "An input of the network: features, or an ivector for each sequence.",
-        (Key("dim", -1, "Number of columns of the input.", above(0)),),
+        (Key.of("dim", -1, "Number of columns of the input.", above(0)),),
         _expand_input,
         example="dim=40",
         has_input=False,
@@ -79,7 +79,9 @@ LAYER_TYPES = (
         "output",
         "An output of the network without any component: what its input is.",
         (
-            Key("dim", -1, "Not used; the output has the dimension of its input.", absent="the dimension of the input"),
+            Key.of(
+                "dim", -1, "Not used; the output has the dimension of its input.", absent="the dimension of the input"
+            ),
             _OBJECTIVE,
             _OUTPUT_DELAY,
         ),
@@ -94,24 +96,24 @@ LAYER_TYPES = (
         "Other layers can take NAME.affine or NAME.log-softmax as their input.",
         (
             common.DIM,
-            Key(
+            Key.of(
                 "bottleneck-dim",
                 -1,
                 "Dimension of a linear transform with orthonormal rows before the affine one.",
                 _BOTTLENECK_RULE,
                 absent="no such transform",
             ),
-            Key("orthonormal-constraint", 1.0, "Scale of the orthonormal rows of that transform.", above(0)),
-            Key("include-log-softmax", True, "Whether the output is a log-softmax; LF-MMI training wants none."),
+            Key.of("orthonormal-constraint", 1.0, "Scale of the orthonormal rows of that transform.", above(0)),
+            Key.of("include-log-softmax", True, "Whether the output is a log-softmax; LF-MMI training wants none."),
             _OBJECTIVE,
             _OUTPUT_DELAY,
             common.NG_AFFINE_OPTIONS,
             common.NG_LINEAR_OPTIONS,
             common.LEARNING_RATE_FACTOR,
             common.L2_REGULARIZE,
-            Key("max-change", 1.5, "Largest change of the parameters in one update, as a 2-norm."),
-            Key("param-stddev", 0.0, "Standard deviation of the initial parameters."),
-            Key("bias-stddev", 0.0, "Standard deviation of the initial bias."),
+            Key.of("max-change", 1.5, "Largest change of the parameters in one update, as a 2-norm."),
+            Key.of("param-stddev", 0.0, "Standard deviation of the initial parameters."),
+            Key.of("bias-stddev", 0.0, "Standard deviation of the initial bias."),
         ),
         _expand_output_layer,
         _settle_output_layer,

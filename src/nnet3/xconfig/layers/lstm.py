@@ -26,7 +26,7 @@ from nnet3.xconfig.layers.recurrent import (
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import Term, add, if_defined, offset, scale
 
-_DECAY_TIME = Key(
+_DECAY_TIME = Key.of(
     "decay-time",
     -1.0,
     "Frames in which the memory of a cell decays; it must be longer than the delay.",
@@ -233,10 +233,10 @@ FAST_LAYER_TYPES = (
         "batch-normalised.",
         (
             CELL_DIM,
-            Key("bottleneck-dim", -1, "Dimension between the two matrices.", above(0)),
+            Key.of("bottleneck-dim", -1, "Dimension between the two matrices.", above(0)),
             *_FAST_KEYS,
-            Key("orthonormal-constraint", 1.0, "Scale of the orthonormal rows of the first matrix."),
-            Key("self-scale", 1.0, "What the output is multiplied by when it is fed back."),
+            Key.of("orthonormal-constraint", 1.0, "Scale of the orthonormal rows of the first matrix."),
+            Key.of("self-scale", 1.0, "What the output is multiplied by when it is fed back."),
         ),
         _expand_lstmb,
         settle_cells,

@@ -16,12 +16,12 @@ BACKPROP_TRUNCATION = "BackpropTruncationComponent"
 ELEMENTWISE_PRODUCT = "ElementwiseProductComponent"
 PER_ELEMENT_SCALE = "NaturalGradientPerElementScaleComponent"
 
-CELL_DIM = Key("cell-dim", -1, "Number of cells.", absent="the dimension of the input")
-PROJECTED_CELL_DIM = Key("cell-dim", -1, "Number of cells.", above(0))
+CELL_DIM = Key.of("cell-dim", -1, "Number of cells.", absent="the dimension of the input")
+PROJECTED_CELL_DIM = Key.of("cell-dim", -1, "Number of cells.", above(0))
 PROJECTION_KEYS = (
     PROJECTED_CELL_DIM,
-    Key("recurrent-projection-dim", -1, "Columns of the output that are fed back.", absent="a quarter of cell-dim"),
-    Key(
+    Key.of("recurrent-projection-dim", -1, "Columns of the output that are fed back.", absent="a quarter of cell-dim"),
+    Key.of(
         "non-recurrent-projection-dim",
         -1,
         "Columns of the output that are not fed back.",
@@ -29,18 +29,18 @@ PROJECTION_KEYS = (
     ),
 )
 BACK_KEYS = (
-    Key("delay", -1, "Frames from which to which the recurrence goes; negative: forward in time.", nonzero()),
-    Key("clipping-threshold", 30.0, "Norm beyond which derivatives that go back in time are cut."),
-    Key("zeroing-interval", 20, "Frames between tests whether such derivatives are to be zeroed."),
-    Key("zeroing-threshold", 15.0, "Norm beyond which they are zeroed then."),
+    Key.of("delay", -1, "Frames from which to which the recurrence goes; negative: forward in time.", nonzero()),
+    Key.of("clipping-threshold", 30.0, "Norm beyond which derivatives that go back in time are cut."),
+    Key.of("zeroing-interval", 20, "Frames between tests whether such derivatives are to be zeroed."),
+    Key.of("zeroing-threshold", 15.0, "Norm beyond which they are zeroed then."),
 )
-SELF_REPAIR_NONLINEARITY = Key(
+SELF_REPAIR_NONLINEARITY = Key.of(
     "self-repair-scale-nonlinearity", 1e-05, "Strength with which saturated gates are mended.", within(0, 1)
 )
-DROPOUT_PROPORTION = Key(
+DROPOUT_PROPORTION = Key.of(
     "dropout-proportion", -1.0, "Proportion of dropout of the gates.", either(-1, within(0, 1)), absent="no dropout"
 )
-DROPOUT_PER_FRAME = Key("dropout-per-frame", False, "Whether dropout takes whole frames instead of single values.")
+DROPOUT_PER_FRAME = Key.of("dropout-per-frame", False, "Whether dropout takes whole frames instead of single values.")
 PER_ELEMENT_OPTIONS = options(
     "ng-per-element-scale-options", "Further settings of the per-element scales.", "max-change=0.75"
 )

@@ -16,7 +16,7 @@ from nnet3.xconfig.layers.convolution import (
 from nnet3.xconfig.statements import Settings, settings
 from nnet3.xconfig.term import add
 
-_BOTTLENECK = Key(
+_BOTTLENECK = Key.of(
     "num-bottleneck-filters",
     -1,
     "Filters of the middle one of three convolutions.",
@@ -25,14 +25,16 @@ _BOTTLENECK = Key(
 )
 _COMMON_KEYS = (
     _BOTTLENECK,
-    Key("time-period", 1, "Frames between those that a convolution looks at.", above(0)),
+    Key.of("time-period", 1, "Frames between those that a convolution looks at.", above(0)),
     SELF_REPAIR_SCALE,
     *(
-        Key(f"self-repair-lower-threshold{number}", 0.05, f"Units of relu{number} on less often than this are mended.")
+        Key.of(
+            f"self-repair-lower-threshold{number}", 0.05, f"Units of relu{number} on less often than this are mended."
+        )
         for number in (1, 2, 3)
     ),
     common.MAX_CHANGE,
-    Key("allow-zero-padding", True, "Whether only the frame in the middle must be there."),
+    Key.of("allow-zero-padding", True, "Whether only the frame in the middle must be there."),
     common.PARAM_STDDEV,
     common.BIAS_STDDEV,
     *NATURAL_GRADIENT_KEYS,
@@ -205,10 +207,10 @@ LAYER_TYPES = (
         "A residual block of two or three convolutions, rectified linear units and batch normalisation before each; "
         "the output has the size of the input.",
         (
-            Key("height", -1, "Height of the image.", above(0)),
-            Key("num-filters", -1, "Filters of the image.", absent="the input's dimension divided by height"),
-            Key("height-period", 1, "Heights between those that a convolution looks at.", above(0)),
-            Key(
+            Key.of("height", -1, "Height of the image.", above(0)),
+            Key.of("num-filters", -1, "Filters of the image.", absent="the input's dimension divided by height"),
+            Key.of("height-period", 1, "Heights between those that a convolution looks at.", above(0)),
+            Key.of(
                 "bypass-source",
                 "noop",
                 "What is added to the last convolution: in a node of its own the input (noop), or as an expression the "
@@ -233,10 +235,10 @@ LAYER_TYPES = (
         "A residual block of two or three convolutions, batch normalisation and rectified linear units after each; "
         "it may change the number of filters and halve the height.",
         (
-            Key("height", -1, "Height of the input and output image.", absent="height-in and height-out"),
-            Key("height-in", -1, "Height of the input image.", absent="height"),
-            Key("height-out", -1, "Height of the output image: the input's, or half of it.", absent="height"),
-            Key("num-filters", -1, "Filters of the output image.", above(0)),
+            Key.of("height", -1, "Height of the input and output image.", absent="height-in and height-out"),
+            Key.of("height-in", -1, "Height of the input image.", absent="height"),
+            Key.of("height-out", -1, "Height of the output image: the input's, or half of it.", absent="height"),
+            Key.of("num-filters", -1, "Filters of the output image.", above(0)),
             *_COMMON_KEYS,
         ),
         _expand_res2_block,

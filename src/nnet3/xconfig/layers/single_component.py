@@ -14,7 +14,7 @@ from nnet3.xconfig.statements import DimRangeStatement, settings
 _TRAINED = ("orthonormal-constraint", "max-change", "l2-regularize", "param-stddev")
 _CONSTRAINT = passed("orthonormal-constraint", "Scale of the orthonormal rows; negative: any scale; 0: no constraint.")
 _PARAM_MEAN = passed("param-mean", "Mean of the initial parameters.")
-INCLUDE_IN_INIT = Key("include-in-init", False, "Whether the layer is in init.config too.")
+INCLUDE_IN_INIT = Key.of("include-in-init", False, "Whether the layer is in init.config too.")
 _ELEMENT_KEYS = (common.L2_REGULARIZE, common.MAX_CHANGE, _PARAM_MEAN, common.PARAM_STDDEV, common.LEARNING_RATE_FACTOR)
 _ELEMENT_SETTINGS = ("learning-rate-factor", "max-change", "l2-regularize", "param-mean", "param-stddev")
 
@@ -111,14 +111,14 @@ LAYER_TYPES = (
         "dim-range-component",
         "Some consecutive columns of the input.",
         (
-            Key(
+            Key.of(
                 "dim",
                 -1,
                 "How many columns.",
                 Rule("<= those that the input has", lambda value: True),
                 absent="the dimension of the input",
             ),
-            Key("dim-offset", 0, "The first of the columns, counted from 0.", at_least(0)),
+            Key.of("dim-offset", 0, "The first of the columns, counted from 0.", at_least(0)),
         ),
         _expand_range,
         _settle_range,

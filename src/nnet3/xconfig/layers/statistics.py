@@ -100,8 +100,8 @@ LAYER_TYPES = (
         "stats-layer",
         "Mean, if asked for also standard deviation and logarithm of the count, of the input over a window of frames.",
         (
-            Key("dim", -1, "Number of columns of the output.", absent="what the config makes it"),
-            Key("config", "", f"The window: {_FORM}.", Rule(f"such as {_FORM}", bool)),
+            Key.of("dim", -1, "Number of columns of the output.", absent="what the config makes it"),
+            Key.of("config", "", f"The window: {_FORM}.", Rule(f"such as {_FORM}", bool)),
         ),
         _expand,
         _settle,

@@ -19,7 +19,7 @@ from nnet3.xconfig.term import Term, add, append, name, offset, scale
 FIXED_AFFINE = "FixedAffineComponent"
 _LARGEST_MATRIX = 10**7
 _FILE_READS = {"dim": output_dim(""), "affine-transform-file": lambda found: f"{found.name}.mat"}
-_FILE = Key("affine-transform-file", "", "File of the matrix.", Rule("the name of a file", bool))
+_FILE = Key.of("affine-transform-file", "", "File of the matrix.", Rule("the name of a file", bool))
 
 
 def _expand_fixed_affine(layer: Layer, expander: Expander) -> None:
@@ -136,8 +136,8 @@ LAYER_TYPES = (
         (
             common.DIM,
             _FILE,
-            Key("delay", 0, "Frames by which the output of init.config lags behind; it does nothing else."),
-            Key("write-init-config", True, "Whether init.config has an output that is the input of this layer."),
+            Key.of("delay", 0, "Frames by which the output of init.config lags behind; it does nothing else."),
+            Key.of("write-init-config", True, "Whether init.config has an output that is the input of this layer."),
         ),
         _expand_fixed_affine,
         common.dim_of_input,
@@ -149,17 +149,17 @@ LAYER_TYPES = (
         "An affine transform with the initial parameters that training of old had.",
         (
             common.DIM,
-            Key(
+            Key.of(
                 "param-stddev",
                 -1.0,
                 "Standard deviation of the initial parameters.",
                 absent="1 over the root of the input's dimension",
             ),
-            Key("bias-stddev", 1.0, "Standard deviation of the initial bias."),
-            Key("bias-mean", 0.0, "Mean of the initial bias."),
+            Key.of("bias-stddev", 1.0, "Standard deviation of the initial bias."),
+            Key.of("bias-mean", 0.0, "Mean of the initial bias."),
             common.MAX_CHANGE,
             common.L2_REGULARIZE_NUMBER,
-            Key("learning-rate-factor", 1.0, "Not used, as in Kaldi."),
+            Key.of("learning-rate-factor", 1.0, "Not used, as in Kaldi."),
             common.NG_AFFINE_OPTIONS,
         ),
         _expand_affine,
@@ -173,7 +173,7 @@ LAYER_TYPES = (
         "to a file.",
         (
             common.DIM,
-            Key("cepstral-lifter", 22.0, "The liftering that the MFCCs were made with; 0: none."),
+            Key.of("cepstral-lifter", 22.0, "The liftering that the MFCCs were made with; 0: none."),
             _FILE,
             INCLUDE_IN_INIT,
         ),
@@ -186,9 +186,9 @@ LAYER_TYPES = (
         "spec-augment-layer",
         "SpecAugment: in training, a band of columns and some stretches of frames are set to zero.",
         (
-            Key("freq-max-proportion", 0.5, "Largest proportion of the columns that is zeroed.", between(0, 1)),
-            Key("time-zeroed-proportion", 0.2, "Proportion of the frames that is zeroed.", between(0, 1)),
-            Key("time-mask-max-frames", 20, "Longest stretch of frames that is zeroed.", at_least(1)),
+            Key.of("freq-max-proportion", 0.5, "Largest proportion of the columns that is zeroed.", between(0, 1)),
+            Key.of("time-zeroed-proportion", 0.2, "Proportion of the frames that is zeroed.", between(0, 1)),
+            Key.of("time-mask-max-frames", 20, "Longest stretch of frames that is zeroed.", at_least(1)),
             INCLUDE_IN_INIT,
         ),
         _expand_spec_augment,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -16,10 +17,11 @@ from nnet3.cn.node import Node
 from nnet3.cn.onnx import emitters as emitters  # so that all types are registered
 from nnet3.cn.onnx.asked import Asked
 from nnet3.cn.onnx.build_network import build_network
-from nnet3.cn.onnx.metadata import NetworkMetadata, network_digest
+from nnet3.cn.onnx.metadata import NetworkMetadata
 from nnet3.cn.onnx.registry import check_can_be_exported
 from nnet3.cn.samples import Sequences
 from nnet3.cn.shape import SEQUENCES
+from nnet3.cn.text_form import to_text
 from nnet3.errors import ExportError, check_kind
 from nnet3.export.agreement import TOLERANCE, checked_session, difference
 from nnet3.export.saving import checked_target, save_checked
@@ -53,7 +55,7 @@ def export_network(
             raise ExportError(f"an input and an output are both called '{name}': ONNX files need different names")
     about = NetworkMetadata(
         version=version("nnet3"),
-        digest=network_digest(network),
+        digest=_digest(network),
         opset=settings.opset,
         frames=settings.frames,
         may_be_padded=asked.may_be_padded,
@@ -72,6 +74,14 @@ def export_network(
 
     save_checked(model, target, checked)
     return about
+
+
+def _digest(network: Network) -> str:
+    """Returns the SHA-256 of the graph and its numbers."""
+    digest = hashlib.sha256(to_text(network).encode())
+    for node in network.stored:
+        digest.update(node.memory.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _outputs(network: Network, nodes: Node | str | Sequence[Node | str]) -> dict[str, Node]:

@@ -1,13 +1,14 @@
-"""The sections that every settings file has: classes of options, which declare kind, default and help of each key."""
+"""Options of `nnet3 train-model`: the sections that every settings file has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnet3.options import FeatureTransformOptions, LdaStatsOptions, Options, StepOptions, again, option
+from nnet3.options.declaring import Options, again, option
+from nnet3.options.dropout_schedule import DropoutSchedule
+from nnet3.options.training import FeatureTransformOptions, LdaStatsOptions, StepOptions
 from nnet3.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, choice, within
-from nnet3.train.schedules import DropoutSchedule
 
 _COUNT, _SIZE, _POSITIVE = Integer(at_least(0)), Integer(at_least(1)), Number(above(0))
 _NOT_NEGATIVE = Number(at_least(0))

@@ -9,8 +9,8 @@ import pytest
 from nnet3 import CompileOptions
 from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.options import Option, declared
+from nnet3.options.run import TrainingSection, parse_dropout
 from nnet3.runs.kinds import KINDS, ArchivesSection
-from nnet3.runs.sections import TrainingSection, parse_dropout
 from nnet3.runs.settings import SECTIONS
 from nnet3.train import TrainerOptions
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from nnet3.errors import Nnet3Error, TrainingError, check_kind
-from nnet3.options import Options, StepOptions, TrainerOptions, again, declared, option
-from nnet3.runs.sections import CheckpointsSection, OutputSection
+from nnet3.errors import TrainingError
+from nnet3.options.declaring import Options, again, declared, option
+from nnet3.options.run import CheckpointsSection, OutputSection
+from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.text.values import Boolean, Integer, Number, at_least
 
 _NUMBER = Number(at_least(0))
@@ -17,10 +16,8 @@ _NO_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class ParameterOptions(Options):
+class ParameterOptions(Options, error=TrainingError):
     """Options by which a parameter learns."""
-
-    error: ClassVar[type[Nnet3Error]] = TrainingError
 
     learning_rate_factor: float = option(1.0, _NUMBER, "Multiplies the learning rate.")
     max_change: float = option(
@@ -83,45 +80,3 @@ class NetworkTrainingOptions(ParameterOptions):
         )
         names = {item.name for item in own} - {"max_skipped"}
         return [i.name for i in declared(type(self)) if i.name in names and getattr(self, i.name) != i.default]
-
-
-class OptionsByName:
-    """The options of a parameter: the common options, then changes by every pattern that fits the name, in order."""
-
-    def __init__(self, of_all: ParameterOptions, by_pattern: Mapping[str, Mapping[str, Any]]):
-        check_kind(by_pattern, Mapping, "parameters", "a mapping from names or patterns to options")
-        self._of_all, self._known = of_all, dict[str, ParameterOptions]()
-        self.by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
-
-    def check(self, names: list[str]) -> None:
-        """Raise TrainingError for a pattern that fits no parameter."""
-        for pattern in self.by_pattern:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise TrainingError(f"no parameter has a name such as '{pattern}'; there is: {', '.join(names)}")
-
-    @property
-    def has_natural_gradients(self) -> bool:
-        """True if some parameter may learn by natural gradient."""
-        said = [options.get("natural_gradient", False) for options in self.by_pattern.values()]
-        return self._of_all.natural_gradient or any(said)
-
-    def has_natural_gradient(self, name: str) -> bool:
-        """True if a parameter with a natural gradient learns by it."""
-        return self.of(name).natural_gradient
-
-    def of(self, name: str) -> ParameterOptions:
-        """The options of a parameter."""
-        if name not in self._known:
-            found = self._of_all
-            for pattern, options in self.by_pattern.items():
-                if fnmatchcase(name, pattern):
-                    found = replace(found, **options)
-            self._known[name] = found
-        return self._known[name]
-
-
-def _checked(pattern: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    check_kind(pattern, str, "what options of parameters are for", "a name or a pattern")
-    check_kind(options, Mapping, f"the options of parameters '{pattern}'", "a mapping from names of options to values")
-    taken = ParameterOptions.named(**options)
-    return {name: getattr(taken, name) for name in options}

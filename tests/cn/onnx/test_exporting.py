@@ -148,7 +148,7 @@ class Softsign(cn.Operation):
 
 def test_a_type_of_ones_own_is_refused_by_its_name(tmp_path: Path) -> None:
     node = cn.Node(Softsign(), (cn.input("x", 2),), name="h")
-    message = r"^node 'h' cannot be exported: nobody has said what softsign is in ONNX\n  .*test_export_network.py"
+    message = r"^node 'h' cannot be exported: nobody has said what softsign is in ONNX\n  .*test_exporting.py"
     with pytest.raises(ExportError, match=message):
         cn.Network(outputs={"out": cn.tanh(node)}).export_onnx(tmp_path / "network.onnx")
     assert list(tmp_path.iterdir()) == []
@@ -179,7 +179,7 @@ def test_a_file_that_does_not_agree_is_not_kept_and_the_old_one_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = ExportedNetwork(lstm(), tmp_path, frames=3).path.read_bytes()
-    monkeypatch.setattr(sys.modules["nnet3.cn.onnx.export_network"], "TOLERANCE", -1.0)
+    monkeypatch.setattr(sys.modules["nnet3.cn.onnx.exporting"], "TOLERANCE", -1.0)
     with pytest.raises(ExportError, match=r"^onnxruntime and nnet3 do not agree on output 'h': the difference is "):
         ExportedNetwork(lstm(), tmp_path, frames=4)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [old]

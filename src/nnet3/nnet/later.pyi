@@ -1,0 +1,1 @@
+from nnet3.decode import compute_utterance as compute_utterance
