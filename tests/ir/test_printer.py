@@ -65,8 +65,9 @@ def test_a_computation_prints_matrices_and_commands() -> None:
     assert computation.text(max_commands=2) == TRAINING_STEP
     printed = str(computation).splitlines()
     assert printed[-1] == "c32: m10 = []"
-    assert len(printed) == 1 + 10 + 33
-    assert printed[11 + 21] == computation.numbered_command(21) == "c21: m2.AddRows(1, m7[-1x2, 0:3])"
+    assert len(printed) == 1 + len(computation.matrices[1:]) + len(computation.commands)
+    (scatter,) = (line for line in printed if "m2.AddRows" in line)
+    assert scatter == computation.numbered_command(21) == "c21: m2.AddRows(1, m7[-1x2, 0:3])"
 
 
 def test_repr_is_one_line() -> None:
@@ -77,7 +78,7 @@ def test_outside_matrices_and_dtypes() -> None:
     computation = training_step()
     computation.new_outside("W", 5, 40, False, MatrixInfo("W", False, None), dtype="bfloat16")
     computation.new_outside("gradient of W", 5, 40, True)
-    assert str(computation).splitlines()[11:13] == [
+    assert [line for line in str(computation).splitlines() if line.startswith(("m11", "m12"))] == [
         "m11(5, 40, bfloat16) == value: W without samples in outside memory 'W' (read only)",
         "m12(5, 40) in outside memory 'gradient of W'",
     ]
