@@ -29,7 +29,7 @@ from nnet3.ir.declared_fields import (
     Reference as Reference,
     Table as Table,
 )
-from nnet3.ir.lines import line_of
+from nnet3.ir.lines import Line
 from nnet3.ir.nests import Nest
 from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.machine import Machine
@@ -154,6 +154,7 @@ class Command:
     """Base of all commands."""
 
     form: ClassVar[Form]
+    line_form: ClassVar[Line]
     role: ClassVar[Role] = Role.COMPUTE
     #: The line of text with fields in braces, `"{dest} += {source}"`, and what stands in brackets for `{notes}`: see
     #: `nnet3.ir.lines`.
@@ -164,6 +165,7 @@ class Command:
         super().__init_subclass__()
         cls.role = role or cls.role
         cls.form = Form(cls)
+        cls.line_form = Line(cls)
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 
@@ -188,7 +190,7 @@ class Command:
 
     def text(self, computation: ProgramTables, full: bool = False) -> str:
         """Returns the line, also of a command whose operands do not exist; in full with whole lists and all digits."""
-        return line_of(type(self)).write(computation, self, full)
+        return self.line_form.write(computation, self, full)
 
     def in_place_pairs(self, computation: ProgramTables) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Protocol
 
@@ -239,7 +238,6 @@ class Line:
     def __init__(self, command: type[Any]) -> None:
         self.command = command
         self._forms = {form.name: form for form in command.form.fields}
-        self._defaults = {each.name: each.default for each in fields(command)}
         bare = "{class}(" + ", ".join(f"{{{name}}}" for name in command.form.names) + ")"
         self.pieces = self._pieces(command.line or bare)
 
@@ -286,12 +284,6 @@ class Line:
             return _Choice(name, (yes, no))
         if "{" in spec or (is_flag and spec):
             same_as = declared.same_as if isinstance(declared, PlainValue) else ""
-            default = False if is_flag else self._defaults[name]
+            default = False if is_flag else getattr(self.command, name, None)
             return _Unless(name, default, same_as, self._pieces(spec, following, name))
         return _LessOne(name) if spec == "-1" else _Value(form, spec, quoted, following)
-
-
-@cache
-def line_of(command: type[Any]) -> Line:
-    """Returns the line of a class of commands."""
-    return Line(command)

@@ -38,7 +38,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.cursor import Cursor, Unexpected
 from nnet3.ir.declarations import COMMAND_CLASSES
 from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.lines import Line, line_of
+from nnet3.ir.lines import Line
 from nnet3.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _NUMBERED = re.compile(r"c\d+: ")
@@ -78,7 +78,7 @@ class _Reader:
             "precomputed ": self._precomputed,
             r".* = \w+\([\d, ]*\) \[": self._array,
         }
-        lines = [line_of(each) for each in COMMAND_CLASSES.values()]
+        lines = [each.line_form for each in COMMAND_CLASSES.values()]
         self._commands = [
             lambda cursor, line=line: self.computation.commands.append(line.read(cursor)) for line in lines
         ]
