@@ -55,7 +55,10 @@ def test_quick_files_are_there() -> None:
 
 
 def test_larger_files_have_a_test_of_their_name() -> None:
-    """src/nnet3/A/B.py has tests/A/test_B.py. What files of lowering/ say by example is run by one test for all."""
+    """src/nnet3/A/B.py has tests/A/test_B.py, or for a pass tests/A/text/B.txt.
+
+    What files of lowering/ say by example is run by one test for all.
+    """
     assert (TESTS / "lowering/test_examples.py").exists()
     missing = []
     for path in sorted(SOURCES.rglob("*.py")):
@@ -63,5 +66,6 @@ def test_larger_files_have_a_test_of_their_name() -> None:
         is_large = len(path.read_text().splitlines()) > _SMALL
         if is_large and path.stem != "__init__" and place.parts[0] != "lowering":
             mirror = TESTS / place.parent / f"test_{path.stem}.py"
-            missing += [] if mirror.exists() else [str(mirror.relative_to(TESTS))]
+            text = TESTS / place.parent / "text" / f"{path.stem}.txt"
+            missing += [] if mirror.exists() or text.exists() else [str(mirror.relative_to(TESTS))]
     assert missing == []

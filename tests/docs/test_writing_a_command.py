@@ -11,7 +11,7 @@ from tests.own_commands import forgotten_after
 def test_the_page_does_what_it_says() -> None:
     with forgotten_after():
         names, shown = run_shown_page("writing_a_command.md")
-        assert shown == 6
+        assert shown == 7
         assert COMMAND_CLASSES["MatrixProduct"] is names["MatrixProduct"]
 
 

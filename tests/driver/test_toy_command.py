@@ -20,7 +20,6 @@ from nnet3.errors import ExportError
 from nnet3.ir.commands import MatrixCopy, Propagate
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Command, Reads, Real, Writes
-from nnet3.ir.formatting import format_submatrix
 from nnet3.ir.passes import pipeline
 from nnet3.ir.passes.pipeline import Pass
 from nnet3.ir.program_tables import ProgramTables
@@ -57,6 +56,8 @@ def register() -> type[Any]:
         source: Reads
         scale: Real = 1.0
 
+        line = "{dest} clones {scale:{} * }{source}"
+
         def problems(self, computation: ProgramTables) -> Problems:
             return same_shape(computation, dest=self.dest, source=self.source)
 
@@ -65,9 +66,6 @@ def register() -> type[Any]:
 
         def in_place_pairs(self, computation: ProgramTables) -> list[tuple[int, int]]:
             return [(self.source, self.dest)]
-
-        def text(self, computation: ProgramTables) -> str:
-            return f"{format_submatrix(computation, self.dest)} clones {format_submatrix(computation, self.source)}"
 
     @rule(Clone)
     def plan_clone(command: Clone, planner: Planner) -> None:

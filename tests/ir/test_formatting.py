@@ -11,9 +11,7 @@ from nnet3.ir.formatting import (
     index_list,
     kernel_name,
     multi_list,
-    notes,
     range_list,
-    submatrix_list,
 )
 from tests.ir.programs import index_table, multi_table, range_table
 from tests.ir.toy_kernels import KERNELS
@@ -76,11 +74,3 @@ def test_rows_of_several_matrices() -> None:
 def test_ranges_are_inclusive_and_empty_ones_a_dash() -> None:
     c, _ = _computation()
     assert range_list(c, range_table(c, [(0, 4), (2, 2), (4, 5)])) == "[0:3, -, 4]"
-
-
-def test_lists_of_operands_and_notes() -> None:
-    c, matrix = _computation()
-    assert submatrix_list(c, [matrix]) == "m1"
-    assert submatrix_list(c, [matrix, 0], "&") == "(&m1, [])"
-    assert notes("", "a", "", "b") == " [a, b]"
-    assert notes("", "") == ""

@@ -111,9 +111,10 @@ class Trial:
 
 
 def mirror_of(path: str) -> tuple[str, str]:
-    """The test file of a source file, and the folder of its room's tests."""
+    """The test file of a source file, for a pass the one that runs all texts, and the folder of its room's tests."""
     parts = Path(path).relative_to("src/nnet3").parts
-    return str(Path("tests", *parts[:-1], f"test_{parts[-1]}")), str(Path("tests", parts[0])) + "/"
+    name = "text.py" if parts[:2] == ("ir", "passes") else parts[-1]
+    return str(Path("tests", *parts[:-1], f"test_{name}")), str(Path("tests", parts[0])) + "/"
 
 
 def file_of(test: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from nnet3.ir.declarations import Command, Number, Reads, Role, Text, Writes
-from nnet3.ir.formatting import format_submatrix, notes
 from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.shape_rules import Problems, any_sizes, same_columns
@@ -18,6 +17,8 @@ class AcceptInput(Command, role=Role.IO):
 
     dest: Writes
     name: Text
+
+    line = "{dest} = user input [for node: {name!r}]"
 
     def problems(self, computation: ProgramTables) -> Problems:
         known = {i.name: i.value for i in computation.inputs} | {
@@ -33,9 +34,6 @@ class AcceptInput(Command, role=Role.IO):
     def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         yield self.dest, ("name", self.name), 0
 
-    def text(self, computation: ProgramTables) -> str:
-        return f"{format_submatrix(computation, self.dest)} = user input [for node: '{self.name}']"
-
 
 @dataclass(frozen=True)
 class ProvideOutput(Command, role=Role.IO):
@@ -43,6 +41,8 @@ class ProvideOutput(Command, role=Role.IO):
 
     source: Reads
     name: Text
+
+    line = "output {source} to user [for node: {name!r}]"
 
     def problems(self, computation: ProgramTables) -> Problems:
         known = {i.name: i.deriv for i in computation.inputs if i.deriv} | {
@@ -57,9 +57,6 @@ class ProvideOutput(Command, role=Role.IO):
 
     def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         yield self.source, ("name", self.name), 0
-
-    def text(self, computation: ProgramTables) -> str:
-        return f"output {format_submatrix(computation, self.source)} to user [for node: '{self.name}']"
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,9 @@ class Repeat(Command, role=Role.CONTROL):
     memo_step: Number = 0
     precomputed_step: Number = 0
 
+    line = "repeat {turns} times, i = 0:{turns:-1}, the next {length} commands{notes}"
+    notes = ("{memo_step:memo {:+d}i}", "{precomputed_step:precomputed {:+d}i}")
+
     def problems(self, computation: ProgramTables) -> Problems:
         if self.turns < 1 or self.length < 1:
             yield f"it repeats {self.length} commands {self.turns} times; both must be at least 1"
@@ -83,22 +83,13 @@ class Repeat(Command, role=Role.CONTROL):
     def evaluate(self, machine: Machine) -> None:
         """The machine runs the body, turn by turn."""
 
-    def text(self, computation: ProgramTables) -> str:
-        steps = notes(
-            f"memo {self.memo_step:+d}i" if self.memo_step else "",
-            f"precomputed {self.precomputed_step:+d}i" if self.precomputed_step else "",
-        )
-        return f"repeat {self.turns} times, i = 0:{self.turns - 1}, the next {self.length} commands{steps}"
-
 
 @dataclass(frozen=True)
 class SegmentMarker(Command, role=Role.CONTROL):
     """End a segment: a run stops here, and the next one goes on, for instance with the backward part."""
 
+    line = "[end of segment]"
     problems = any_sizes
 
     def evaluate(self, machine: Machine) -> None:
         """Nothing changes."""
-
-    def text(self, computation: ProgramTables) -> str:
-        return "[end of segment]"

@@ -12,14 +12,13 @@ from nnet3.ir.declarations import (
     MaybeReads,
     MaybeUpdates,
     MaybeWrites,
+    NodeName,
     Precomputed,
     Reads,
     SideEffect,
-    Text,
     UsesMemo,
     Writes,
 )
-from nnet3.ir.formatting import format_submatrix, kernel_name, notes, submatrix_list
 from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof import field
 from nnet3.ir.proof.field import reduced
@@ -34,12 +33,15 @@ class Propagate(Command):
     """output = kernel(inputs), for this node. `memo` numbers the memo left by the kernel for Backprop (-1: none)."""
 
     kernel: KernelNumber
-    node: Text
+    node: NodeName
     inputs: tuple[Reads, ...]
     output: Writes
     precomputed: Precomputed = 0
     memo: MakesMemo = -1
     store_stats: SideEffect = False
+
+    line = "{kernel}.Propagate({inputs}, &{output}){notes}"
+    notes = ("{node:node {}}", "{precomputed:precomputed {}}", "{memo:memo {}}", "{store_stats:store stats}")
 
     def problems(self, computation: ProgramTables) -> Problems:
         kernel = computation.kernels[self.kernel]
@@ -91,23 +93,14 @@ class Propagate(Command):
             if promised.propagate_in_place and self.inputs.count(number) == 1
         ]
 
-    def text(self, computation: ProgramTables) -> str:
-        name = kernel_name(computation, self.kernel)
-        inputs, output = submatrix_list(computation, self.inputs), format_submatrix(computation, self.output)
-        more = notes(
-            f"node {self.node}" if self.node != name else "",
-            f"precomputed {self.precomputed}" if self.precomputed else "",
-            f"memo {self.memo}" if self.memo >= 0 else "",
-            "store stats" if self.store_stats else "",
-        )
-        return f"{name}.Propagate({inputs}, &{output}){more}"
-
 
 @dataclass(frozen=True)
 class PropagateAgain(Propagate):
     """output = kernel(inputs) once more, the same numbers: with the memo of the Propagate, and without statistics."""
 
     memo: UsesMemo = -1
+
+    line = "{kernel}.Propagate({inputs}, &{output}){notes} again"
 
     def problems(self, computation: ProgramTables) -> Problems:
         yield from super().problems(computation)
@@ -128,9 +121,6 @@ class PropagateAgain(Propagate):
         value, _ = kernel.forward(inputs, kernel.output(self.output, len(inputs)), count, draws, together)
         machine.write(self.output, value)
 
-    def text(self, computation: ProgramTables) -> str:
-        return f"{super().text(computation)} again"
-
 
 @dataclass(frozen=True)
 class Backprop(Command):
@@ -142,7 +132,7 @@ class Backprop(Command):
     """
 
     kernel: KernelNumber
-    node: Text
+    node: NodeName
     inputs: tuple[MaybeReads, ...]
     output: MaybeReads
     output_deriv: Reads
@@ -151,6 +141,9 @@ class Backprop(Command):
     update: SideEffect
     precomputed: Precomputed = 0
     memo: UsesMemo = -1
+
+    line = "{kernel}.Backprop({inputs}, {output}, {output_deriv}, {input_derivs/added_derivs:&/+= }){notes}"
+    notes = ("{node:node {}}", "{update:update}", "{precomputed:precomputed {}}", "{memo:memo {}}")
 
     def problems(self, computation: ProgramTables) -> Problems:
         kernel = computation.kernels[self.kernel]
@@ -234,31 +227,6 @@ class Backprop(Command):
             yield f"it has memo {self.memo}, but kernel '{kernel.name}' uses none"
         if self.update and not computation.need_model_derivative and kernel.updatable:
             yield f"it updates kernel '{kernel.name}' in a computation without model derivative"
-
-    def text(self, computation: ProgramTables) -> str:
-        name = kernel_name(computation, self.kernel)
-        pairs = zip(self.input_derivs, self.added_derivs, strict=False)
-        derivs = [_filled(computation, filled, added) for filled, added in pairs]
-        operands = (
-            submatrix_list(computation, self.inputs),
-            format_submatrix(computation, self.output),
-            format_submatrix(computation, self.output_deriv),
-            derivs[0] if len(derivs) == 1 else f"({', '.join(derivs)})",
-        )
-        more = notes(
-            f"node {self.node}" if self.node != name else "",
-            "update" if self.update else "",
-            f"precomputed {self.precomputed}" if self.precomputed else "",
-            f"memo {self.memo}" if self.memo >= 0 else "",
-        )
-        return f"{name}.Backprop({', '.join(operands)}){more}"
-
-
-def _filled(computation: ProgramTables, filled: int, added: int) -> str:
-    """`&m3` for an overwritten block, `+= m3` for a block added to, `[]` for none."""
-    if filled:
-        return f"&{format_submatrix(computation, filled)}"
-    return f"+= {format_submatrix(computation, added)}" if added else "[]"
 
 
 def _rows_of_sample(computation: ProgramTables, name: str, number: int, **output: int) -> Problems:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from nnet3.ir.declarations import (
     Allocates,
@@ -16,8 +15,6 @@ from nnet3.ir.declarations import (
     Role,
     Writes,
 )
-from nnet3.ir.formatting import format_submatrix
-from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.field import element
 from nnet3.ir.proof.machine import Machine
 from nnet3.ir.proof.randoms import signs
@@ -31,61 +28,47 @@ class AllocMatrix(Command, role=Role.MEMORY):
     matrix: Allocates
     zeroed: Flag
 
+    line = "{matrix} = {zeroed:zeros|undefined}{matrix:size}"
     problems = any_sizes
 
     def evaluate(self, machine: Machine) -> None:
         machine.begin(self.matrix, self.zeroed)
 
-    def text(self, computation: ProgramTables) -> str:
-        name = format_submatrix(computation, self.matrix)
-        contents = "zeros" if self.zeroed else "undefined"
-        if not 0 < self.matrix < len(computation.submatrices):
-            return f"{name} = {contents}"
-        block = computation.submatrices[self.matrix]
-        return f"{name} = {contents}({block.num_rows}, {block.num_cols})"
-
 
 @dataclass(frozen=True)
-class _OfMatrix(Command, role=Role.MEMORY):
-    """Base of commands that change the memory of a whole matrix; `printed` follows the matrix's name."""
-
-    printed: ClassVar[str]
-
-    problems = any_sizes
-
-    def text(self, computation: ProgramTables) -> str:
-        (matrix,) = self.form.operands(self)
-        return format_submatrix(computation, matrix) + self.printed
-
-
-@dataclass(frozen=True)
-class DeallocMatrix(_OfMatrix):
+class DeallocMatrix(Command, role=Role.MEMORY):
     """End the life of a whole matrix. This is no access."""
 
-    printed: ClassVar[str] = " = []"
     matrix: Deallocates
+
+    line = "{matrix} = []"
+    problems = any_sizes
 
     def evaluate(self, machine: Machine) -> None:
         machine.end(self.matrix)
 
 
 @dataclass(frozen=True)
-class CompressMatrix(_OfMatrix):
+class CompressMatrix(Command, role=Role.MEMORY):
     """Replace a whole matrix by the signs of its elements, one byte a sign. Only DecompressMatrix may touch it next."""
 
-    printed: ClassVar[str] = ".compress()"
     matrix: Compresses
+
+    line = "{matrix}.compress()"
+    problems = any_sizes
 
     def evaluate(self, machine: Machine) -> None:
         machine.write(self.matrix, signs(machine.read(self.matrix)))
 
 
 @dataclass(frozen=True)
-class DecompressMatrix(_OfMatrix):
+class DecompressMatrix(Command, role=Role.MEMORY):
     """Bring a compressed matrix back: 1 where it was positive, 0 elsewhere."""
 
-    printed: ClassVar[str] = ".decompress()"
     matrix: Decompresses
+
+    line = "{matrix}.decompress()"
+    problems = any_sizes
 
     def evaluate(self, machine: Machine) -> None:
         """Nothing is left but signs, as they have been since the compression."""
@@ -98,10 +81,8 @@ class SetConst(Command):
     dest: Writes
     value: Real
 
+    line = "{dest}.set({value})"
     problems = any_sizes
 
     def evaluate(self, machine: Machine) -> None:
         machine.write(self.dest, element(self.value))
-
-    def text(self, computation: ProgramTables) -> str:
-        return f"{format_submatrix(computation, self.dest)}.set({self.value:g})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from nnet3.ir.declarations import (
     Command,
@@ -16,7 +15,6 @@ from nnet3.ir.declarations import (
     UpdatesRowsOf,
     Writes,
 )
-from nnet3.ir.formatting import format_submatrix, index_list, multi_list, range_list
 from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.field import Elements, scaled, sums_of_ranges, taken
 from nnet3.ir.proof.machine import Machine
@@ -32,10 +30,6 @@ from nnet3.ir.shape_rules import (
 )
 
 
-def _call(computation: ProgramTables, command: Command, operand: int, scale: float, rows: str) -> str:
-    return f"{format_submatrix(computation, operand)}.{type(command).__name__}({scale:g}, {rows})"
-
-
 @dataclass(frozen=True)
 class _FromMatrix(Command):
     """Base of commands that take all rows of a single source."""
@@ -44,21 +38,15 @@ class _FromMatrix(Command):
     source: Reads
     scale: Real = 1.0
 
-    operator: ClassVar[str]
-
     def problems(self, computation: ProgramTables) -> Problems:
         return same_shape(computation, dest=self.dest, source=self.source)
-
-    def text(self, computation: ProgramTables) -> str:
-        dest, source = format_submatrix(computation, self.dest), format_submatrix(computation, self.source)
-        return f"{dest} {self.operator} {'' if self.scale == 1 else f'{self.scale:g} * '}{source}"
 
 
 @dataclass(frozen=True)
 class MatrixCopy(_FromMatrix):
     """dest = scale * source."""
 
-    operator: ClassVar[str] = "="
+    line = "{dest} = {scale:{} * }{source}"
 
     def evaluate(self, machine: Machine) -> None:
         machine.write(self.dest, scaled(machine.read(self.source), self.scale))
@@ -69,7 +57,8 @@ class MatrixAdd(_FromMatrix):
     """dest += scale * source."""
 
     dest: Updates
-    operator: ClassVar[str] = "+="
+
+    line = "{dest} += {scale:{} * }{source}"
 
     def evaluate(self, machine: Machine) -> None:
         machine.add(self.dest, scaled(machine.read(self.source), self.scale))
@@ -84,6 +73,8 @@ class _FromIndexes(Command):
     indexes: IndexList
     scale: Real = 1.0
 
+    line = "{dest}.{class}({scale}, {source}{indexes})"
+
     def problems(self, computation: ProgramTables) -> Problems:
         yield from same_columns(computation, dest=self.dest, source=self.source)
         indexes = computation.index_tables[self.indexes]
@@ -94,10 +85,6 @@ class _FromIndexes(Command):
         """Returns the row of the source for each row, zeros for none."""
         indexes = machine.computation.index_tables[self.indexes]
         return scaled(taken(machine.read(self.source), indexes), self.scale)
-
-    def text(self, computation: ProgramTables) -> str:
-        rows = format_submatrix(computation, self.source) + index_list(computation, self.indexes)
-        return _call(computation, self, self.dest, self.scale, rows)
 
 
 @dataclass(frozen=True)
@@ -126,11 +113,10 @@ class _Gather(Command):
     table: ReadsRowsOf
     scale: Real = 1.0
 
+    line = "{dest}.{class}({scale}, {table})"
+
     def problems(self, computation: ProgramTables) -> Problems:
         return rows_of_submatrices(computation, self.table, dest=self.dest)
-
-    def text(self, computation: ProgramTables) -> str:
-        return _call(computation, self, self.dest, self.scale, multi_list(computation, self.table))
 
 
 @dataclass(frozen=True)
@@ -159,15 +145,14 @@ class AddToRowsMulti(Command):
     table: UpdatesRowsOf
     scale: Real = 1.0
 
+    line = "{source}.{class}({scale}, {table})"
+
     def problems(self, computation: ProgramTables) -> Problems:
         yield from rows_of_submatrices(computation, self.table, source=self.source)
         yield from no_row_twice(computation, self.table)
 
     def evaluate(self, machine: Machine) -> None:
         machine.add_to_rows(self.table, scaled(machine.read(self.source), self.scale))
-
-    def text(self, computation: ProgramTables) -> str:
-        return _call(computation, self, self.source, self.scale, multi_list(computation, self.table))
 
 
 @dataclass(frozen=True)
@@ -179,6 +164,8 @@ class AddRowRanges(Command):
     ranges: RangeList
     scale: Real = 1.0
 
+    line = "{dest}.{class}({scale}, {source}, {ranges})"
+
     def problems(self, computation: ProgramTables) -> Problems:
         yield from same_columns(computation, dest=self.dest, source=self.source)
         ranges = computation.range_tables[self.ranges]
@@ -188,7 +175,3 @@ class AddRowRanges(Command):
     def evaluate(self, machine: Machine) -> None:
         sums = sums_of_ranges(machine.read(self.source), machine.computation.range_tables[self.ranges])
         machine.add(self.dest, scaled(sums, self.scale))
-
-    def text(self, computation: ProgramTables) -> str:
-        rows = f"{format_submatrix(computation, self.source)}, {range_list(computation, self.ranges)}"
-        return _call(computation, self, self.dest, self.scale, rows)

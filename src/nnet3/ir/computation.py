@@ -11,7 +11,8 @@ import numpy as np
 
 from nnet3.ir.commands_control import Repeat, SegmentMarker
 from nnet3.ir.declarations import Command
-from nnet3.ir.formatting import index_table
+from nnet3.ir.formatting import index_table, written_name
+from nnet3.ir.full_text import footer_lines, header_lines
 from nnet3.ir.program_tables import ProgramTables
 from nnet3.text.html import folded
 
@@ -157,10 +158,19 @@ class NnetComputation(ProgramTables):
 
     # ---- the printed form: matrices, then one line a command, `c3: m2 += 0.5 * m1(0:9, 20:39)` ----
 
-    def text(self, max_commands: int | None = None) -> str:
-        """Returns the computation as text: at most `max_commands` commands, and how many were left out."""
+    def text(self, max_commands: int | None = None, *, full: bool = False) -> str:
+        """Returns the computation as text: at most `max_commands` commands, and how many were left out.
+
+        The full text leaves out nothing but the numbers of commands: `nnet3.ir.parser.parse_computation` reads it.
+        """
+        in_body = self.commands_in_bodies()
+        if full:
+            commands = [f"{'  ' * (n in in_body)}{each.text(self, full)}" for n, each in enumerate(self.commands)]
+            whole = [f"made for {aspect!r} {digest!r}" for aspect, digest in self.fingerprint.items()]
+            whole += [f"memos {self.num_memos}"] if self.num_memos else []
+            return "\n".join([*whole, *header_lines(self), *self.introductions(full), *footer_lines(self), *commands])
         lines = [f"# {self.summary()}", *self.introductions()]
-        shown, in_body = self.commands[:max_commands], self.commands_in_bodies()
+        shown = self.commands[:max_commands]
         lines += [self.numbered_command(number, number in in_body) for number in range(len(shown))]
         if len(shown) < len(self.commands):
             lines.append(f"... {len(self.commands) - len(shown)} more commands")
@@ -180,7 +190,7 @@ class NnetComputation(ProgramTables):
         """Returns a command after its number, `c3: m2 += m1`; indented in the body of a Repeat."""
         return f"{'  ' * in_body}c{number}: {self.commands[number].text(self)}"
 
-    def introductions(self) -> list[str]:
+    def introductions(self, full: bool = False) -> list[str]:
         """Returns a line for every used matrix: size, contents, and the name of outside memory."""
         outside = {
             self.submatrices[bound.submatrix].matrix: bound
@@ -188,6 +198,9 @@ class NnetComputation(ProgramTables):
             if 0 < bound.submatrix < len(self.submatrices)
         }
         used = self.used_matrices() | set(outside)
+        if full:
+            exchanged = [number for io in (*self.inputs, *self.outputs) for number in (io.value, io.deriv)]
+            used |= {self.submatrices[number].matrix for number in exchanged if number}
         lines = []
         for matrix, size in enumerate(self.matrices):
             if matrix not in used:
@@ -195,11 +208,13 @@ class NnetComputation(ProgramTables):
             line = f"m{matrix}({size.num_rows}, {size.num_cols}{', ' + size.dtype if size.dtype else ''})"
             info = self.matrix_info.get(matrix)
             if info is not None:
-                rows = "without samples" if info.indexes is None else index_table(info.indexes)
-                line += f" == {'derivative' if info.is_deriv else 'value'}: {info.node} {rows}"
+                rows = "without samples" if info.indexes is None else index_table(info.indexes, full)
+                kind = "derivative" if info.is_deriv else "value"
+                line += f" == {kind}: {written_name(info.node, full)} {rows}"
             if matrix in outside:
                 bound = outside[matrix]
-                line += f" in outside memory '{bound.name}'{'' if bound.writable else ' (read only)'}"
+                name = written_name(bound.name, full, quoted=True)
+                line += f" in outside memory {name}{'' if bound.writable else ' (read only)'}"
             lines.append(line)
         return lines
 

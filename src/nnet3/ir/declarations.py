@@ -2,8 +2,8 @@
 
 Each field of a command is annotated with a name below: a sub-matrix read, written or updated, a side
 table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs: tuple[Reads, ...]` any number of
-sub-matrices. Accesses, substitution, existence checks, serialization, side effects and dead code follow from the
-annotations, for commands unknown to the rest of the package.
+sub-matrices. Accesses, substitution, existence checks, serialization, lines of text, side effects and dead code follow
+from the annotations, for commands unknown to the rest of the package.
 """
 
 from __future__ import annotations
@@ -18,31 +18,26 @@ import numpy as np
 
 from nnet3.errors import ProofError
 from nnet3.index import distinct
+from nnet3.ir.declared_fields import (
+    REFERS_TO_NONE as REFERS_TO_NONE,
+    AccessKind as AccessKind,
+    Declaration as Declaration,
+    FieldForm as FieldForm,
+    Life as Life,
+    OperandField as OperandField,
+    PlainValue as PlainValue,
+    Reference as Reference,
+    Table as Table,
+)
+from nnet3.ir.lines import Line
 from nnet3.ir.nests import Nest
 from nnet3.ir.program_tables import ProgramTables
 from nnet3.ir.proof.machine import Machine
 
 
-class AccessKind(enum.IntEnum):
-    """Kinds of access to a sub-matrix. The numbers are bits, so that arrays can combine kinds."""
-
-    READ = 1
-    WRITE = 2  # every element gets a new value; the old ones do not matter
-    UPDATE = 3  # read and written in place, added to, or written in part
-
-
 class Access(NamedTuple):
     submatrix: int
     kind: AccessKind
-
-
-class Life(enum.Enum):
-    """Changes of the live range of a matrix by a command."""
-
-    BEGINS = "begins"
-    ENDS = "ends"
-    COMPRESSES = "compresses"  # its contents leave for a smaller form elsewhere
-    DECOMPRESSES = "decompresses"
 
 
 class Role(enum.Enum):
@@ -53,46 +48,6 @@ class Role(enum.Enum):
     IO = "io"  # exchanges matrices with the user
     CONTROL = "control"  # says where a run stops; nothing is called for it
 
-
-@dataclass(frozen=True)
-class OperandField:
-    """A field that holds the number of a sub-matrix; 0, the empty sub-matrix, is allowed only where `optional`."""
-
-    access: AccessKind | None
-    optional: bool = False
-    life: Life | None = None  # such an operand must be a whole matrix
-
-
-@dataclass(frozen=True)
-class Table:
-    """A field with the number of a side table in the list `tables`, with entries of `columns` columns."""
-
-    tables: str
-    columns: int  # 0: a plain list
-    access: AccessKind | None = None  # what happens to the sub-matrices that a multi table names
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A field that holds the number of an entry of the list `to`; memos count from 0 to num_memos - 1, -1 is none."""
-
-    to: str
-    access: AccessKind | None = None  # of a memo: who makes it and who uses it
-
-
-#: The number that stands for no reference.
-REFERS_TO_NONE = {"memos": -1, "precomputed": 0}
-
-
-@dataclass(frozen=True)
-class PlainValue:
-    """A field that holds a plain value. A command with a set flag marked `side_effect` must be kept."""
-
-    kind: type
-    side_effect: bool = False
-
-
-Declaration = OperandField | Table | Reference | PlainValue
 
 Reads = Annotated[int, OperandField(AccessKind.READ)]
 Writes = Annotated[int, OperandField(AccessKind.WRITE)]
@@ -120,12 +75,7 @@ Real = Annotated[float, PlainValue(float)]
 Flag = Annotated[bool, PlainValue(bool)]
 SideEffect = Annotated[bool, PlainValue(bool, side_effect=True)]
 Text = Annotated[str, PlainValue(str)]
-
-
-class FieldForm(NamedTuple):
-    name: str
-    declared: Declaration
-    several: bool  # a tuple of them
+NodeName = Annotated[str, PlainValue(str, same_as="kernel")]
 
 
 class Form:
@@ -204,12 +154,18 @@ class Command:
     """Base of all commands."""
 
     form: ClassVar[Form]
+    line_form: ClassVar[Line]
     role: ClassVar[Role] = Role.COMPUTE
+    #: The line of text with fields in braces, `"{dest} += {source}"`, and what stands in brackets for `{notes}`: see
+    #: `nnet3.ir.lines`.
+    line: ClassVar[str] = ""
+    notes: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, role: Role | None = None) -> None:
         super().__init_subclass__()
         cls.role = role or cls.role
         cls.form = Form(cls)
+        cls.line_form = Line(cls)
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 
@@ -232,9 +188,9 @@ class Command:
         for access in self.accesses(computation):
             yield access.submatrix, None, 0
 
-    def text(self, computation: ProgramTables) -> str:
-        """Returns the printed form, also of a command whose operands do not exist."""
-        return repr(self)
+    def text(self, computation: ProgramTables, full: bool = False) -> str:
+        """Returns the line, also of a command whose operands do not exist; in full with whole lists and all digits."""
+        return self.line_form.write(computation, self, full)
 
     def in_place_pairs(self, computation: ProgramTables) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import pytest
 import torch
 
 import nnet3
@@ -15,7 +12,6 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.passes.rematerialize import rematerialize
 from nnet3.ir.program_tables import IoInfo
-from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.options import HIGHEST_LEVEL
 from tests.differential.memory import peak_bytes
 from tests.ir.programs import lines, node_matrix, run
@@ -58,25 +54,6 @@ def made_again(c: NnetComputation) -> list[str]:
             if isinstance(command, cmd.PropagateAgain)]  # fmt: skip
 
 
-def test_a_sum_is_made_again_before_its_first_use() -> None:
-    before = chain(3)
-    after = rematerialize(before)
-    check_computation(before)
-    check_computation(after)
-    text, (marker,) = lines(after), [n for n, c in enumerate(after.commands) if isinstance(c, cmd.SegmentMarker)]
-    assert text.index("m4 = []") < marker
-    place = text.index("m10 = undefined(8, 3)")
-    assert text[place : place + 4] == [
-        "m10 = undefined(8, 3)",
-        "deviation.Propagate(m3, &m10) [node d, memo 0] again",
-        "m10 += 0.5 * m1",
-        "m2 += 2 * m10(0, :)",
-    ]
-    run(after).check_equals(run(before))
-    assert run(after).peak_elements < run(before).peak_elements
-    assert rematerialize(after) is after
-
-
 def test_of_a_chain_most_are_made_again_from_what_is_kept() -> None:
     before = chain(6)
     after = rematerialize(before)
@@ -84,73 +61,6 @@ def test_of_a_chain_most_are_made_again_from_what_is_kept() -> None:
     run(after).check_equals(run(before))
     assert len(made_again(after)) >= 3
     assert peak_bytes(after) < 0.8 * peak_bytes(before)
-
-
-def without_promise(c: NnetComputation) -> None:
-    c.kernels[_DEVIATION] = DEVIATION
-
-
-def source_is_changed(c: NnetComputation) -> None:
-    """What all sums but the first read is overwritten as soon as it has been read."""
-    for a in [command.inputs[0] for command in c.commands if isinstance(command, cmd.Propagate)][1::2]:
-        c.commands.insert(lines(c).index("[end of segment]") - 1, cmd.SetConst(a, 0.5))
-
-
-def source_is_gone(c: NnetComputation) -> None:
-    """The memory of what the sums are made of ends before the backward pass."""
-    for command in [command for command in c.commands if isinstance(command, cmd.Propagate)][1::2]:
-        (a,) = command.inputs
-        whole = c.submatrices[a].matrix
-        c.commands = [x for x in c.commands if not (isinstance(x, cmd.DeallocMatrix) and x.matrix == a)]
-        c.commands = [x for x in c.commands
-                      if not (isinstance(x, cmd.MatrixAdd) and c.submatrices[x.source].matrix == whole)]  # fmt: skip
-        c.commands.insert(c.commands.index(command) + 1, cmd.DeallocMatrix(a))
-
-
-def another_segment(c: NnetComputation) -> None:
-    c.commands.insert(-2, cmd.SegmentMarker())
-
-
-@pytest.mark.parametrize("change", [without_promise, source_is_changed, source_is_gone, another_segment])
-def test_else_values_are_kept(change: Callable[[NnetComputation], None]) -> None:
-    c = chain(3)
-    change(c)
-    check_computation(c)
-    assert rematerialize(c) is c
-
-
-@pytest.mark.parametrize("written_later", [False, True])
-def test_what_is_read_between_its_writes_is_made_again_alone(written_later: bool) -> None:
-    """b is made of the left half of a, before or after the right half is written; both are read going backward."""
-    c, rows = NnetComputation(need_model_derivative=True), 8
-    x, a, b = c.new_matrix(rows, DIM), c.new_matrix(rows, 2 * DIM), c.new_matrix(rows, DIM)
-    large, out, deriv = c.new_matrix(rows, 4 * DIM), c.new_matrix(1, DIM), c.new_matrix(1, DIM)
-    left, right = (c.new_submatrix(a, col_offset=first, num_cols=DIM) for first in (0, DIM))
-    first_of_b, first_of_a, first_of_large = (c.new_submatrix(m, 0, 1, 0, DIM) for m in (b, right, large))
-    c.inputs, c.outputs = [IoInfo("input", x, deriv)], [IoInfo("output", out, 0)]
-    reads, writes = [cmd.AllocMatrix(b, zeroed=False), cmd.MatrixCopy(b, left, 0.5)], [cmd.MatrixCopy(right, x, 2.0)]
-    c.commands = [
-        *(cmd.AllocMatrix(x, zeroed=False), cmd.AcceptInput(x, "input")),
-        *(cmd.AllocMatrix(a, zeroed=False), cmd.MatrixCopy(left, x)),
-        *(reads + writes if written_later else writes + reads),
-        *(cmd.AllocMatrix(large, zeroed=True), cmd.AllocMatrix(out, zeroed=False), cmd.MatrixCopy(out, first_of_large)),
-        *(cmd.DeallocMatrix(large), cmd.ProvideOutput(out, "output"), cmd.SegmentMarker()),
-        *(cmd.AllocMatrix(deriv, zeroed=True), cmd.MatrixAdd(deriv, first_of_b), cmd.DeallocMatrix(b)),
-        *(cmd.MatrixAdd(deriv, first_of_a), cmd.DeallocMatrix(a), cmd.ProvideOutput(deriv, "input")),
-        *map(cmd.DeallocMatrix, (deriv, out, x)),
-    ]
-    check_computation(c)
-    after = rematerialize(c)
-    check_computation(after)
-    prove_equal([PassResult("", c), PassResult("rematerialize", after)])
-    assert len(after.matrices) - len(c.matrices) == (1 if written_later else 2)
-
-
-def test_where_the_peak_is_elsewhere_nothing_changes() -> None:
-    c = chain(3)
-    large = c.new_matrix(1000, DIM)
-    c.commands[:0] = [cmd.AllocMatrix(large, zeroed=False), cmd.DeallocMatrix(large)]
-    assert rematerialize(c) is c
 
 
 CONFIG = (
