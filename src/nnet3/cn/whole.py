@@ -87,9 +87,7 @@ class WholeOperation(Operation):
         `contexts`: the further operands, (sequences, most frames, rows) each, or without samples (columns, rows);
         `there`: a mask of the existing frames of the first context.
         """
-        raise NetworkError(
-            f"{self.type} takes whole sequences, and cannot stand in a loop: {type(self).__name__} has no step()"
-        )
+        raise NetworkError(f"{self.type} cannot stand in a loop: its class {type(self).__name__} has no step()")
 
     def check_gradient(self, operand: int) -> None:
         if operand in self.integers:
