@@ -14,9 +14,9 @@ from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
 from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions
 from tests.cli.run_command import CONFIG, Cli
-from tests.runs.task import Task
 from tests.shared_data import GOLDEN, needs_shared
 from tests.train.examples_of import read_minibatches
+from tools.kill_training_data import write_task
 
 TDNN = GOLDEN / "train" / "tdnn"
 EGS = f"ark:{TDNN / 'merged.ark'}"
@@ -54,8 +54,8 @@ def test_compute_prob_says_what_kaldi_says(cli: Cli) -> None:
 
 
 def test_compute_prob_by_column(cli: Cli) -> None:
-    task = Task(Path.cwd())
-    Nnet.from_config_file(task.folder / "net.config").save("0.raw")
+    write_task(Path.cwd())
+    Nnet.from_config_file("net.config").save("0.raw")
 
     def log(*options: str) -> str:
         return cli.good("compute-prob", "--batchnorm-test-mode=false", *options, "0.raw", "ark:valid.ark").err

@@ -19,7 +19,7 @@ from nnet3.errors import NetworkError
 from nnet3.native import operations
 from nnet3.runtime import native_runs
 from tests.cn.random_graphs import networks
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night
 from tests.native.native_code import needs_native_code
 
 pytestmark = [
@@ -106,7 +106,7 @@ def _panels(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_numbers_of_sequences(make: Callable[[int], cn.Node]) -> None:
     for cells in (6, 45):
         (net, batch), (twin, _) = network(make, cells), network(make, cells)
-        for sequences in (1, 2, 5, 8, 9, 12, 13, 20):
+        for sequences in (1, 5, 8, 9, 13, *at_night(2, 12, 20)):
             given = batch(sequences, 50)
             with without_native_code():
                 expected = twin.criterion_and_gradients(given)
@@ -133,7 +133,7 @@ def test_sequences_of_several_lengths(make: Callable[[int], cn.Node]) -> None:
     """Ever new sets of lengths, and known ones again."""
     (net, _), (twin, _) = network(make, 20), network(make, 20)
     rng = np.random.default_rng(3)
-    for number in range(12):
+    for number in range(6 * EFFORT):
         lengths = rng.integers(1, (60, 15, 4)[number % 3], size=rng.integers(2, 14))
         x = [rng.normal(size=(3, length)).astype(np.float32) for length in lengths]
         labels = [rng.integers(0, 4, length) for length in lengths]
@@ -181,7 +181,7 @@ def random_recurrence(seed: int) -> Callable[[int], cn.Node]:
 
 
 @pytest.mark.usefixtures("_panels")
-@pytest.mark.parametrize("seed", range(8 * EFFORT))
+@pytest.mark.parametrize("seed", range(4 * EFFORT))
 def test_random_recurrences(seed: int) -> None:
     rng = np.random.default_rng(seed)
     (net, _), (twin, _) = network(random_recurrence(seed), 5), network(random_recurrence(seed), 5)
@@ -229,7 +229,7 @@ def test_what_is_large_stays_with_pytorch() -> None:
     assert not turns
 
 
-@pytest.mark.parametrize("make", [lstm, gated])
+@pytest.mark.parametrize("make", [lstm, *at_night(gated)])
 def test_whatever_is_done_to_a_network(make: Callable[[int], cn.Node], monkeypatch: pytest.MonkeyPatch) -> None:
     (net, batch), (twin, _) = network(make, 20), network(make, 20)
     monkeypatch.setattr(native_runs, "is_amd", lambda: True)
@@ -272,7 +272,7 @@ def _move(tensor: Tensor) -> None:
     tensor.data = tensor.data.clone()
 
 
-@settings(max_examples=30 * EFFORT)
+@settings(max_examples=12 * EFFORT)
 @given(networks())
 def test_random_networks(made) -> None:
     criterion, last, inputs = made

@@ -33,7 +33,7 @@ def test_batches_of_the_same_lengths_share_a_program() -> None:
 
 def test_lengths_that_come_once_give_way_and_those_that_come_again_stay() -> None:
     net = recurrence()
-    many = [(n + 6, n % 5 + 1) for n in range(24)]
+    many = [(n + 6, n % 5 + 1) for n in range(12)]
     for number, lengths in enumerate([*many, *many[3:9], *many[3:9], (40, 2), (41, 3), (42, 1), (43, 5), (44, 6)]):
         inputs = {"x": batch(3, lengths), "y": batch(2, lengths)}
         if number < len(many):

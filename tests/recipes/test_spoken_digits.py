@@ -25,7 +25,9 @@ SMALL = Settings(
     variants=1,
     words=WordTraining(epochs=4, minibatch=16, models=2),
     left_out=WordTraining(epochs=1, minibatch=16, models=2),
-    comparison=Comparison(epochs=1, looks=2, minibatch=16, sgd=(0.1, 0.3), adam=(0.002,), trial=2),
+    comparison=Comparison(
+        epochs=1, looks=2, minibatch=16, natural_gradient=(0.005,), sgd=(0.1, 0.3), adam=(0.002,), trial=2
+    ),
     ctc=CtcTraining(train_strings=12, test_strings=6, epochs=1, minibatch=4),
 )
 

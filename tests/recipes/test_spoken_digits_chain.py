@@ -18,6 +18,7 @@ from recipes.spoken_digits_chain.phones import NUM_PDFS, make_hmms, phones_of
 from recipes.spoken_digits_chain.recipe import Settings, run_recipe
 from recipes.spoken_digits_chain.speech import uniform_alignment
 from recipes.spoken_digits_chain.training import ChainTraining
+from tests.effort import EFFORT
 from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
@@ -27,8 +28,8 @@ pytest.importorskip("kaldi_decoder", reason="decoding needs kaldi-decoder")
 
 pytestmark = pytest.mark.usefixtures("prepared_python")
 SMALL = Settings(
-    ChainTraining(epochs=8, minibatch=8, models=2, print_every=2),
-    CtcTraining(train_strings=40, test_strings=8, epochs=1, minibatch=4),
+    ChainTraining(epochs=8 if EFFORT > 1 else 2, minibatch=8, models=2, print_every=2),
+    CtcTraining(train_strings=40 if EFFORT > 1 else 16, test_strings=8, epochs=1, minibatch=4),
     valid_strings=6,
 )
 
@@ -48,7 +49,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, archive: Path, prepared_python
 def test_strings_are_learnt_and_decoded(out: Path):
     heard = json.loads((out / "chain" / "heard.json").read_text())
     assert len(heard) == 8
-    assert digit_error_rate(heard) < 0.7
+    assert digit_error_rate(heard) < 0.7 or EFFORT == 1  # by two epochs little is learnt
 
 
 def test_a_ctc_network_that_is_there_is_compared(out: Path, archive: Path, tmp_path: Path):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,19 @@ from nnet3.runs.events import read_events
 from nnet3.runs.kinds import KINDS
 from nnet3.runs.settings_text import read_settings_text
 from nnet3.runs.train_model import train_model
+from tools.kill_training_data import write_examples
 
 
 class Task:
     """A folder with examples, a network and settings; the run's folder is `plain`."""
 
-    def __init__(self, folder: Path):
-        data = importlib.import_module("tools.kill_training_data")
-        self.folder, self.all_settings = folder, data.write_task(folder)
-        self.settings = self.all_settings["plain"]
-        self.write_examples = data.write_examples
-        self.exp = folder / "plain"
+    def __init__(self, folder: Path, written: Path):
+        """`written`: a folder that `write_task` has filled, of which `folder` becomes a copy."""
+        self.folder, self.write_examples = shutil.copytree(written, folder, dirs_exist_ok=True), write_examples
+        self.all_settings = {path.stem: path for path in folder.glob("*.toml")}
+        for path in self.all_settings.values():
+            path.write_text(path.read_text().replace(str(written), str(folder)))
+        self.use("plain")
 
     def use(self, name: str) -> None:
         """Take another one of the settings files; its runs are in a folder of its name."""

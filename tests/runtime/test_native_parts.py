@@ -35,7 +35,7 @@ def test_a_set_of_lengths_that_ends_as_the_one_before_asks_for_no_operations(mon
     net, alone = cn.Network(criterion, outputs, cache=ComputationCache()), cn.Network(criterion, outputs)
     alone.optimize = False
     # One longest sequence each, and less of all than in the first two sets, so that nothing but the last frame moves.
-    sets = [(47, *[46 - number] * 11) for number in range(13)]
+    sets = [(23, *[22 - number] * 11) for number in range(13)]
     expected = [alone.gradients(minibatch(net, lengths)) for lengths in sets]
     calls = counted(monkeypatch)
     asked = []
