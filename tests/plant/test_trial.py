@@ -113,8 +113,8 @@ def test_bugs_of_plans_are_noticed() -> None:
 @nightly
 def test_numbers_notice_bugs_of_native_operations() -> None:
     made = affine_loop((-1, 0), -1)
-    other = bug(OPERATIONS, "_by_element(_TANH, dest, source)", "_by_element(_SIGMOID, dest, source)")
-    fails = bug(OPERATIONS, "return _by_element(_TANH_BACK, dest, gradient, value, addend)", "return None")
+    other = bug(OPERATIONS, "_by_element(Code.TANH, dest, source)", "_by_element(Code.SIGMOID, dest, source)")
+    fails = bug(OPERATIONS, "return _by_element(Code.TANH_BACK, dest, gradient, value, addend)", "return None")
     trial = Trial([NnetCase("loop", made.nnet(), [made.request])], [other, fails])
     assert [verdict.state for _, verdict in trial.all(1)] == [NUMBERS, NOT_RUN]
 
