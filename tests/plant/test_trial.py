@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from unittest import mock
 
@@ -13,11 +14,12 @@ from tests.effort import nightly
 from tests.native.native_code import needs_native_code
 from tests.random_networks import computable_request, random_network
 from tests.spliced_recurrences import affine_loop
+from tools.mutation.equivalent import read_equivalents
 from tools.mutation.mutant import Mutant
 from tools.plant.bugs import bugs_of
 from tools.plant.cases import NnetCase, forget_plans
 from tools.plant.planting import ROOT
-from tools.plant.trial import CHECKER, EQUAL, HOLE, NOT_RUN, NUMBERS, PROOF, SAME, Trial
+from tools.plant.trial import CHECKER, EQUAL, EQUALS, HOLE, NOT_RUN, NUMBERS, PROOF, SAME, Trial
 from tools.plant.wrong import missed
 from tools.plant.wrong_programs import WRONG
 
@@ -111,8 +113,8 @@ def test_bugs_of_plans_are_noticed() -> None:
 @nightly
 def test_numbers_notice_bugs_of_native_operations() -> None:
     made = affine_loop((-1, 0), -1)
-    other = bug(OPERATIONS, "_by_element(_TANH, dest, source)", "_by_element(_SIGMOID, dest, source)")
-    fails = bug(OPERATIONS, "return _by_element(_TANH_BACK, dest, gradient, value, addend)", "return None")
+    other = bug(OPERATIONS, "_by_element(Code.TANH, dest, source)", "_by_element(Code.SIGMOID, dest, source)")
+    fails = bug(OPERATIONS, "return _by_element(Code.TANH_BACK, dest, gradient, value, addend)", "return None")
     trial = Trial([NnetCase("loop", made.nnet(), [made.request])], [other, fails])
     assert [verdict.state for _, verdict in trial.all(1)] == [NUMBERS, NOT_RUN]
 
@@ -120,6 +122,13 @@ def test_numbers_notice_bugs_of_native_operations() -> None:
 def test_what_is_wrong_by_hand_is_not_missed() -> None:
     assert missed() == []
     assert len(WRONG) == 12
+
+
+def test_equal_bugs_are_bugs() -> None:
+    """Each entry names a bug that can still be planted, so that the list does not outlive the code."""
+    for path, *change in read_equivalents(EQUALS):
+        all_of_them = bugs_of(path, (ROOT / path).read_text(), sys.maxsize, seed=0)
+        assert tuple(change) in {each.change for each in all_of_them}, (path, change)
 
 
 def test_bugs_of_a_file_are_of_many_kinds_and_inside_functions() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 
 from nnet3.errors import ProofError
+from nnet3.ir.commands import Propagate
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.runtime import plan
@@ -16,6 +18,7 @@ from nnet3.runtime.calls import CALLS
 from nnet3.runtime.plan_machine import KERNEL_CALLS, VIEWS
 from nnet3.runtime.planner import Planner
 from nnet3.runtime.proof import MEANINGS, prove_plan
+from tests.ir.programs import training_step
 from tests.ir.random_programs import ProgramWriter
 from tests.runtime.programs import random_programs
 from tests.runtime.wrong_plans import moving_program, with_views, wrong_calls
@@ -61,6 +64,19 @@ def test_no_call_can_be_left_out_and_no_number_changed() -> None:
             prove_plan(computation, wrong)
             missed.append(name)
     assert not missed
+
+
+@pytest.mark.parametrize(("flag", "work"), [("stores_stats", "stores statistics of"), ("is_updated", "updates")])
+def test_a_plan_knows_which_kernels_change(flag: str, work: str) -> None:
+    """The check before a run looks at the stated kernels alone."""
+    step = training_step()
+    step.commands = [replace(c, store_stats=True) if isinstance(c, Propagate) else c for c in step.commands]
+    made = plan(step)
+    prove_plan(step, made)
+    assert any(getattr(kernel, flag) for kernel in made.kernels)
+    forgetful = made.changed(kernels=tuple(replace(kernel, **{flag: False}) for kernel in made.kernels))
+    with pytest.raises(ProofError, match=f"it {work} kernel '.*', and the plan says that nothing does"):
+        prove_plan(step, forgetful)
 
 
 def test_a_memo_is_not_dropped_before_its_last_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,17 +25,18 @@ def looks_at(node: str, outputs: np.ndarray) -> np.ndarray:
 
 
 def program(
-    order: list[int], more: int = 0, says: list[int] | None = None, back: list[int] | None = None
+    order: list[int], more: int = 0, says: list[int] | None = None, back: list[int] | None = None, later: int = 0
 ) -> NnetComputation:
     """x -> conv -> y and back, with the rows of the input in this order, and further ones at which nobody looks.
 
-    `says`: the order that the matrices claim to have. `back`: the rows that derivatives are taken from.
+    `says`: the order that the matrices claim to have. `back`: the rows that derivatives are taken from. `later`: is
+    added to all times.
     """
     c = NnetComputation(kernels=[KERNEL])
 
     def matrix(node: str, times: np.ndarray, is_deriv: bool = False) -> int:
         indexes = np.zeros((len(times), 3), np.int32)
-        indexes[:, T] = times
+        indexes[:, T] = times + later
         return c.new_matrix(len(times), 4, MatrixInfo(node, is_deriv, indexes))
 
     own = np.append(TIMES[says or order], 100 + np.arange(more))
@@ -81,6 +82,10 @@ def test_derivatives_of_other_rows_are_noticed() -> None:
     """The rows that are exchanged are looked at by different outputs, or by one in different places."""
     for back in ([1, 0, 2, 3, 4], [4, 1, 2, 3, 0], [2, 1, 0, 3, 4]):
         assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 2, 3, 4], back=back))
+
+
+def test_rows_of_other_times_are_noticed() -> None:
+    assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 2, 3, 4], later=1))
 
 
 def test_without_links_the_order_counts() -> None:

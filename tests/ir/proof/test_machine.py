@@ -181,14 +181,18 @@ def test_turns_of_a_repeat_are_run_one_by_one() -> None:
     def unrolled(c: NnetComputation) -> list[Command]:
         rows = [(c.new_submatrix(X, r, 1), c.new_submatrix(Y, r, 1), c.new_submatrix(Y, r - 1, 1)) for r in (1, 2, 3)]
         steps = [step for x, y, before in rows for step in (cmd.MatrixCopy(y, x), cmd.MatrixAdd(y, before))]
-        return [cmd.MatrixCopy(c.new_submatrix(Y, 0, 1), c.new_submatrix(X, 0, 1)), *steps]
+        return [
+            cmd.MatrixCopy(c.new_submatrix(Y, 0, 1), c.new_submatrix(X, 0, 1)),
+            *steps,
+            cmd.MatrixAdd(*rows[0][2:0:-1]),
+        ]
 
     def looped(c: NnetComputation) -> list[Command]:
         first = cmd.MatrixCopy(c.new_submatrix(Y, 0, 1), c.new_submatrix(X, 0, 1))
         x, y, before = (c.new_submatrix(m, r, 1) for m, r in ((X, 1), (Y, 1), (Y, 0)))
         for number in (x, y, before):
             c.submatrices[number] = c.submatrices[number]._replace(row_step=1)
-        return [first, cmd.Repeat(3, 2), cmd.MatrixCopy(y, x), cmd.MatrixAdd(y, before)]
+        return [first, cmd.Repeat(3, 2), cmd.MatrixCopy(y, x), cmd.MatrixAdd(y, before), cmd.MatrixAdd(before, y)]
 
     assert differ(unrolled, looped) == ""
     assert "differs in 1 rows: 3" in differ(unrolled, lambda c: [cmd.SetConst(Y, 0.0), *_shorter(looped(c))])

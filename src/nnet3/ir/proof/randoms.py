@@ -44,7 +44,7 @@ def _named(name: str) -> Part:
 def input_span(info: KernelInfo, place: int, width: int) -> ColumnSpan:
     """Returns the columns of an input, as columns of the kernel's input or, where they are passed on, of its output."""
     part = part_of(info)
-    if (not part.is_whole and place == 1 and part.adds) or (part.is_whole and info.inputs[place].passes_deriv):
+    if (place == 1 and part.adds) or (part.is_whole and info.inputs[place].passes_deriv):
         return ColumnSpan(("output", part.name), 0, width)
     if not part.is_whole and place > 0:
         return ColumnSpan(("packed", part.name), 0, width)
