@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.effort import EFFORT
 from tests.shared_data import SHARED
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "computational_networks"
@@ -30,7 +31,8 @@ def test_one_hidden_layer(example) -> None:
 
 
 def test_the_convolutional_network_learns(example, tmp_path) -> None:
-    assert example("cnn").run(path=str(tmp_path / "kernels.png")) >= 0.98
+    epochs, right = ((2, 1), 0.9) if EFFORT == 1 else ((19, 11), 0.98)
+    assert example("cnn").run(epochs, str(tmp_path / "kernels.png")) >= right
     assert (tmp_path / "kernels.png").stat().st_size > 1000
 
 
@@ -39,7 +41,8 @@ def test_the_tensor_network_learns(example) -> None:
 
 
 def test_the_cosine_matcher_learns(example) -> None:
-    assert example("cosine_matcher").run(steps=250) > 0.95
+    steps, right = (80, 0.9) if EFFORT == 1 else (250, 0.95)
+    assert example("cosine_matcher").run(steps=steps) > right
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +59,11 @@ def one_speaker(tmp_path_factory) -> str:
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_spoken_digits_are_learnt(example, one_speaker, bidirectional) -> None:
-    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=5) > 0.85
+    epochs, right = (1, 0.15) if EFFORT == 1 else (5, 0.85)
+    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=epochs) > right
 
 
 def test_strings_are_reversed(example) -> None:
-    assert example("reversal").run(steps=500) > 0.7
+    """By a few steps they are not, but all lines run."""
+    steps, right = (20, 0) if EFFORT == 1 else (500, 0.7)
+    assert example("reversal").run(steps=steps) >= right

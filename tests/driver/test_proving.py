@@ -144,7 +144,7 @@ def of_a_family(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None
 def decoded(nnet: nnet3.Nnet, options: CompileOptions, folder: Path) -> None:
     """The third length lies between those of two programs of one family."""
     computer = UtteranceComputer(nnet, UtteranceOptions(), compile_options=options)
-    for frames in (200, 400, 300):
+    for frames in (60, 120, 90):
         computer.compute(torch.zeros(frames, 3))
 
 

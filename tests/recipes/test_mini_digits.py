@@ -20,6 +20,7 @@ from recipes.mini_digits.lines import Lines
 from recipes.mini_digits.recipe import MiniDigitsRun
 from recipes.mini_digits.settings import MiniDigits, Network
 from recipes.spoken_digits.recordings import read_recordings
+from tests.effort import nightly
 from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
@@ -103,6 +104,7 @@ class _Stopping(Lines):
                 raise Killed
 
 
+@nightly
 def test_a_run_that_is_killed_in_each_stage_ends_as_one_that_is_not(
     out: Path, archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ from tests.serve.talk import CONFIG, EOF, alone, ask, closed, connected, told
 AUDIO = audio(3.0)
 RESET = '{"reset" : 1}'
 GOOD, MOST, MOST_BYTES = 4, 10, 1 << 16
-ROUNDS, RECORDINGS = 2, 2
+ROUNDS, RECORDINGS = 3, 3
 
 
 @pytest.fixture(scope="module")
