@@ -94,7 +94,7 @@ def test_random_networks() -> None:
 @needs_shared
 def test_golden_networks() -> None:
     folders = sorted((GOLDEN / "random").iterdir())
-    for number, folder in enumerate(random.Random(shifted(0)).sample(folders, min(EFFORT, len(folders)))):
+    for number, folder in enumerate(random.Random(shifted(0)).sample(folders, min(2 * EFFORT, len(folders)))):
         nnet = nnet3.Nnet.from_config((folder / "config_0.txt").read_text(), seed=1)
         check_shapes(nnet, number)
         check_ragged(nnet, number)
@@ -104,7 +104,7 @@ def test_golden_networks() -> None:
 def test_published_networks() -> None:
     """Their programs; they are too large to be run here for 64 sequences."""
     cases = golden_cases("xconfig")
-    for case in random.Random(shifted(0)).sample(cases, min(EFFORT, len(cases))):
+    for case in random.Random(shifted(0)).sample(cases, min(2 * EFFORT, len(cases))):
         nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())
         margin = max(nnet.left_context, nnet.right_context)
         assert check_shapes(nnet, 0, MOST_PERIODS, margin, run=False).continued > 0, case
