@@ -76,6 +76,18 @@ def test_rows_may_lie_in_any_order_with_rows_that_nobody_needs(order: list[int],
     assert equal(program([0, 1, 2, 3, 4]), program(order, more))
 
 
+def test_rows_may_lie_below_others_of_their_matrix() -> None:
+    below = program([4, 3, 2, 1, 0])
+    for block in (2, 5):  # the input of the kernel, and its derivative
+        matrix = below.submatrices[block].matrix
+        below.matrices[matrix] = below.matrices[matrix]._replace(num_rows=7)
+        indexes = below.matrix_info[matrix].indexes
+        assert indexes is not None
+        below.matrix_info[matrix] = replace(below.matrix_info[matrix], indexes=np.pad(indexes, ((2, 0), (0, 0))))
+        below.submatrices[block] = below.submatrices[block]._replace(row_offset=2)
+    assert equal(program([0, 1, 2, 3, 4]), below)
+
+
 def test_rows_that_lie_elsewhere_than_they_say_are_noticed() -> None:
     assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 3, 2, 4], says=[0, 1, 2, 3, 4]))
 
