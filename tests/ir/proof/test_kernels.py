@@ -98,6 +98,18 @@ def test_an_update_is_of_all_rows_together() -> None:
     assert difference(KernelInfo("k"), [backward()], [backward(update=False)]) == ""
 
 
+def test_an_update_depends_on_the_values_that_are_needed() -> None:
+    """Also where no derivative is asked for."""
+    update = [cmd.Backprop(0, "node", (X,), 0, DY, (0,), (0,), update=True), cmd.SetConst(X, 0.0)]
+    changed = [cmd.MatrixCopy(Y, X), cmd.MatrixCopy(X, Y, 2.0), cmd.SetConst(Y, 0.0), *update]
+    needed, useless = (
+        KernelInfo("k", (InputPromises(backprop_needs_value=is_needed),), **APART, updatable=True)
+        for is_needed in (True, False)
+    )
+    assert "update of kernel 'k' differs" in difference(needed, update, changed)
+    assert difference(useless, update, changed) == ""
+
+
 def test_what_is_linear_can_be_given_sums() -> None:
     def scaled(before: bool) -> list[Command]:  # W (a x) + b = a (W x + b) + (1 - a) b
         if before:

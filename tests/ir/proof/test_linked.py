@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from nnet3.index import T, X
 from nnet3.ir.commands import AcceptInput, AllocMatrix, Backprop, CopyRows, DeallocMatrix, Propagate, ProvideOutput
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import IoInfo, MatrixInfo
+from nnet3.ir.program_tables import IoInfo, KernelRows, MatrixInfo
 from nnet3.ir.proof.equal import PassResult, prove_equal
 
 KERNEL = KernelInfo("conv", (InputPromises(),), needs_indexes=True)
@@ -74,6 +76,18 @@ def test_rows_may_lie_in_any_order_with_rows_that_nobody_needs(order: list[int],
     assert equal(program([0, 1, 2, 3, 4]), program(order, more))
 
 
+def test_rows_may_lie_below_others_of_their_matrix() -> None:
+    below = program([4, 3, 2, 1, 0])
+    for block in (2, 5):  # the input of the kernel, and its derivative
+        matrix = below.submatrices[block].matrix
+        below.matrices[matrix] = below.matrices[matrix]._replace(num_rows=7)
+        indexes = below.matrix_info[matrix].indexes
+        assert indexes is not None
+        below.matrix_info[matrix] = replace(below.matrix_info[matrix], indexes=np.pad(indexes, ((2, 0), (0, 0))))
+        below.submatrices[block] = below.submatrices[block]._replace(row_offset=2)
+    assert equal(program([0, 1, 2, 3, 4]), below)
+
+
 def test_rows_that_lie_elsewhere_than_they_say_are_noticed() -> None:
     assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 3, 2, 4], says=[0, 1, 2, 3, 4]))
 
@@ -86,6 +100,21 @@ def test_derivatives_of_other_rows_are_noticed() -> None:
 
 def test_rows_of_other_times_are_noticed() -> None:
     assert not equal(program([0, 1, 2, 3, 4]), program([0, 1, 2, 3, 4], later=1))
+
+
+def test_what_was_precomputed_is_of_the_rows_that_are_read() -> None:
+    """Else the rows at which the kernel looks may be there, and the kernel is told that they lie elsewhere."""
+    order = [0, 1, 2, 3, 4]
+    plain = program(order)
+    inputs, outputs = (plain.matrix_info[plain.submatrices[m].matrix].indexes for m in (2, 3))
+    no_rows = inputs[:0], outputs[:0]  # of entries that a family goes on
+    wrong = (inputs[1:4], outputs), (inputs, outputs[:1])
+    for rows, is_right in (((inputs, outputs), True), (no_rows, True), *((each, False) for each in wrong)):
+        other = program(order)
+        other.precomputed_rows += [KernelRows("conv", False, inputs[:1], outputs[:1]), KernelRows("conv", False, *rows)]
+        other.precomputed += [{}, {}]
+        other.commands = [replace(c, precomputed=2) if isinstance(c, Propagate) else c for c in other.commands]
+        assert equal(plain, other) == is_right
 
 
 def test_without_links_the_order_counts() -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nnet3.errors import ProofError
 from nnet3.index import IndexTable, T, find_rows
 from nnet3.ir.program_tables import ProgramTables, SubMatrix
 from nnet3.ir.proof import field
@@ -87,10 +88,14 @@ def _own_rows(computation: ProgramTables, randoms: Randoms, node: str, count: in
 def _rows(computation: ProgramTables, blocks: Sequence[SubMatrix], entry: int) -> list[IndexTable] | None:
     """Returns the indexes of the rows of input and output, from the precomputed entry or else the matrices."""
     counts = [block.num_rows for block in blocks]
-    if 0 < entry <= len(computation.precomputed_rows):
-        known = computation.precomputed_rows[entry - 1]
-        if [len(known.inputs), len(known.outputs)] == counts:
-            return [known.inputs, known.outputs]
+    known = computation.precomputed_rows[entry - 1] if 0 < entry <= len(computation.precomputed_rows) else None
+    if known is not None and len(known.outputs):  # a family does not say the rows of entries that it goes on
+        if [len(known.inputs), len(known.outputs)] != counts:
+            raise ProofError(
+                f"entry {entry} was precomputed for {len(known.inputs)} rows of input and {len(known.outputs)} rows of "
+                f"output, and there are {counts[0]} and {counts[1]}"
+            )
+        return [known.inputs, known.outputs]
     found = []
     for block in blocks:
         info = computation.matrix_info.get(block.matrix)

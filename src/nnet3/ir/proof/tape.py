@@ -123,7 +123,7 @@ class Tape(ProgramMachine):
         fields = _fields_of(kind_of_command)
         operands = command.form.operands(command)
         places = [self._places.get(number) or self._place_of(number) for number in operands]
-        firsts, sizes, matrices, counts = zip(*[each[:4] for each in places], strict=True) if places else ((),) * 4
+        firsts, sizes, matrices, counts, _, whole = zip(*places, strict=True) if places else ((),) * 6
         if fields.ends:
             return command.evaluate(self)
         if fields.begins:
@@ -140,11 +140,9 @@ class Tape(ProgramMachine):
         else:
             rows = AnyRows(counts, ())
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
-        if not self._unwritten.isdisjoint(matrices) or not fields.has_kind:
-            overwritten = {matrices[k] for k in own.template.overwritten if places[k].is_whole}
-            if not fields.has_kind or len(matrices) != len(set(matrices)):
-                overwritten.clear()  # another operand or a table may read them
-            self._unwritten -= overwritten
+        if self._unwritten and not (fields.has_kind and self._unwritten.isdisjoint(matrices)):
+            if fields.has_kind and len(matrices) == len(set(matrices)):  # else another operand or a table may read them
+                self._unwritten.difference_update([matrices[k] for k in own.template.overwritten if whole[k]])
             if not fields.begins:
                 self._write_unwritten(matrices if fields.has_kind else self._matrices_of(command))
         self._call(own, firsts, memo, rows)
@@ -191,7 +189,7 @@ class Tape(ProgramMachine):
 
     def _call(self, own: OwnTemplate, firsts: Sequence[int], memo: int, rows: AnyRows) -> None:
         """Call a template: with the places of operands, of a memo and of what was drawn."""
-        number, memo_rows, *_ = own.template
+        number, memo_rows, _, _ = own.template
         if memo_rows >= 0:
             memo_rows = rows.of(memo_rows)
             self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
@@ -216,7 +214,7 @@ class Tape(ProgramMachine):
                 raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
             sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
             first = self._starts[matrix] + first_row * width + start
-            is_whole = (rows, count) == (self.computation.matrices[matrix].num_rows, width)
+            is_whole = count == width and rows == self.computation.matrices[matrix].num_rows
             place = self._places[number] = _Place(first, sizes, matrix, rows, count, is_whole)
         return place
 
